@@ -1,0 +1,77 @@
+// Builds dist/: compiles the sources and puts the migrations beside them.
+//
+// The work happens in a folder of this process's own, which then takes the name dist/. Two builds
+// that overlap (an editor and a test run) therefore never mix their files; the later one wins.
+
+import { spawnSync } from 'node:child_process'
+import { chmodSync, cpSync, existsSync, readdirSync, renameSync, rmSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)))
+const source = join(root, 'src')
+const target = join(root, 'dist')
+
+// Siblings of dist/, not folders of the system's temporary place: a rename must stay on one file
+// system, and the source maps must keep their distance to src/.
+const fresh = join(root, `.dist-${process.pid}-new`)
+const previous = join(root, `.dist-${process.pid}-old`)
+
+try {
+  process.exitCode = build()
+} finally {
+  rmSync(fresh, { recursive: true, force: true })
+  rmSync(previous, { recursive: true, force: true })
+}
+
+function build() {
+  const compiler = join(root, 'node_modules', '.bin', 'tsc')
+  const compiled = spawnSync(compiler, ['-p', 'tsconfig.build.json', '--outDir', fresh], {
+    cwd: root,
+    stdio: 'inherit',
+  })
+  if (compiled.error) throw compiled.error
+  if (compiled.status !== 0) return compiled.status ?? 1
+
+  copyMigrations()
+  makeExecutable()
+  swapIn()
+  return 0
+}
+
+/** tsc leaves everything but TypeScript behind, and the engines read their migrations at run time. */
+function copyMigrations() {
+  for (const path of readdirSync(source, { recursive: true })) {
+    if (path.endsWith('.sql')) cpSync(join(source, path), join(fresh, path))
+  }
+}
+
+/** npm sets this bit when it installs the package; a checkout that is run in place has only us. */
+function makeExecutable() {
+  const command = join(fresh, 'cli', 'main.js')
+  if (existsSync(command)) chmodSync(command, 0o755)
+}
+
+/** A folder cannot replace a full folder in one step, so another build may slip in between the two. */
+function swapIn() {
+  const attemptsMax = 20
+  for (let attempt = 1; ; attempt += 1) {
+    moveAside()
+    try {
+      renameSync(fresh, target)
+      return
+    } catch (error) {
+      const isTakenAgain = error.code === 'ENOTEMPTY' || error.code === 'EEXIST'
+      if (!isTakenAgain || attempt === attemptsMax) throw error
+    }
+  }
+}
+
+function moveAside() {
+  rmSync(previous, { recursive: true, force: true })
+  try {
+    renameSync(target, previous)
+  } catch (error) {
+    if (error.code !== 'ENOENT') throw error
+  }
+}

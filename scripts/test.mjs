@@ -1,0 +1,129 @@
+// Runs everything a change must pass: build, types, lint, unused code, then each suite of test/.
+//
+//   npm test                   all of it
+//   npm test -- domain crash   only these phases
+//
+// The last line is always "N passed, N failed", for people and for machines that read only that.
+
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)))
+const binaries = join(root, 'node_modules', '.bin')
+
+// Cheapest answer first: a rule that is wrong in domain/ breaks everything that comes later.
+const suiteOrder = ['domain', 'conformance', 'model', 'crash', 'interfaces', 'docs', 'tidy']
+
+// These read the sources themselves; every other suite imports the built package.
+const suitesWithoutBuild = ['domain', 'tidy']
+
+const tools = [
+  { name: 'build', command: process.execPath, args: ['scripts/build.mjs'] },
+  { name: 'types', command: join(binaries, 'tsc'), args: ['-p', 'tsconfig.json'] },
+  { name: 'lint', command: join(binaries, 'biome'), args: ['check', '.'] },
+  { name: 'knip', command: join(binaries, 'knip'), args: [] },
+]
+
+main()
+
+function main() {
+  const suites = findSuites()
+  const wanted = choosePhases(process.argv.slice(2), suites)
+  const results = []
+
+  for (const tool of tools.filter(({ name }) => wanted.has(name))) {
+    const result = runTool(tool)
+    results.push(result)
+    // Everything after it would test the previous build, and say so in a thousand confusing ways.
+    if (tool.name === 'build' && result.failed > 0) return report(results)
+  }
+  for (const suite of suites.filter((name) => wanted.has(name))) results.push(runSuite(suite))
+
+  report(results)
+}
+
+/** The folders of test/ that hold tests, known ones first and in order. */
+function findSuites() {
+  const isTest = (path) => path.endsWith('.test.ts')
+  const rank = (name) => (suiteOrder.includes(name) ? suiteOrder.indexOf(name) : suiteOrder.length)
+  return readdirSync(join(root, 'test'), { withFileTypes: true })
+    .filter((entry) => entry.isDirectory())
+    .map((entry) => entry.name)
+    .filter((name) => readdirSync(join(root, 'test', name), { recursive: true }).some(isTest))
+    .sort((left, right) => rank(left) - rank(right) || left.localeCompare(right))
+}
+
+/** No names means all phases. A suite that imports the package brings the build with it. */
+function choosePhases(names, suites) {
+  const known = [...tools.map(({ name }) => name), ...suites]
+  const unknown = names.filter((name) => !known.includes(name))
+  if (unknown.length > 0) {
+    console.error(`unknown phase ${unknown.join(', ')}; the phases are ${known.join(', ')}`)
+    process.exit(2)
+  }
+  const wanted = new Set(names.length > 0 ? names : known)
+  const needsBuild = suites.some((name) => wanted.has(name) && !suitesWithoutBuild.includes(name))
+  if (needsBuild) wanted.add('build')
+  return wanted
+}
+
+/** A tool that is content has nothing to say, so its output is shown only when it fails. */
+function runTool({ name, command, args }) {
+  const startedAt = performance.now()
+  const run = spawnSync(command, args, { cwd: root, encoding: 'utf8', maxBuffer: 64 * 1024 * 1024 })
+  const hasFailed = run.status !== 0
+  const seconds = secondsSince(startedAt)
+  console.log(`${name}: ${hasFailed ? 'failed' : 'ok'} (${seconds} s)`)
+  if (hasFailed) console.log(run.error ? String(run.error) : `${run.stdout}${run.stderr}`)
+  return { name, seconds, passed: 0, failed: hasFailed ? 1 : 0 }
+}
+
+function runSuite(name) {
+  const startedAt = performance.now()
+  const folder = mkdtempSync(join(tmpdir(), 'holdfast-test-'))
+  const file = join(folder, 'report.json')
+  const args = ['run', '--project', name, '--reporter', 'default', '--reporter', 'json']
+  args.push(`--outputFile.json=${file}`)
+  // Only the rules are pure enough for "every branch" to be a fair demand.
+  if (name === 'domain') args.push('--coverage')
+
+  console.log(`\n${name}:`)
+  const run = spawnSync(join(binaries, 'vitest'), args, { cwd: root, stdio: 'inherit' })
+  const counts = readCounts(file)
+  rmSync(folder, { recursive: true, force: true })
+
+  // Not every failure is a failing test: a file that does not load, a branch that is not covered.
+  const failed = run.status === 0 ? counts.failed : Math.max(counts.failed, 1)
+  return { name, seconds: secondsSince(startedAt), passed: counts.passed, failed }
+}
+
+/** A run that died before its report counts as nothing passed; its exit code makes it a failure. */
+function readCounts(file) {
+  try {
+    const found = JSON.parse(readFileSync(file, 'utf8'))
+    return { passed: found.numPassedTests, failed: found.numFailedTests }
+  } catch {
+    return { passed: 0, failed: 0 }
+  }
+}
+
+function report(results) {
+  const passed = results.reduce((total, result) => total + result.passed, 0)
+  const failed = results.reduce((total, result) => total + result.failed, 0)
+
+  console.log(`\n${row('phase', 'seconds', 'passed', 'failed')}`)
+  for (const result of results) console.log(row(result.name, result.seconds, result.passed, result.failed))
+  console.log(`\n${passed} passed, ${failed} failed`)
+  process.exitCode = failed > 0 ? 1 : 0
+}
+
+function row(name, ...columns) {
+  return name.padEnd(14) + columns.map((column) => String(column).padStart(9)).join('')
+}
+
+function secondsSince(startedAt) {
+  return ((performance.now() - startedAt) / 1000).toFixed(1)
+}

@@ -1,0 +1,14 @@
+/** Waiting times that grow: doubling from a base up to a cap, with full jitter so that a herd spreads out. */
+export interface Backoff {
+  readonly baseMs: number
+  readonly factor: number
+  readonly maxMs: number
+}
+
+export const retryBackoff: Backoff = Object.freeze({ baseMs: 1_000, factor: 2, maxMs: 5 * 60 * 1000 })
+
+/** `attempt` counts from 1. The result lies in [half, whole] of the step, so a retry is never immediate. */
+export function backoffMs(backoff: Backoff, attempt: number, random: number): number {
+  const step = Math.min(backoff.maxMs, backoff.baseMs * backoff.factor ** (attempt - 1))
+  return Math.round(step / 2 + (step / 2) * random)
+}

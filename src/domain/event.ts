@@ -1,0 +1,94 @@
+/**
+ * An event: what changed, in the transaction of the change. It carries the fields of the row that are new, so
+ * that replaying a thing's events in order rebuilds the row; only renewal times are not recorded.
+ */
+import type { Json } from './item.ts'
+
+export const eventKinds = [
+  'workflow.defined',
+  'queue.created',
+  'queue.changed',
+  'queue.paused',
+  'queue.resumed',
+  'item.created',
+  'item.updated',
+  'item.resubmitted',
+  'item.claimed',
+  'item.moved',
+  'item.rebased',
+  'item.progressed',
+  'item.completed',
+  'item.merged',
+  'item.failed',
+  'item.released',
+  'item.retried',
+  'item.cancelled',
+  'item.reclaimed',
+  'item.quarantined',
+  'item.unquarantined',
+  'item.promoted',
+  'item.unblocked',
+  'item.prioritized',
+  'item.extended',
+  'item.removed',
+  'item.refused',
+  'lock.acquired',
+  'lock.stolen',
+  'lock.changed',
+  'lock.extended',
+  'lock.released',
+  'lock.expired',
+  'lock.refused',
+  'instance.started',
+  'instance.ended',
+  'instance.died',
+  'instance.removed',
+] as const
+
+export type EventKind = (typeof eventKinds)[number]
+export type Subject = 'workflow' | 'queue' | 'item' | 'lock' | 'instance'
+
+export interface StoredEvent {
+  readonly seq: number
+  readonly at: number
+  readonly kind: EventKind
+  readonly subject: Subject
+  readonly id: string
+  readonly queue: string | null
+  /** Version of the thing after the change; null for a remark that changed nothing. */
+  readonly version: number | null
+  readonly agent: string | null
+  readonly token: number | null
+  /** The fields that changed, with their new values; null when the thing was removed or nothing changed. */
+  readonly change: Readonly<Record<string, unknown>> | null
+  readonly detail: Readonly<Record<string, Json | undefined>> | null
+}
+
+/** Times of a lease as it was renewed; a replay cannot know them. */
+export const renewalFields: ReadonlySet<string> = new Set([
+  'renewedAt',
+  'expiresAt',
+  'leaseMs',
+  'beatAt',
+  'sweptAt',
+])
+
+const removals: ReadonlySet<EventKind> = new Set([
+  'item.removed',
+  'lock.released',
+  'lock.expired',
+  'instance.removed',
+])
+
+export type Replica = Map<string, Record<string, unknown>>
+
+export function replicaKey(event: Pick<StoredEvent, 'subject' | 'id'>): string {
+  return `${event.subject}:${event.id}`
+}
+
+/** Applies one event to a replica of the tables, keyed by subject and id. */
+export function replay(replica: Replica, event: StoredEvent): void {
+  const key = replicaKey(event)
+  if (removals.has(event.kind)) replica.delete(key)
+  else if (event.change) replica.set(key, { ...replica.get(key), ...event.change })
+}

@@ -1,0 +1,413 @@
+/**
+ * An item: a piece of work in a queue. Pure rules for every act on it; each returns the item as it is
+ * afterwards, one version higher. Who may act (the token) is checked by `assertHolds`, first thing in every act
+ * of a holder.
+ */
+import { AttemptsExhaustedError, IllegalMoveError, InvalidError } from '../errors.ts'
+import { type Backoff, backoffMs } from './backoff.ts'
+import { assertHolder, grant, type Holder, type LeaseColumns, noLease } from './lease.ts'
+import { type State, stateOf, type Workflow } from './workflow.ts'
+
+export type Json =
+  | null
+  | boolean
+  | number
+  | string
+  | readonly Json[]
+  | { readonly [key: string]: Json | undefined }
+
+/** Which line an item stands in. Each has an index of its own, so that a claim meets only what it can take. */
+export type Standing = 'ready' | 'waiting' | 'held' | 'closed'
+
+export interface Failure {
+  readonly message: string
+  readonly code?: string | undefined
+  readonly retryable?: boolean | undefined
+}
+
+export interface Item extends LeaseColumns {
+  readonly id: string
+  readonly queue: string
+  readonly workflow: string
+  readonly state: string
+  readonly standing: Standing
+  readonly priority: number
+  /** A name for the thing worked on (a workspace, a branch); unique in its queue while the item is open. */
+  readonly key: string | null
+  readonly dedupeKey: string | null
+  /** Id of the item this one is stacked on. */
+  readonly parent: string | null
+  /** Ids from the root of the stack down to the parent. */
+  readonly ancestors: readonly string[]
+  /** Ids this item was declared to depend on. */
+  readonly blockers: readonly string[]
+  /** Those of them that have not closed well yet. */
+  readonly waitingFor: readonly string[]
+  /** Not claimable before this wall time; null once it has come. */
+  readonly runAt: number | null
+  readonly attempts: number
+  readonly failures: number
+  readonly crashes: number
+  readonly attemptsMax: number
+  readonly quarantinedAt: number | null
+  readonly quarantineReason: string | null
+  readonly cancelRequestedAt: number | null
+  readonly submittedBy: string | null
+  readonly addedAt: number
+  readonly startedAt: number | null
+  readonly stateChangedAt: number
+  readonly closedAt: number | null
+  /** How it closed; null while it is open. */
+  readonly outcome: 'well' | 'badly' | null
+  readonly previousState: string | null
+  readonly version: number
+  readonly error: Failure | null
+  readonly progress: Json
+  /** JSON text of the outcome; opaque here. */
+  readonly result: string | null
+  /** JSON text; opaque here. */
+  readonly payload: string
+  /** The workflow's own facts (bead, head, tested-against, rebase count, journal, …). */
+  readonly data: { readonly [key: string]: Json | undefined }
+}
+
+export interface Moment {
+  /** Lease clock. */
+  readonly now: number
+  /** Wall clock. */
+  readonly wall: number
+}
+
+export const priorityDefault = 5
+export const stackDepthMax = 10
+export const blockersMax = 100
+
+export function describeItem(item: Pick<Item, 'id' | 'key' | 'queue'>): string {
+  return `item ${item.key === null ? item.id : `${item.key} (${item.id})`} of queue ${item.queue}`
+}
+
+/** The one place that says which line an item stands in. */
+export function standingOf(item: Omit<Item, 'standing'>, workflow: Workflow): Standing {
+  const state = stateOf(workflow, item.state)
+  if (state.closed) return 'closed'
+  if (state.held) return 'held'
+  const mayBeClaimed = state.claimTo !== undefined && item.runAt === null && item.waitingFor.length === 0
+  return mayBeClaimed && item.quarantinedAt === null ? 'ready' : 'waiting'
+}
+
+export interface NewItem {
+  readonly id: string
+  readonly queue: string
+  readonly priority?: number | undefined
+  readonly key?: string | null | undefined
+  readonly dedupeKey?: string | null | undefined
+  readonly parent?: Item | null | undefined
+  readonly blockers?: readonly Item[] | undefined
+  readonly runAt?: number | null | undefined
+  readonly attemptsMax: number
+  readonly submittedBy: string | null
+  readonly payload: string
+  readonly data: Item['data']
+}
+
+export function createItem(input: NewItem, workflow: Workflow, wall: number): Item {
+  const dependencies = dependenciesOf(input)
+  return settle(
+    {
+      ...noLease,
+      ...dependencies,
+      id: input.id,
+      queue: input.queue,
+      workflow: workflow.name,
+      state: workflow.initial,
+      standing: 'waiting',
+      priority: input.priority ?? priorityDefault,
+      key: input.key ?? null,
+      dedupeKey: input.dedupeKey ?? null,
+      runAt: delayed(input.runAt, wall),
+      token: 0,
+      attempts: 0,
+      failures: 0,
+      crashes: 0,
+      attemptsMax: input.attemptsMax,
+      quarantinedAt: null,
+      quarantineReason: null,
+      cancelRequestedAt: null,
+      submittedBy: input.submittedBy,
+      addedAt: wall,
+      startedAt: null,
+      stateChangedAt: wall,
+      closedAt: null,
+      outcome: null,
+      previousState: null,
+      version: 1,
+      error: null,
+      progress: null,
+      result: null,
+      payload: input.payload,
+      data: input.data,
+    },
+    workflow,
+  )
+}
+
+function delayed(runAt: number | null | undefined, wall: number): number | null {
+  return runAt == null || runAt <= wall ? null : runAt
+}
+
+/** Parent and blockers are one mechanism: the item waits until each has closed well. */
+function dependenciesOf(input: NewItem) {
+  const { parent } = input
+  const ancestors = parent ? [...parent.ancestors, parent.id] : []
+  if (ancestors.includes(input.id)) {
+    throw new InvalidError({
+      what: `item ${input.id} would be stacked on itself`,
+      next: 'choose a parent that is not above it in the stack',
+      facts: { path: [...ancestors, input.id] },
+    })
+  }
+  if (ancestors.length > stackDepthMax) {
+    throw new InvalidError({
+      what: `a stack of ${ancestors.length + 1} items is too deep`,
+      next: `keep at most ${stackDepthMax} items below one another`,
+      facts: { depth: ancestors.length, depthMax: stackDepthMax, path: ancestors },
+    })
+  }
+  const declared = [...(parent ? [parent] : []), ...(input.blockers ?? [])]
+  const unique = [...new Map(declared.map((item) => [item.id, item])).values()]
+  return {
+    parent: parent?.id ?? null,
+    ancestors,
+    blockers: unique.map((item) => item.id),
+    waitingFor: unique.filter((item) => item.outcome !== 'well').map((item) => item.id),
+  }
+}
+
+export function claimItem(
+  item: Item,
+  workflow: Workflow,
+  holder: Holder & { leaseMs: number },
+  at: Moment,
+): Item {
+  const to = stateOf(workflow, item.state).claimTo
+  if (item.standing !== 'ready' || to === undefined) {
+    throw new IllegalMoveError(
+      { subject: describeItem(item), from: item.state, to: 'claimed' },
+      'claim an item that is ready',
+    )
+  }
+  return enter(
+    {
+      ...item,
+      ...grant({ ...holder, now: at.now, previous: item.token }),
+      attempts: item.attempts + 1,
+      startedAt: at.wall,
+    },
+    to,
+    workflow,
+    at.wall,
+  )
+}
+
+/** Guards an act of the holder; answers whether the lease had already lapsed. */
+export function assertHolds(item: Item, token: number | undefined, now: number): { late: boolean } {
+  return assertHolder(item, {
+    subject: describeItem(item),
+    held: item.standing === 'held',
+    token,
+    now,
+    goneBecause: item.cancelRequestedAt === null ? `it is ${item.state} now` : 'it was cancelled',
+  })
+}
+
+/** Same state to same state changes nothing and is not an error; null says so. */
+export function moveItem(item: Item, workflow: Workflow, to: string, at: Moment): Item | null {
+  const target = stateOf(workflow, to)
+  if (to === item.state) return null
+  const from = stateOf(workflow, item.state)
+  if (!from.moves.includes(to)) throw illegal(item, to, from)
+  if (target.held && !from.held) {
+    throw new IllegalMoveError(
+      { subject: describeItem(item), from: item.state, to },
+      'claim it instead: a held state needs a holder',
+    )
+  }
+  return enter(item, to, workflow, at.wall)
+}
+
+export function completeItem(item: Item, workflow: Workflow, result: string | null, at: Moment): Item {
+  const from = stateOf(workflow, item.state)
+  if (from.completeTo === undefined) throw illegal(item, 'completed', from)
+  return { ...enter(item, from.completeTo, workflow, at.wall), result, error: null }
+}
+
+/** A repeated completion by the same grant is answered, not refused: its first answer may have been lost. */
+export function isCompletedUnder(item: Item, token: number | undefined): boolean {
+  return item.token === token && item.outcome === 'well'
+}
+
+export interface FailOptions {
+  readonly error: Failure
+  readonly retryable: boolean
+  readonly backoff: Backoff
+  readonly random: number
+}
+
+/** Counts a handled failure; the last one allowed ends in the workflow's failed state even when repeatable. */
+export function failItem(item: Item, workflow: Workflow, options: FailOptions, at: Moment): Item {
+  const from = stateOf(workflow, item.state)
+  if (from.failTo === undefined) throw illegal(item, 'failed', from)
+  const failures = item.failures + 1
+  const mayRepeat = options.retryable && failures < item.attemptsMax
+  const to = mayRepeat ? (from.failRetryableTo ?? from.failTo) : from.failTo
+  const failed = { ...item, failures, error: { ...options.error, retryable: options.retryable } }
+  if (mayRepeat && workflow.states[to]?.claimTo !== undefined) {
+    const runAt = at.wall + backoffMs(options.backoff, failures, options.random)
+    return enter({ ...failed, runAt }, to, workflow, at.wall)
+  }
+  return enter(failed, to, workflow, at.wall)
+}
+
+/** Giving back on purpose: no failure, no crash. Legal from every held state. */
+export function releaseItem(item: Item, workflow: Workflow, at: Moment): Item {
+  return enter(item, lostTo(item, workflow), workflow, at.wall)
+}
+
+export function retryItem(item: Item, workflow: Workflow, at: Moment): Item {
+  const from = stateOf(workflow, item.state)
+  if (from.retryTo === undefined) {
+    if (from.closed === 'badly' && item.failures >= item.attemptsMax) {
+      throw new AttemptsExhaustedError({
+        subject: describeItem(item),
+        failures: item.failures,
+        attemptsMax: item.attemptsMax,
+      })
+    }
+    throw new IllegalMoveError(
+      { subject: describeItem(item), from: item.state, to: workflow.initial },
+      `${item.state} is not retryable; only ${retryableStates(workflow)} can be retried`,
+    )
+  }
+  const failures = workflow.retryForgives ? 0 : item.failures
+  return enter({ ...item, failures, error: null, runAt: null }, from.retryTo, workflow, at.wall)
+}
+
+function retryableStates(workflow: Workflow): string {
+  const names = Object.entries(workflow.states).filter(([, state]) => state.retryTo !== undefined)
+  return names.map(([name]) => name).join(', ') || 'nothing in this workflow'
+}
+
+export function cancelItem(item: Item, workflow: Workflow, at: Moment): Item {
+  const from = stateOf(workflow, item.state)
+  const to = workflow.cancelTo
+  if (to === undefined || !from.moves.includes(to)) throw illegal(item, to ?? 'cancelled', from)
+  const requested = item.standing === 'held' ? at.wall : null
+  return enter({ ...item, cancelRequestedAt: requested }, to, workflow, at.wall)
+}
+
+export interface Loss {
+  /** What proves or suggests that the holder is gone. */
+  readonly evidence: string
+  /** A crash is counted for proof of death and for a lapse; not for an operator's act before the lapse. */
+  readonly countsAsCrash: boolean
+  readonly crashesMax: number
+}
+
+/** Takes a held item from its lost holder; keeps identity, payload, priority, key, data and progress. */
+export function reclaimItem(item: Item, workflow: Workflow, loss: Loss, at: Moment): Item {
+  const crashes = item.crashes + (loss.countsAsCrash ? 1 : 0)
+  const isPoison = loss.countsAsCrash && loss.crashesMax > 0 && crashes >= loss.crashesMax
+  const quarantine = isPoison
+    ? {
+        quarantinedAt: at.wall,
+        quarantineReason: `lost ${crashes} holders without progress; the last: ${loss.evidence}`,
+      }
+    : {}
+  return enter({ ...item, crashes, ...quarantine }, lostTo(item, workflow), workflow, at.wall)
+}
+
+/** A held row that the rules cannot place (its state is unknown) is taken out of the line, for a person to see. */
+export function setItemAside(item: Item, reason: string, at: Moment): Item {
+  return {
+    ...item,
+    ...noLease,
+    standing: 'waiting',
+    quarantinedAt: at.wall,
+    quarantineReason: reason,
+    version: item.version + 1,
+  }
+}
+
+export function releaseItemFromQuarantine(item: Item, workflow: Workflow): Item {
+  if (item.quarantinedAt === null) {
+    throw new InvalidError({
+      what: `${describeItem(item)} is not quarantined`,
+      next: 'nothing needs to be done',
+    })
+  }
+  const state = workflow.states[item.state] ? item.state : workflow.initial
+  return settle(
+    { ...item, state, crashes: 0, quarantinedAt: null, quarantineReason: null, version: item.version + 1 },
+    workflow,
+  )
+}
+
+/** Progress is a sign that the work itself is sound, so it clears the crash count. */
+export function recordProgress(item: Item, progress: Json): Item {
+  return { ...item, progress, crashes: 0, version: item.version + 1 }
+}
+
+export function setItemPriority(item: Item, priority: number): Item | null {
+  return item.priority === priority ? null : { ...item, priority, version: item.version + 1 }
+}
+
+/** The delay is over. */
+export function promoteItem(item: Item, workflow: Workflow): Item {
+  return settle({ ...item, runAt: null, version: item.version + 1 }, workflow)
+}
+
+/** A blocker has closed well. Null when the item did not wait for it. */
+export function unblockItem(item: Item, workflow: Workflow, blocker: string): Item | null {
+  if (!item.waitingFor.includes(blocker)) return null
+  const waitingFor = item.waitingFor.filter((id) => id !== blocker)
+  return settle({ ...item, waitingFor, version: item.version + 1 }, workflow)
+}
+
+function lostTo(item: Item, workflow: Workflow): string {
+  const state = stateOf(workflow, item.state)
+  if (state.lostTo === undefined) throw illegal(item, 'given back', state)
+  return state.lostTo
+}
+
+/** Every change of state goes through here: times never run backwards, a lease ends with the held states. */
+function enter(item: Item, to: string, workflow: Workflow, wall: number): Item {
+  const target = stateOf(workflow, to)
+  const stateChangedAt = Math.max(wall, item.stateChangedAt, item.startedAt ?? 0)
+  const lease = target.held ? {} : noLease
+  const ended = target.held || target.closed ? { runAt: null } : { startedAt: null }
+  return settle(
+    {
+      ...item,
+      ...lease,
+      ...ended,
+      state: to,
+      previousState: item.state,
+      stateChangedAt,
+      closedAt: target.closed ? stateChangedAt : null,
+      outcome: target.closed ?? null,
+      version: item.version + 1,
+    },
+    workflow,
+  )
+}
+
+function settle(item: Item, workflow: Workflow): Item {
+  return { ...item, standing: standingOf(item, workflow) }
+}
+
+function illegal(item: Item, to: string, from: State): IllegalMoveError {
+  const next = from.closed
+    ? `${item.state} is a terminal state`
+    : `from ${item.state} it may go to ${from.moves.join(', ') || 'no other state'}`
+  return new IllegalMoveError({ subject: describeItem(item), from: item.state, to }, next)
+}

@@ -1,0 +1,151 @@
+/**
+ * The lease: agent X holds R until T under a token. Every leased row carries these columns, and every rule
+ * about them is here. A lease alone does not give mutual exclusion of effects: only the token, checked where
+ * the effect happens, does.
+ */
+import { HeldError, InvalidError, LeaseLostError } from '../errors.ts'
+
+export interface LeaseColumns {
+  readonly agent: string | null
+  /** The process that stands behind the lease (bound), or null (manual). */
+  readonly instance: string | null
+  /** Fencing number of the last grant; only grows, also after the lease has ended. */
+  readonly token: number
+  readonly grantedAt: number | null
+  readonly renewedAt: number | null
+  readonly expiresAt: number | null
+  readonly leaseMs: number | null
+}
+
+export interface Holder {
+  readonly agent: string
+  readonly instance: string | null
+}
+
+export type LeaseStatus = 'live' | 'near' | 'expired' | 'stale'
+
+export const leaseMsMax = 24 * 60 * 60 * 1000
+export const staleAfterMs = 5 * 60 * 1000
+const nearWithinMs = 5 * 60 * 1000
+
+export const noLease = {
+  agent: null,
+  instance: null,
+  grantedAt: null,
+  renewedAt: null,
+  expiresAt: null,
+  leaseMs: null,
+} as const
+
+/** 0 is allowed and lapses at the next millisecond; anything else outside 0..24 h is a caller's mistake. */
+export function assertLeaseMs(leaseMs: number): void {
+  if (Number.isSafeInteger(leaseMs) && leaseMs >= 0 && leaseMs <= leaseMsMax) return
+  throw new InvalidError({
+    what: `a lease of ${leaseMs} ms was asked for`,
+    next: `ask for a whole number of milliseconds from 0 to ${leaseMsMax} (24 h)`,
+    facts: { leaseMs },
+  })
+}
+
+/** Strictly after: at `expiresAt` itself the lease still holds. A held row without an expiry has lapsed. */
+export function isExpired(row: Pick<LeaseColumns, 'expiresAt'>, now: number): boolean {
+  return row.expiresAt === null || row.expiresAt < now
+}
+
+export function leaseStatus(row: LeaseColumns, now: number): LeaseStatus {
+  if (row.expiresAt === null || row.expiresAt < now - staleAfterMs) return 'stale'
+  if (row.expiresAt < now) return 'expired'
+  // A third of a short lease, or every 30 s lease would always count as near its end.
+  const near = Math.min(nearWithinMs, (row.leaseMs ?? nearWithinMs) / 3)
+  return row.expiresAt < now + near ? 'near' : 'live'
+}
+
+/**
+ * Tokens of one resource only grow: by the previous one, by the floor that deleted rows left, and by the
+ * clock in microseconds, which carries them over a restored backup. Safe integers until the year 2255.
+ */
+export function nextToken(previous: number, floor: number, now: number): number {
+  return Math.max(previous + 1, floor + 1, now * 1000)
+}
+
+export function grant(options: Holder & { leaseMs: number; now: number; previous: number; floor?: number }) {
+  assertLeaseMs(options.leaseMs)
+  return {
+    agent: options.agent,
+    instance: options.instance,
+    token: nextToken(options.previous, options.floor ?? 0, options.now),
+    grantedAt: options.now,
+    renewedAt: options.now,
+    expiresAt: options.now + options.leaseMs,
+    leaseMs: options.leaseMs,
+  }
+}
+
+/** Renewing is now + lease and never shortens. */
+export function renew<Row extends LeaseColumns>(row: Row, now: number, leaseMs = row.leaseMs ?? 0): Row {
+  assertLeaseMs(leaseMs)
+  return { ...row, renewedAt: now, expiresAt: Math.max(row.expiresAt ?? 0, now + leaseMs), leaseMs }
+}
+
+const extensionMaxMs = 60 * 60 * 1000
+
+/**
+ * Extending adds to the expiry, so it always grows; capped at now + the larger of the extra time and 1 h.
+ * Refused on a lapsed lease: somebody may already be about to take it.
+ */
+export function extend<Row extends LeaseColumns>(
+  row: Row,
+  now: number,
+  extraMs: number,
+): Row & { capped: boolean } {
+  assertLeaseMs(extraMs)
+  const wanted = (row.expiresAt ?? now) + extraMs
+  const cap = now + Math.max(extraMs, extensionMaxMs)
+  // Never below the present expiry: a cap must not turn an extension into a cut.
+  const expiresAt = Math.max(row.expiresAt ?? 0, Math.min(wanted, cap))
+  return { ...row, renewedAt: now, expiresAt, capped: wanted > cap }
+}
+
+/** A holder counts from before its request and gives up this long before the store would. */
+export function safetyMarginMs(leaseMs: number): number {
+  return Math.min(Math.max(leaseMs / 10, 1000), leaseMs / 3)
+}
+
+/** Renewed every third of the lease: two tries may fail before the holder has to give up. */
+export function renewEveryMs(leaseMs: number): number {
+  return leaseMs / 3
+}
+
+/** Same process, or, for a manual lease, the same token: this is the holder calling again. */
+export function isSameHolder(row: LeaseColumns, caller: Holder & { token?: number | undefined }): boolean {
+  if (row.agent !== caller.agent || row.instance !== caller.instance) return false
+  return row.instance !== null || row.token === caller.token
+}
+
+export function lastSignOfLife(row: LeaseColumns): number {
+  return Math.max(row.grantedAt ?? 0, row.renewedAt ?? 0)
+}
+
+/**
+ * The guard of every write by a holder. A lapsed lease that nobody reclaimed still counts, and is reported as
+ * late; once reclaimed, released or granted anew it does not.
+ */
+export function assertHolder(
+  row: LeaseColumns,
+  options: { subject: string; held: boolean; token: number | undefined; now: number; goneBecause?: string },
+): { late: boolean } {
+  if (options.held && options.token === undefined) {
+    throw new HeldError(
+      { subject: options.subject, holder: row.agent ?? 'an unknown agent', expiresAt: row.expiresAt },
+      'give the token of your grant, or wait until the lease ends',
+    )
+  }
+  if (options.held && row.token === options.token) return { late: isExpired(row, options.now) }
+  throw new LeaseLostError({
+    subject: options.subject,
+    token: options.token ?? null,
+    currentToken: row.token,
+    holder: options.held ? row.agent : null,
+    reason: options.held ? 'it was granted anew' : (options.goneBecause ?? 'it was released or reclaimed'),
+  })
+}

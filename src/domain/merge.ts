@@ -1,0 +1,62 @@
+/** What the merge workflow knows of a change: its head, what it was tested against, and how often it was rebased. */
+import { IllegalMoveError, InvalidError } from '../errors.ts'
+import { describeItem, type Item } from './item.ts'
+import { stateOf, type Workflow } from './workflow.ts'
+
+export const headShaLengthMin = 4
+
+export function assertHeadSha(headSha: string): void {
+  if (headSha.length >= headShaLengthMin && /^[0-9a-zA-Z]+$/.test(headSha) && headSha.length <= 128) return
+  throw new InvalidError({
+    what: `"${headSha.slice(0, 140)}" is not a commit or change id`,
+    next: `give at least ${headShaLengthMin} letters or digits`,
+    facts: { headSha },
+  })
+}
+
+/** A held state that cannot be cancelled: the effect may already be under way. */
+export function isPastCancelling(item: Item, workflow: Workflow): boolean {
+  return item.standing === 'held' && !stateOf(workflow, item.state).moves.includes(workflow.cancelTo ?? '')
+}
+
+/** A new head makes every test result stale, so that a holder at work on the old one is sent back to rebase. */
+export function withHead(item: Item, headSha: string): Item {
+  return { ...item, data: { ...item.data, headSha, testedAgainstSha: null }, version: item.version + 1 }
+}
+
+/** Was it tested against what the target is now? No baseline counts as stale. */
+export function isFresh(item: Item, mainSha: string): boolean {
+  return typeof item.data.testedAgainstSha === 'string' && item.data.testedAgainstSha === mainSha
+}
+
+/** Rebased onto a baseline: remembers both ends and counts. */
+export function withRebase(
+  item: Item,
+  rebase: { headSha: string; testedAgainstSha: string },
+  wall: number,
+): Item {
+  const count = typeof item.data.rebaseCount === 'number' ? item.data.rebaseCount : 0
+  return { ...item, data: { ...item.data, ...rebase, rebaseCount: count + 1, lastRebaseAt: wall } }
+}
+
+export function withoutBaseline(item: Item): Item {
+  return { ...item, data: { ...item.data, testedAgainstSha: null } }
+}
+
+/** The guarded arrow back: legal only where the workflow has it and only when the target has moved on. */
+export function assertMayReturn(item: Item, workflow: Workflow, mainSha: string): string {
+  const to = stateOf(workflow, item.state).returnTo
+  if (to === undefined) {
+    throw new IllegalMoveError(
+      { subject: describeItem(item), from: item.state, to: 'rebasing' },
+      'only what is ready to merge can be returned',
+    )
+  }
+  if (isFresh(item, mainSha)) {
+    throw new IllegalMoveError(
+      { subject: describeItem(item), from: item.state, to },
+      `it was tested against ${mainSha}; go on with the merge`,
+    )
+  }
+  return to
+}

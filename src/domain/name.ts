@@ -1,0 +1,46 @@
+/** Names people type: queues, locks, agents, keys. Restricted so that they are safe in logs, paths and URLs. */
+import { InvalidError } from '../errors.ts'
+
+export const nameLengthMax = 200
+export const namePattern = /^[\p{L}\p{N}_][\p{L}\p{N}_.:/@+#=,~ -]*$/u
+
+export function isName(text: string): boolean {
+  return text.length <= nameLengthMax && namePattern.test(text) && !text.includes('..') && !text.endsWith(' ')
+}
+
+export function assertName(what: string, text: string): void {
+  if (isName(text)) return
+  const shown = JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}…` : text)
+  throw new InvalidError({
+    what: `${shown} is not a usable ${what}`,
+    next: `use 1 to ${nameLengthMax} letters, digits or _ . : / @ + # = , ~ - and inner spaces, beginning with a letter, digit or _ and without ".."`,
+    facts: { [what]: text },
+  })
+}
+
+/** The known name nearest to a mistyped one, or null when none is close enough to suggest. */
+export function nearestName(text: string, known: readonly string[]): string | null {
+  let best: string | null = null
+  let bestDistance = Math.max(2, Math.floor(text.length / 3)) + 1
+  for (const candidate of known) {
+    const distance = editDistance(text.toLowerCase(), candidate.toLowerCase())
+    if (distance < bestDistance) {
+      best = candidate
+      bestDistance = distance
+    }
+  }
+  return best
+}
+
+function editDistance(from: string, to: string): number {
+  let row = Array.from({ length: to.length + 1 }, (_, index) => index)
+  for (let i = 1; i <= from.length; i++) {
+    const next = [i]
+    for (let j = 1; j <= to.length; j++) {
+      const substitution = (row[j - 1] as number) + (from[i - 1] === to[j - 1] ? 0 : 1)
+      next.push(Math.min(substitution, (row[j] as number) + 1, (next[j - 1] as number) + 1))
+    }
+    row = next
+  }
+  return row[to.length] as number
+}

@@ -1,0 +1,80 @@
+/** A queue: which workflow its items follow, its limits, and whether it is paused. */
+import { InvalidError } from '../errors.ts'
+import type { Workflow } from './workflow.ts'
+
+export interface Queue {
+  readonly name: string
+  /** Name of the workflow its items follow. */
+  readonly workflow: string
+  /** Slots of the processing lock, or null when claims need no lock. */
+  readonly slots: number | null
+  /** Handled failures after which an item ends in its workflow's failed state. */
+  readonly attemptsMax: number
+  /** Crashes without progress after which an item is quarantined; 0 = never. */
+  readonly crashesMax: number
+  readonly pausedAt: number | null
+  readonly pausedBy: string | null
+  readonly pauseReason: string | null
+  readonly createdAt: number
+  readonly version: number
+}
+
+export interface QueueSettings {
+  readonly slots?: number | undefined
+  readonly attemptsMax?: number | undefined
+  readonly crashesMax?: number | undefined
+}
+
+export const attemptsMaxDefault = 3
+export const crashesMaxDefault = 3
+
+export function createQueue(name: string, workflow: Workflow, settings: QueueSettings, wall: number): Queue {
+  return {
+    name,
+    workflow: workflow.name,
+    slots: settings.slots ?? workflow.slots ?? null,
+    attemptsMax: settings.attemptsMax ?? attemptsMaxDefault,
+    crashesMax: settings.crashesMax ?? crashesMaxDefault,
+    pausedAt: null,
+    pausedBy: null,
+    pauseReason: null,
+    createdAt: wall,
+    version: 1,
+  }
+}
+
+/** A queue keeps its workflow for life: its items already stand in states of the old one. */
+export function assertSameWorkflow(queue: Queue, workflow: string): void {
+  if (queue.workflow === workflow) return
+  throw new InvalidError({
+    what: `queue ${queue.name} follows workflow ${queue.workflow}, not ${workflow}`,
+    next: `open it with workflow "${queue.workflow}", or choose another queue name`,
+    facts: { queue: queue.name, workflow: queue.workflow, asked: workflow },
+  })
+}
+
+/** The queue with changed settings, or null when nothing changes. */
+export function adjustQueue(queue: Queue, settings: QueueSettings): Queue | null {
+  const slots = settings.slots ?? queue.slots
+  const attemptsMax = settings.attemptsMax ?? queue.attemptsMax
+  const crashesMax = settings.crashesMax ?? queue.crashesMax
+  if (slots === queue.slots && attemptsMax === queue.attemptsMax && crashesMax === queue.crashesMax)
+    return null
+  return { ...queue, slots, attemptsMax, crashesMax, version: queue.version + 1 }
+}
+
+/** Pausing stops new claims only; what is held goes on. Null when it is paused already. */
+export function pauseQueue(queue: Queue, by: string, reason: string | null, wall: number): Queue | null {
+  if (queue.pausedAt !== null) return null
+  return { ...queue, pausedAt: wall, pausedBy: by, pauseReason: reason, version: queue.version + 1 }
+}
+
+export function resumeQueue(queue: Queue): Queue | null {
+  if (queue.pausedAt === null) return null
+  return { ...queue, pausedAt: null, pausedBy: null, pauseReason: null, version: queue.version + 1 }
+}
+
+/** The processing lock of a queue is an ordinary lock under this name. */
+export function processingLockName(queue: string): string {
+  return `queue:${queue}`
+}

@@ -1,0 +1,117 @@
+/**
+ * Recovery: gives back what lost its holder. One decision, applied or only reported (dry run). It takes a lease
+ * that lapsed, or a bound one whose process is proven dead, and nothing else; it is safe to run anywhere at
+ * once, because every row it takes is checked again here and written under its version.
+ */
+import { type Item, type Moment, reclaimItem, setItemAside } from './item.ts'
+import { isExpired, type LeaseColumns, lastSignOfLife } from './lease.ts'
+import type { Lock } from './lock.ts'
+import type { Workflow } from './workflow.ts'
+
+/** Instances proven dead, each with how we know. */
+export type Deaths = ReadonlyMap<string, string>
+
+export interface ItemRules {
+  readonly workflow: Workflow | undefined
+  readonly crashesMax: number
+}
+
+export interface Reclaimed<Row> {
+  readonly before: Row
+  /** Null: the row is gone (a lock). */
+  readonly after: Row | null
+  readonly evidence: string
+  readonly expiredForMs: number
+}
+
+/** Why a lease may be taken now, or null when it may not. */
+export function evidenceOfLoss(row: LeaseColumns, deaths: Deaths, now: number): string | null {
+  const death = row.instance === null ? undefined : deaths.get(row.instance)
+  if (death !== undefined) return death
+  if (!isExpired(row, now)) return null
+  return row.expiresAt === null
+    ? 'it is held but has no lease'
+    : `its lease lapsed ${now - row.expiresAt} ms ago`
+}
+
+export function recoverItem(
+  item: Item,
+  rules: ItemRules,
+  deaths: Deaths,
+  at: Moment,
+): Reclaimed<Item> | null {
+  const evidence = item.standing === 'held' ? evidenceOfLoss(item, deaths, at.now) : null
+  if (evidence === null) return null
+  return takeItem(item, rules, evidence, true, at)
+}
+
+export function recoverLock(lock: Lock, deaths: Deaths, now: number): Reclaimed<Lock> | null {
+  const evidence = evidenceOfLoss(lock, deaths, now)
+  return evidence === null
+    ? null
+    : { before: lock, after: null, evidence, expiredForMs: expiredFor(lock, now) }
+}
+
+export interface StaleRequest {
+  readonly thresholdMs: number
+  /** Also takes what a live process keeps renewed. */
+  readonly force: boolean
+}
+
+/**
+ * The operator's tool: takes a held item by its last sign of life, not by its lease. What a running process
+ * keeps renewed is left alone unless forced. A crash is counted only when the lease had lapsed too.
+ */
+export function reclaimStaleItem(
+  item: Item,
+  rules: ItemRules,
+  request: StaleRequest,
+  at: Moment,
+): Reclaimed<Item> | null {
+  const lapsed = isExpired(item, at.now)
+  const silentForMs = at.now - lastSignOfLife(item)
+  if (item.standing !== 'held' || silentForMs < request.thresholdMs) return null
+  if (item.instance !== null && !lapsed && !request.force) return null
+  return takeItem(item, rules, `no sign of life for ${silentForMs} ms; reclaimed by request`, lapsed, at)
+}
+
+function takeItem(
+  item: Item,
+  rules: ItemRules,
+  evidence: string,
+  countsAsCrash: boolean,
+  at: Moment,
+): Reclaimed<Item> {
+  const loss = { evidence, countsAsCrash, crashesMax: rules.crashesMax }
+  const after = rules.workflow?.states[item.state]?.held
+    ? reclaimItem(item, rules.workflow, loss, at)
+    : setItemAside(item, `state "${item.state}" is not a held state of workflow ${item.workflow}`, at)
+  return { before: item, after, evidence, expiredForMs: expiredFor(item, at.now) }
+}
+
+function expiredFor(row: LeaseColumns, now: number): number {
+  return row.expiresAt === null ? 0 : Math.max(0, now - row.expiresAt)
+}
+
+export interface RecoveryCounts {
+  readonly locksCleaned: number
+  readonly entriesReclaimed: number
+  readonly quarantined: number
+  readonly ids: readonly string[]
+  readonly byState: Readonly<Record<string, number>>
+}
+
+export function countRecovered(
+  items: readonly Reclaimed<Item>[],
+  locks: readonly Reclaimed<Lock>[],
+): RecoveryCounts {
+  const byState: Record<string, number> = {}
+  for (const { before } of items) byState[before.state] = (byState[before.state] ?? 0) + 1
+  return {
+    locksCleaned: locks.length,
+    entriesReclaimed: items.length,
+    quarantined: items.filter(({ after }) => after?.quarantinedAt != null).length,
+    ids: items.map(({ before }) => before.id),
+    byState,
+  }
+}

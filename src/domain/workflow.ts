@@ -1,0 +1,231 @@
+/**
+ * Workflows are data: the states an item of a queue may be in, and which act leads from one to which. One claim
+ * path, one recovery and one set of tests serve all of them, the built-in ones and those users define.
+ */
+import { InvalidError } from '../errors.ts'
+import { isName, nearestName } from './name.ts'
+
+export interface State {
+  /** May be claimed, and becomes this (a held state). */
+  readonly claimTo?: string
+  /** An agent holds the item under a lease while it is here. */
+  readonly held?: true
+  /** Where a held item goes when its holder is lost or gives it back. */
+  readonly lostTo?: string
+  /** Finished: its key is free, it may be cleaned; `well` also frees what waited for it. */
+  readonly closed?: 'well' | 'badly'
+  /** Where `move` may lead. */
+  readonly moves: readonly string[]
+  readonly completeTo?: string
+  readonly failTo?: string
+  /** Where a failure that may be repeated leads while attempts are left. */
+  readonly failRetryableTo?: string
+  /** Where `retry` leads; an arrow of its own, not a `move`. */
+  readonly retryTo?: string
+  /** Where `returnToRebasing` leads; guarded by the freshness of what was tested. */
+  readonly returnTo?: string
+}
+
+export interface Workflow {
+  readonly name: string
+  readonly initial: string
+  /** Where `cancel` leads, for every state whose moves name it. */
+  readonly cancelTo?: string
+  /** A new failure is repeatable unless the caller says otherwise. */
+  readonly failsRetryably: boolean
+  /** `retry` forgives the failures counted so far (an operator's act). */
+  readonly retryForgives: boolean
+  /** Slots of the processing lock; absent = claims need no lock. */
+  readonly slots?: number
+  readonly states: Readonly<Record<string, State>>
+}
+
+const job: Workflow = {
+  name: 'job',
+  initial: 'pending',
+  cancelTo: 'cancelled',
+  failsRetryably: true,
+  retryForgives: true,
+  states: {
+    pending: { claimTo: 'running', moves: ['cancelled'] },
+    running: {
+      held: true,
+      lostTo: 'pending',
+      moves: ['done', 'failed', 'pending', 'cancelled'],
+      completeTo: 'done',
+      failTo: 'failed',
+      failRetryableTo: 'pending',
+    },
+    failed: { closed: 'badly', moves: [], retryTo: 'pending' },
+    done: { closed: 'well', moves: [] },
+    cancelled: { closed: 'badly', moves: [] },
+  },
+}
+
+const failing = { failTo: 'failed_terminal', failRetryableTo: 'failed_retryable' }
+const failures = ['failed_retryable', 'failed_terminal'] as const
+
+const merge: Workflow = {
+  name: 'merge',
+  initial: 'pending',
+  cancelTo: 'cancelled',
+  failsRetryably: false,
+  retryForgives: false,
+  slots: 1,
+  states: {
+    pending: { claimTo: 'claimed', moves: ['cancelled'] },
+    claimed: {
+      held: true,
+      lostTo: 'pending',
+      moves: ['pending', 'rebasing', ...failures, 'cancelled'],
+      ...failing,
+    },
+    rebasing: { held: true, lostTo: 'pending', moves: ['testing', ...failures, 'cancelled'], ...failing },
+    testing: {
+      held: true,
+      lostTo: 'pending',
+      moves: ['ready_to_merge', ...failures, 'cancelled'],
+      ...failing,
+    },
+    ready_to_merge: {
+      held: true,
+      lostTo: 'pending',
+      moves: ['merging', ...failures, 'cancelled'],
+      returnTo: 'rebasing',
+      ...failing,
+    },
+    // A merge under way cannot be cancelled: half of it may already be visible to others.
+    merging: {
+      held: true,
+      lostTo: 'pending',
+      moves: ['merged', ...failures],
+      completeTo: 'merged',
+      ...failing,
+    },
+    failed_retryable: { moves: ['cancelled'], retryTo: 'pending' },
+    merged: { closed: 'well', moves: [] },
+    failed_terminal: { closed: 'badly', moves: [] },
+    cancelled: { closed: 'badly', moves: [] },
+  },
+}
+
+const task: Workflow = {
+  name: 'task',
+  initial: 'todo',
+  failsRetryably: true,
+  retryForgives: true,
+  states: {
+    todo: { claimTo: 'in_progress', moves: ['review'] },
+    in_progress: {
+      held: true,
+      lostTo: 'todo',
+      moves: ['done', 'review', 'todo'],
+      completeTo: 'done',
+      failTo: 'todo',
+      failRetryableTo: 'todo',
+    },
+    review: { moves: ['todo', 'done'] },
+    done: { closed: 'well', moves: [] },
+  },
+}
+
+export const builtInWorkflows: Readonly<Record<string, Workflow>> = Object.freeze({ job, merge, task })
+
+export function stateOf(workflow: Workflow, name: string): State {
+  const state = workflow.states[name]
+  if (state) return state
+  const nearest = nearestName(name, Object.keys(workflow.states))
+  throw new InvalidError({
+    what: `workflow ${workflow.name} has no state "${name}"`,
+    next: nearest
+      ? `did you mean "${nearest}"?`
+      : `its states are ${Object.keys(workflow.states).join(', ')}`,
+    facts: { workflow: workflow.name, state: name },
+  })
+}
+
+/** Every arrow an act may take, for tests and pictures: [from, act, to]. */
+export function arrows(workflow: Workflow): readonly (readonly [from: string, act: string, to: string])[] {
+  return Object.entries(workflow.states).flatMap(([from, state]) => [
+    ...state.moves.map((to) => [from, 'move', to] as const),
+    ...actTargets(state).map(([act, to]) => [from, act, to] as const),
+  ])
+}
+
+function actTargets(state: State): [act: string, to: string][] {
+  const acts: [string, string | undefined][] = [
+    ['claim', state.claimTo],
+    ['lose', state.lostTo],
+    ['complete', state.completeTo],
+    ['fail', state.failTo],
+    ['failRetryable', state.failRetryableTo],
+    ['retry', state.retryTo],
+    ['returnToRebasing', state.returnTo],
+  ]
+  return acts.filter((pair): pair is [string, string] => pair[1] !== undefined)
+}
+
+/** Refuses a bad definition when it is defined, with every fault at once; nothing is checked again later. */
+export function assertWorkflow(workflow: Workflow): void {
+  const faults = [
+    ...shapeFaults(workflow),
+    ...Object.entries(workflow.states).flatMap(([name, state]) => stateFaults(workflow, name, state)),
+  ]
+  if (faults.length === 0) return
+  throw new InvalidError({
+    what: `workflow "${workflow.name}" cannot work: ${faults.join('; ')}`,
+    next: 'mend the definition and define it again',
+    facts: { workflow: workflow.name, faults },
+  })
+}
+
+function shapeFaults(workflow: Workflow): string[] {
+  const faults: string[] = []
+  const states = Object.entries(workflow.states)
+  if (!isName(workflow.name)) faults.push('its name is not usable')
+  if (workflow.name in builtInWorkflows) faults.push('its name is that of a built-in workflow')
+  if (states.length > 50) faults.push('it has more than 50 states')
+  if (!(workflow.initial in workflow.states))
+    faults.push(`initial state "${workflow.initial}" does not exist`)
+  if (!states.some(([, state]) => state.claimTo)) faults.push('no state can be claimed')
+  if (!states.some(([, state]) => state.closed === 'well')) faults.push('no state is closed well')
+  if (workflow.cancelTo !== undefined && workflow.states[workflow.cancelTo]?.closed !== 'badly') {
+    faults.push(`cancelTo "${workflow.cancelTo}" must be a state closed badly`)
+  }
+  if (
+    workflow.slots !== undefined &&
+    !(Number.isSafeInteger(workflow.slots) && workflow.slots >= 1 && workflow.slots <= 100)
+  ) {
+    faults.push('slots must be a whole number from 1 to 100')
+  }
+  return faults
+}
+
+function stateFaults(workflow: Workflow, name: string, state: State): string[] {
+  const faults: string[] = []
+  const held = (target: string) => workflow.states[target]?.held === true
+  const targets = [...state.moves, ...actTargets(state).map(([, to]) => to)]
+  for (const to of new Set(targets)) {
+    if (!(to in workflow.states)) faults.push(`${name} leads to "${to}", which does not exist`)
+  }
+  if (!isName(name)) faults.push(`state name "${name}" is not usable`)
+  if (state.claimTo && !held(state.claimTo))
+    faults.push(`${name} is claimed to "${state.claimTo}", which is not held`)
+  if (state.held && state.lostTo === undefined)
+    faults.push(`${name} is held but says no lostTo, so it could never heal`)
+  if (state.lostTo !== undefined && (!state.held || held(state.lostTo))) {
+    faults.push(`lostTo of ${name} must lead from a held state to one that is not`)
+  }
+  if (state.held && (state.closed || state.claimTo))
+    faults.push(`${name} is held and closed or claimable at once`)
+  if (state.closed && (state.moves.length > 0 || state.claimTo))
+    faults.push(`${name} is closed but can be left`)
+  if (state.closed === 'well' && state.retryTo) faults.push(`${name} is closed well but can be retried`)
+  if (state.completeTo !== undefined && workflow.states[state.completeTo]?.closed !== 'well') {
+    faults.push(`completeTo of ${name} must be a state closed well`)
+  }
+  const acts = [state.completeTo, state.failTo, state.failRetryableTo, state.returnTo]
+  if (!state.held && acts.some((to) => to !== undefined))
+    faults.push(`${name} is not held, so nobody can complete, fail or return it`)
+  return faults
+}

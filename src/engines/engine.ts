@@ -1,0 +1,239 @@
+/**
+ * The port between rules and storage. A command names the rows it needs by selectors from a closed union; the
+ * engine loads them, the rules decide, the engine applies the changes with their events, guarded by version and
+ * token, in one transaction. An engine contains no rule.
+ */
+import type { EventKind, StoredEvent, Subject } from '../domain/event.ts'
+import type { Instance } from '../domain/instance.ts'
+import type { Item, Json, Standing } from '../domain/item.ts'
+import type { Lock } from '../domain/lock.ts'
+import type { Queue } from '../domain/queue.ts'
+import type { Workflow } from '../domain/workflow.ts'
+
+/** Rows as the rules see them, by table. */
+export interface Tables {
+  item: Item
+  lock: Lock
+  queue: Queue
+  workflow: WorkflowRow
+  instance: Instance
+  answer: Answer
+  recoveryRun: RecoveryRun
+}
+
+export interface DefinedQueue {
+  readonly queue: Queue
+  readonly definition: Workflow | null
+}
+
+export interface WorkflowRow {
+  readonly name: string
+  readonly definition: Workflow
+  readonly version: number
+}
+
+/** What was answered to a mutation that carried an idempotency key. */
+export interface Answer {
+  readonly key: string
+  readonly operation: string
+  readonly requestHash: string
+  /** JSON text. */
+  readonly answer: string
+  /** The grant it handed out, if any: the answer is repeated only while that is current. */
+  readonly grantedItem: string | null
+  readonly grantedToken: number | null
+  readonly at: number
+}
+
+export interface RecoveryRun {
+  readonly id: string
+  readonly at: number
+  readonly trigger: string
+  readonly by: string
+  readonly locksCleaned: number
+  readonly entriesReclaimed: number
+  readonly quarantined: number
+}
+
+export interface Page<Row> {
+  readonly rows: readonly Row[]
+  /** Pass as `after` to go on; null at the end. */
+  readonly next: string | null
+}
+
+export interface QueueCounts {
+  readonly byState: Readonly<Record<string, number>>
+  readonly byStanding: Readonly<Record<Standing, number>>
+  readonly quarantined: number
+  readonly oldestReadyAt: number | null
+}
+
+/** Every way to name rows: [arguments, what is loaded]. */
+export interface Selectors {
+  item: [{ queue: string | null; ref: string }, Item | null]
+  itemsById: [{ ids: readonly string[] }, readonly Item[]]
+  openItemByKey: [{ queue: string; key: string }, Item | null]
+  openItemByDedupeKey: [{ queue: string; dedupeKey: string }, Item | null]
+  /** The newest item under a dedupe key, open or closed. */
+  lastItemByDedupeKey: [{ queue: string; dedupeKey: string }, Item | null]
+  /** The next `limit` that can be claimed now: priority, then age, then id. */
+  claimable: [{ queue: string; limit: number }, readonly Item[]]
+  /** Items of a queue that an agent holds, through this instance or manually. */
+  heldItems: [{ queue: string; agent: string; instance: string | null }, readonly Item[]]
+  /** Everything held whose lease lapsed before now, longest expired first. */
+  lapsedItems: [{ queue: string | null; limit: number }, readonly Item[]]
+  lapsedLocks: [{ name: string | null; limit: number }, readonly Lock[]]
+  itemsOfInstances: [{ instances: readonly string[]; limit: number }, readonly Item[]]
+  locksOfInstances: [{ instances: readonly string[]; limit: number }, readonly Lock[]]
+  /** Held items of a queue without a sign of life for a time, most silent first. */
+  silentItems: [{ queue: string; thresholdMs: number; limit: number }, readonly Item[]]
+  /** Delayed items whose time has come. */
+  dueItems: [{ limit: number }, readonly Item[]]
+  /** When the next delayed item of any queue is due; null when none is delayed. */
+  nextDueAt: [Record<never, never>, number | null]
+  /** Items that wait for one of these. */
+  dependents: [{ ids: readonly string[]; limit: number }, readonly Item[]]
+  /** Items stacked directly on this one. */
+  children: [{ id: string; limit: number }, readonly Item[]]
+  items: [
+    {
+      queue: string
+      states: readonly string[] | null
+      standing: Standing | null
+      quarantined: boolean | null
+      limit: number
+      after: string | null
+    },
+    Page<Item>,
+  ]
+  /** How many ready items stand before this place and in all, each counted up to `limit`. */
+  line: [
+    { queue: string; priority: number; addedAt: number | null; id: string | null; limit: number },
+    { ahead: number; total: number },
+  ]
+  counts: [{ queue: string }, QueueCounts]
+  /** Closed items, closed at least `ageMs` ago by the wall clock, oldest first. */
+  closedBefore: [{ queue: string | null; ageMs: number; limit: number }, readonly Item[]]
+  /** A queue with the definition of its workflow, where that is not a built-in one. */
+  queue: [{ name: string }, DefinedQueue | null]
+  queues: [{ names: readonly string[] | null }, readonly DefinedQueue[]]
+  workflow: [{ name: string }, WorkflowRow | null]
+  /** The rows of a lock's slots. */
+  lock: [{ name: string }, readonly Lock[]]
+  locksByRef: [{ refs: readonly string[] }, readonly Lock[]]
+  instances: [{ ids: readonly string[] }, readonly Instance[]]
+  /** Instances not ended. */
+  runningInstances: [{ limit: number }, readonly Instance[]]
+  instancesEndedBefore: [{ ageMs: number; limit: number }, readonly Instance[]]
+  answer: [{ key: string }, Answer | null]
+  answersBefore: [{ ageMs: number; limit: number }, readonly Answer[]]
+  recoveryHistory: [
+    Record<never, never>,
+    { last: RecoveryRun | null; locksCleaned: number; entriesReclaimed: number },
+  ]
+  /** What a recovery would find lapsed now. */
+  lapsedCounts: [{ queue: string | null; name: string | null }, { items: number; locks: number }]
+  events: [
+    { since: number; limit: number; subject: Subject | null; id: string | null; newest: boolean },
+    readonly StoredEvent[],
+  ]
+  /** The highest token a deleted row of this namespace has had. */
+  tokenFloor: [Record<never, never>, number]
+}
+
+export type Selector = {
+  [Name in keyof Selectors]: { readonly select: Name } & Readonly<Selectors[Name][0]>
+}[keyof Selectors]
+export type Needs = Readonly<Record<string, Selector | null>>
+type Row<S> = S extends { select: infer Kind extends keyof Selectors } ? Selectors[Kind][1] : null
+export type Loaded<N extends Needs> = { readonly [Name in keyof N]: Row<N[Name]> }
+
+/** What happened, for the audit; written with the change it belongs to. */
+export interface EventDraft {
+  readonly kind: EventKind
+  readonly agent: string | null
+  readonly detail?: Readonly<Record<string, Json | undefined>>
+}
+
+/** One row as it was and as it shall be: null before = insert, null after = delete. */
+export type Change = {
+  [Table in keyof Tables]: {
+    readonly table: Table
+    readonly before: Tables[Table] | null
+    readonly after: Tables[Table] | null
+    /** Absent for renewals and bookkeeping only: they carry no version and are not replayed. */
+    readonly event?: EventDraft
+  }
+}[keyof Tables]
+
+/** A remark on a thing that was not changed, such as a refused release. */
+export interface Remark extends EventDraft {
+  readonly subject: Subject
+  readonly id: string
+  readonly queue: string | null
+  readonly token: number | null
+}
+
+export interface Decision<Result = unknown> {
+  readonly changes: readonly Change[]
+  readonly remarks?: readonly Remark[]
+  readonly result: Result
+  /** This commit made something claimable, freed a lock or ended a lease: others should look. */
+  readonly wakes?: boolean
+  /** The grant an idempotent repetition depends on. */
+  readonly granted?: { readonly item: string; readonly token: number }
+}
+
+/** A decision that needs more rows, once: children of a merged parent, queues of lapsed items. */
+export interface Ask<N extends Needs = Needs, Result = unknown> {
+  readonly ask: N
+  readonly then: (more: Loaded<N>) => Decision<Result>
+}
+
+/** Plain data: what is asked, by whom. Everything random or clock-like comes with it or from the store. */
+export interface Command {
+  readonly operation: string
+  readonly input: unknown
+  readonly namespace: string
+  readonly caller: Caller
+  readonly idempotencyKey?: string
+  /** Fresh ids and a random number, made where the command was made. */
+  readonly chance: { readonly ids: readonly string[]; readonly random: number }
+}
+
+export interface Caller {
+  readonly agent: string
+  /** The instance that stands behind bound leases; null for one-shot and remote callers. */
+  readonly instance: string | null
+}
+
+/** Facts of this moment, for deciding. */
+export interface Context extends Caller {
+  /** Lease clock, ms. */
+  readonly now: number
+  /** Wall clock, ms. */
+  readonly wall: number
+  readonly ids: readonly string[]
+  readonly random: number
+}
+
+export interface Executor {
+  execute(command: Command): Promise<unknown>
+  /** Calls back after commits of any process that concern this store; a hint, never the truth. */
+  onWake(listener: () => void): () => void
+  close(): Promise<void>
+}
+
+export interface StoreStatus {
+  readonly engine: 'sqlite'
+  readonly location: string
+  readonly durability: 'full' | 'normal'
+  readonly schemaVersion: number
+  readonly engineVersion: string
+}
+
+export interface Engine extends Executor {
+  readonly status: StoreStatus
+  /** The lease clock of this store, for display and for the holder's own countdown. */
+  leaseNow(): number
+}

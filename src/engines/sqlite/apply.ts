@@ -1,0 +1,184 @@
+/** Applies a decision: rows guarded by what was read, each with its event. Contains no rule. */
+import type { StoredEvent, Subject } from '../../domain/event.ts'
+import type { Item } from '../../domain/item.ts'
+import type { Lock } from '../../domain/lock.ts'
+import { HoldfastError } from '../../errors.ts'
+import type { Change, Decision, EventDraft, Tables } from '../engine.ts'
+import type { Connection } from './connection.ts'
+import type { Value } from './driver.ts'
+import { differingFields, encode, snakeCase, type Table, tables } from './tables.ts'
+
+export interface Place {
+  readonly connection: Connection
+  readonly namespace: string
+  readonly wall: number
+}
+
+export function apply(place: Place, decision: Decision): void {
+  for (const change of decision.changes) applyChange(place, change)
+  for (const remark of decision.remarks ?? []) {
+    writeEvent(place, remark, {
+      subject: remark.subject,
+      id: remark.id,
+      queue: remark.queue,
+      version: null,
+      token: remark.token,
+      change: null,
+    })
+  }
+}
+
+function applyChange(place: Place, change: Change): void {
+  const table = tables[change.table]
+  const before = change.before as Record<string, unknown> | null
+  const after = change.after as Record<string, unknown> | null
+  const fields = before === null || after === null ? [] : differingFields(table, before, after)
+  if (before === null && after !== null) insert(place, table, after)
+  else if (before !== null && after === null) remove(place, table, before)
+  else if (before !== null && after !== null && fields.length > 0) update(place, table, before, after, fields)
+  if (change.table === 'item') indexBlockers(place, change.before, change.after)
+  if (change.table === 'lock' && change.after === null) raiseFloor(place, change.before as Lock)
+  if (change.event) writeEvent(place, change.event, subjectOf(change, patch(before, after, fields)))
+}
+
+function insert({ connection, namespace }: Place, table: Table, row: Record<string, unknown>): void {
+  const sql = connection.memo(`insert ${table.name}`, () => {
+    const columns = ['namespace', ...table.columns]
+    return `insert into ${table.name} (${columns.join(', ')})\nvalues (${columns.map(() => '?').join(', ')})`
+  })
+  connection.run(
+    sql,
+    namespace,
+    ...table.fields.map((field, index) => encode(table.kinds[index] ?? 'text', row[field])),
+  )
+}
+
+function update(
+  { connection, namespace }: Place,
+  table: Table,
+  before: Record<string, unknown>,
+  after: Record<string, unknown>,
+  fields: string[],
+): void {
+  const sql = connection.memo(`update ${table.name} ${fields.join()}`, () => {
+    const assignments = fields.map((field) => `${snakeCase(field)} = ?`).join(', ')
+    return `update ${table.name}\nset ${assignments}\n${whereAsRead(table)}`
+  })
+  const values = fields.map((field) =>
+    encode(table.kinds[table.fields.indexOf(field)] ?? 'text', after[field]),
+  )
+  expectOne(connection.run(sql, ...values, namespace, ...asRead(table, before)), table, before)
+}
+
+function remove({ connection, namespace }: Place, table: Table, before: Record<string, unknown>): void {
+  const sql = connection.memo(
+    `delete ${table.name}`,
+    () => `delete from ${table.name}\n${whereAsRead(table)}`,
+  )
+  expectOne(connection.run(sql, namespace, ...asRead(table, before)), table, before)
+}
+
+function whereAsRead(table: Table): string {
+  return `where namespace = ?\n${[...table.key, ...table.guards].map((field) => `and ${snakeCase(field)} = ?`).join('\n')}`
+}
+
+function asRead(table: Table, before: Record<string, unknown>): Value[] {
+  return [...table.key, ...table.guards].map((field) =>
+    encode(table.kinds[table.fields.indexOf(field)] ?? 'text', before[field]),
+  )
+}
+
+/** Rows are read in the same write transaction, so a missing one means a bug, not a race. */
+function expectOne(changed: number, table: Table, before: Record<string, unknown>): void {
+  if (changed === 1) return
+  throw new HoldfastError('INTERNAL', {
+    what: `${table.name} ${String(before[table.key[0] as string])} was not as it had been read (${changed} rows matched)`,
+    next: 'nothing was changed; please report this',
+  })
+}
+
+function indexBlockers({ connection, namespace }: Place, before: Item | null, after: Item | null): void {
+  const old = before?.waitingFor ?? []
+  const now = after?.waitingFor ?? []
+  if (old === now || (old.length === 0 && now.length === 0)) return
+  const id = (after ?? before)?.id as string
+  for (const blocker of old) {
+    if (!now.includes(blocker))
+      connection.run(
+        'delete from blocker where namespace = ? and blocker = ? and item = ?',
+        namespace,
+        blocker,
+        id,
+      )
+  }
+  for (const blocker of now) {
+    if (!old.includes(blocker))
+      connection.run(
+        'insert into blocker (namespace, blocker, item) values (?, ?, ?)',
+        namespace,
+        blocker,
+        id,
+      )
+  }
+}
+
+function raiseFloor({ connection, namespace }: Place, lock: Lock): void {
+  connection.run(
+    'insert into namespace (name, token_floor) values (?, ?) on conflict (name) do update set token_floor = max(token_floor, excluded.token_floor)',
+    namespace,
+    BigInt(lock.token),
+  )
+}
+
+/** The fields that are new: all that are set of a new row, the differing ones of a changed row. */
+function patch(
+  before: Record<string, unknown> | null,
+  after: Record<string, unknown> | null,
+  fields: string[],
+): Record<string, unknown> | null {
+  if (after === null) return null
+  const names = before === null ? Object.keys(after).filter((field) => after[field] !== null) : fields
+  return Object.fromEntries(names.map((field) => [field, after[field]]))
+}
+
+type EventParts = Pick<StoredEvent, 'subject' | 'id' | 'queue' | 'version' | 'token' | 'change'>
+
+function subjectOf(change: Change, fields: Record<string, unknown> | null): EventParts {
+  const row = (change.after ?? change.before) as Tables[keyof Tables] & {
+    version?: number
+    token?: number
+    queue?: string
+  }
+  const version = change.after && 'version' in change.after ? change.after.version : null
+  return {
+    subject: change.table as Subject,
+    id: idOf(change),
+    queue: row.queue ?? null,
+    version,
+    token: row.token ?? null,
+    change: fields,
+  }
+}
+
+function idOf(change: Change): string {
+  const row = change.after ?? change.before
+  if (change.table === 'lock') return `${(row as Lock).name}#${(row as Lock).slot}`
+  return String((row as unknown as Record<string, unknown>)[tables[change.table].key[0] as string])
+}
+
+function writeEvent({ connection, namespace, wall }: Place, event: EventDraft, parts: EventParts): void {
+  connection.run(
+    'insert into event (namespace, at, kind, subject, id, queue, version, agent, token, change, detail) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)',
+    namespace,
+    BigInt(wall),
+    event.kind,
+    parts.subject,
+    parts.id,
+    parts.queue,
+    parts.version === null ? null : BigInt(parts.version),
+    event.agent,
+    parts.token === null ? null : BigInt(parts.token),
+    parts.change === null ? null : JSON.stringify(parts.change),
+    event.detail === undefined ? null : JSON.stringify(event.detail),
+  )
+}

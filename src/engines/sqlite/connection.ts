@@ -1,0 +1,97 @@
+/** One connection to a store file: its settings asserted, its statements prepared once. */
+import { HoldfastError } from '../../errors.ts'
+import { type Database, driver, type Statement, type Value } from './driver.ts'
+
+export type Durability = 'full' | 'normal'
+
+/** Pages of 4 KiB: 16 MiB of cache keeps the indexes of a million items at hand. */
+const cacheKib = 16 * 1024
+
+export class Connection {
+  // The database object stays referenced as long as its statements: a collected one invalidates them.
+  readonly #database: Database
+  readonly #statements = new Map<string, Statement>()
+  readonly #texts = new Map<string, string>()
+
+  constructor(path: string, durability: Durability) {
+    this.#database = driver().open(path, {})
+    try {
+      this.#configure(path, durability)
+    } catch (error) {
+      this.#database.close()
+      throw error
+    }
+  }
+
+  #configure(path: string, durability: Durability): void {
+    const isMemory = path === ':memory:'
+    // Waiting is done by the engine, which does not block the event loop; SQLite itself never waits.
+    this.#database.exec('pragma busy_timeout = 0')
+    if (!isMemory && this.pragma('journal_mode') !== 'wal') this.#database.exec('pragma journal_mode = wal')
+    this.#database.exec(`pragma synchronous = ${durability}`)
+    this.#database.exec('pragma foreign_keys = on')
+    this.#database.exec(`pragma cache_size = -${cacheKib}`)
+    if (process.platform === 'darwin') this.#database.exec('pragma fullfsync = on')
+    const wanted = durability === 'full' ? 2 : 1
+    if (
+      isMemory ||
+      (this.pragma('journal_mode') === 'wal' &&
+        this.pragma('synchronous') === wanted &&
+        this.pragma('foreign_keys') === 1)
+    )
+      return
+    throw new HoldfastError('STORE_UNFIT', {
+      what: `${path} would not take the settings that keep acknowledged changes (journal_mode ${this.pragma('journal_mode')}, synchronous ${this.pragma('synchronous')})`,
+      next: 'move the store to a local file system',
+    })
+  }
+
+  pragma(name: string): string | number {
+    const row = this.#database.prepare(`pragma ${name}`).get() as Record<string, string | number>
+    return Object.values(row)[0] as string | number
+  }
+
+  exec(sql: string): void {
+    this.#database.exec(sql)
+  }
+
+  run(sql: string, ...values: Value[]): number {
+    return Number(this.#statement(sql).run(...values).changes)
+  }
+
+  /** The first row as an array of column values. */
+  get(sql: string, ...values: Value[]): readonly unknown[] | undefined {
+    return this.#statement(sql).get(...values) as readonly unknown[] | undefined
+  }
+
+  all(sql: string, ...values: Value[]): readonly (readonly unknown[])[] {
+    return this.#statement(sql).all(...values) as (readonly unknown[])[]
+  }
+
+  #statement(sql: string): Statement {
+    const known = this.#statements.get(sql)
+    if (known) return known
+    const statement = this.#database.prepare(sql)
+    statement.setReturnArrays(true)
+    this.#statements.set(sql, statement)
+    return statement
+  }
+
+  /** Text of a generated statement, made once. */
+  memo(key: string, make: () => string): string {
+    const known = this.#texts.get(key)
+    if (known !== undefined) return known
+    const text = make()
+    this.#texts.set(key, text)
+    return text
+  }
+
+  get isTransaction(): boolean {
+    return this.#database.isTransaction
+  }
+
+  close(): void {
+    this.#statements.clear()
+    this.#database.close()
+  }
+}

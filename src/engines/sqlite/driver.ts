@@ -1,0 +1,80 @@
+/**
+ * The SQLite driver: the `node:sqlite` API, from Node itself where its SQLite is fit, else from the package with
+ * the same API. Chosen once per process: two copies of SQLite on one file in one process would drop each
+ * other's POSIX locks.
+ */
+import { createRequire } from 'node:module'
+import { HoldfastError } from '../../errors.ts'
+
+export type Value = null | string | bigint
+
+export interface Statement {
+  run(...values: Value[]): { changes: number | bigint; lastInsertRowid: number | bigint }
+  get(...values: Value[]): unknown
+  all(...values: Value[]): unknown[]
+  setReturnArrays(on: boolean): void
+}
+
+export interface Database {
+  exec(sql: string): void
+  prepare(sql: string): Statement
+  close(): void
+  readonly isTransaction: boolean
+}
+
+interface Driver {
+  readonly name: string
+  readonly sqliteVersion: string
+  open(path: string, options: { readOnly?: boolean }): Database
+}
+
+interface SqliteModule {
+  DatabaseSync: new (path: string, options?: { readOnly?: boolean; timeout?: number }) => Database
+}
+
+/** Below 3.51.3 a race between writers and checkpoints can corrupt a WAL store; 3.52 was withdrawn. */
+export function isFitVersion(version: string): boolean {
+  const [major = 0, minor = 0, patch = 0] = version.split('.').map(Number)
+  if (major !== 3 || minor === 52) return false
+  return minor > 51 || (minor === 51 && patch >= 3)
+}
+
+let chosen: Driver | undefined
+
+export function driver(): Driver {
+  chosen ??= choose()
+  return chosen
+}
+
+const nodeMajor = Number(process.versions.node.split('.')[0])
+
+function choose(): Driver {
+  const require = createRequire(import.meta.url)
+  // Node 22 has the module too, but prints a warning on every start and binds less strictly.
+  const candidates = nodeMajor >= 24 ? ['node:sqlite', '@photostructure/sqlite'] : ['@photostructure/sqlite']
+  const unfit: string[] = []
+  for (const name of candidates) {
+    const { DatabaseSync } = require(name) as SqliteModule
+    const version = versionOf(DatabaseSync)
+    if (isFitVersion(version)) {
+      return {
+        name,
+        sqliteVersion: version,
+        open: (path, options) => new DatabaseSync(path, { ...options, timeout: 0 }),
+      }
+    }
+    unfit.push(`${name} has ${version}`)
+  }
+  throw new HoldfastError('STORE_UNFIT', {
+    what: `no fit SQLite: ${unfit.join(', ')}`,
+    next: 'update Node or @photostructure/sqlite; 3.51.3 or newer (not 3.52) is needed, older ones can corrupt a shared store',
+    facts: { unfit },
+  })
+}
+
+function versionOf(DatabaseSync: SqliteModule['DatabaseSync']): string {
+  const database = new DatabaseSync(':memory:')
+  const row = database.prepare('select sqlite_version() as version').get() as { version: string }
+  database.close()
+  return row.version
+}

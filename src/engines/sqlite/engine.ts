@@ -1,0 +1,309 @@
+/**
+ * The SQLite engine: group commit. All commands waiting at a turn of the event loop go into one
+ * `begin immediate … commit`; each loads, decides and applies before the next, so later ones see earlier ones and
+ * a refused one leaves no trace. Nothing is awaited inside a transaction.
+ */
+import { dirname, resolve } from 'node:path'
+import type { Environment } from '../../environment.ts'
+import { HoldfastError, isHoldfastError } from '../../errors.ts'
+import { decide, type Prepared, prepare } from '../../operations/decide.ts'
+import type { RecoveryReport } from '../../operations/recovery.ts'
+import type { Command, Decision, Engine, StoreStatus } from '../engine.ts'
+import { apply } from './apply.ts'
+import { classify, isBusy } from './classify.ts'
+import { bootOffset } from './clock.ts'
+import { Connection, type Durability } from './connection.ts'
+import { driver } from './driver.ts'
+import { isAnythingDue, load } from './load.ts'
+import { isCurrent, migrate, schemaVersion } from './migrate.ts'
+import type { Source } from './rows.ts'
+import { Turn } from './turn.ts'
+import { Wake } from './wake.ts'
+
+const batchMax = 500
+const batchMs = 10
+
+export interface SqliteOptions {
+  readonly environment: Environment
+  readonly durability: Durability
+  readonly busyTimeoutMs: number
+  /** Heal before a batch that claims. */
+  readonly recoverOnClaim: boolean
+  readonly onRecovered: (report: RecoveryReport, trigger: 'claim', ms: number) => void
+  readonly onRecoveryFailed: (error: unknown, trigger: 'claim') => void
+}
+
+interface Waiting {
+  readonly prepared: Prepared
+  readonly resolve: (result: unknown) => void
+  readonly reject: (error: unknown) => void
+}
+
+type Outcome = { readonly result: unknown } | { readonly error: unknown }
+
+/** Opens a store file, making and migrating it as needed. */
+export async function openSqlite(path: string, options: SqliteOptions): Promise<SqliteEngine> {
+  const isMemory = path === ':memory:'
+  const location = isMemory ? ':memory:' : resolve(path)
+  if (!isMemory) assertLocal(location, options.environment)
+  const turn = new Turn(options.environment, options.busyTimeoutMs, location)
+  let connection: Connection | undefined
+  try {
+    connection = await turn.take(() => new Connection(location, options.durability))
+    const offset = await prepareStore(connection, turn, options.environment, location)
+    return new SqliteEngine(connection, turn, offset, location, options)
+  } catch (error) {
+    connection?.close()
+    throw classify(error, location)
+  }
+}
+
+function assertLocal(location: string, environment: Environment): void {
+  const network = environment.host.networkFileSystem(dirname(location))
+  if (network === null) return
+  throw new HoldfastError('STORE_UNFIT', {
+    what: `${location} is on a network file system (${network}), where SQLite's locks do not hold`,
+    next: 'put the store on a local disk, or use PostgreSQL for a fleet on many machines',
+    facts: { location, fileSystem: network },
+  })
+}
+
+async function prepareStore(
+  connection: Connection,
+  turn: Turn,
+  environment: Environment,
+  location: string,
+): Promise<number> {
+  isCurrent(connection, location)
+  return turn.take(() => {
+    connection.run('begin immediate')
+    try {
+      if (!isCurrent(connection, location)) migrate(connection)
+      const offset = bootOffset(connection, environment)
+      connection.run('commit')
+      return offset
+    } catch (error) {
+      if (connection.isTransaction) connection.run('rollback')
+      throw error
+    }
+  })
+}
+
+export class SqliteEngine implements Engine {
+  readonly status: StoreStatus
+  readonly #connection: Connection
+  readonly #turn: Turn
+  readonly #options: SqliteOptions
+  readonly #environment: Environment
+  readonly #offset: number
+  readonly #location: string
+  readonly #wake: Wake
+  #waiting: Waiting[] = []
+  #flushing: Promise<void> | null = null
+  #closed = false
+
+  constructor(connection: Connection, turn: Turn, offset: number, location: string, options: SqliteOptions) {
+    this.#connection = connection
+    this.#turn = turn
+    this.#offset = offset
+    this.#location = location
+    this.#options = options
+    this.#environment = options.environment
+    this.#wake = new Wake(location === ':memory:' ? null : `${location}-wake`, options.environment)
+    this.status = {
+      engine: 'sqlite',
+      location,
+      durability: options.durability,
+      schemaVersion: schemaVersion(),
+      engineVersion: driver().sqliteVersion,
+    }
+  }
+
+  leaseNow(): number {
+    return Math.floor(this.#environment.monotonic()) + this.#offset
+  }
+
+  onWake(listener: () => void): () => void {
+    return this.#wake.listen(listener)
+  }
+
+  async execute(command: Command): Promise<unknown> {
+    if (this.#closed) throw closedError(this.#location)
+    const prepared = prepare(command)
+    if (prepared.operation.effect === 'read') return this.#read(prepared)
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ prepared, resolve, reject })
+      // One turn later: everything else that asks in this turn joins the same transaction.
+      this.#flushing ??= new Promise<void>((done) => setImmediate(() => this.#flushAll().finally(done)))
+    })
+  }
+
+  #read(prepared: Prepared): unknown {
+    const connection = this.#connection
+    try {
+      connection.run('begin')
+      try {
+        return this.#decide(prepared, this.#source(prepared.command.namespace)).result
+      } finally {
+        connection.run('commit')
+      }
+    } catch (error) {
+      throw classify(error, this.#location)
+    }
+  }
+
+  async #flushAll(): Promise<void> {
+    while (this.#waiting.length > 0) {
+      const batch = this.#waiting.splice(0, batchMax)
+      try {
+        await this.#flush(batch)
+      } catch (error) {
+        for (const { reject } of batch) reject(classify(error, this.#location))
+      }
+      // Answers are read, and the next commands asked, before the next batch is closed.
+      if (this.#waiting.length === 0) await new Promise((done) => setImmediate(done))
+    }
+    this.#flushing = null
+  }
+
+  async #flush(batch: Waiting[]): Promise<void> {
+    const finished = await this.#turn.take(() => {
+      this.#healBeforeClaims(batch)
+      return this.#transact(batch)
+    })
+    if (finished) return
+    // Some SQL failed and the batch was rolled back: one by one, so that only the guilty command fails.
+    for (const each of batch) {
+      try {
+        await this.#turn.take(() => this.#transact([each], { alone: true }))
+      } catch (error) {
+        each.reject(classify(error, this.#location))
+      }
+    }
+  }
+
+  /** False: rolled back without any answer given. Throws only what concerns the store as a whole (busy). */
+  #transact(batch: Waiting[], { alone } = { alone: false }): boolean {
+    const started = this.#environment.monotonic()
+    const outcomes: Outcome[] = []
+    let wakes = false
+    this.#connection.run('begin immediate')
+    this.#environment.reached?.('transaction.begun')
+    try {
+      for (const { prepared } of batch) {
+        const outcome = this.#runOne(prepared)
+        outcomes.push(outcome)
+        if ('decision' in outcome) wakes ||= outcome.decision.wakes === true
+        if (this.#environment.monotonic() - started > batchMs) break
+      }
+      this.#environment.reached?.('transaction.applied')
+      this.#connection.run('commit')
+    } catch (error) {
+      this.#rollBack()
+      if (alone || isBusy(error)) throw error
+      return false
+    }
+    this.#environment.reached?.('transaction.committed')
+    this.#waiting.unshift(...batch.slice(outcomes.length))
+    outcomes.forEach((outcome, index) => {
+      const { resolve, reject } = batch[index] as Waiting
+      if ('error' in outcome) reject(outcome.error)
+      else resolve(outcome.result)
+    })
+    if (wakes) this.#wake.ring()
+    return true
+  }
+
+  /** A refusal by the rules touches nothing; an error of the store spoils the transaction. */
+  #runOne(prepared: Prepared): Outcome & { decision?: Decision } {
+    const source = this.#source(prepared.command.namespace)
+    let decision: Decision
+    try {
+      decision = this.#decide(prepared, source)
+    } catch (error) {
+      if (isHoldfastError(error)) return { error }
+      throw error
+    }
+    apply(source, decision)
+    return { result: decision.result, decision }
+  }
+
+  #decide(prepared: Prepared, source: Source): Decision {
+    const steps = decide(prepared, () => source)
+    let step = steps.next()
+    while (!step.done) step = steps.next(load(source, step.value))
+    return step.value
+  }
+
+  #source(namespace: string): Source {
+    return { connection: this.#connection, namespace, now: this.leaseNow(), wall: this.#environment.now() }
+  }
+
+  /** In a transaction of its own: its failure is reported and never keeps a claim from going on. */
+  #healBeforeClaims(batch: Waiting[]): void {
+    if (!this.#options.recoverOnClaim) return
+    const claim = batch.find(({ prepared }) => prepared.operation.claims)
+    if (!claim) return
+    const { namespace, caller } = claim.prepared.command
+    const started = this.#environment.monotonic()
+    try {
+      if (!isAnythingDue(this.#source(namespace))) return
+      const chance = { ids: [this.#environment.id()], random: this.#environment.random() }
+      const command: Command = {
+        operation: 'recovery.run',
+        input: { trigger: 'claim' },
+        namespace,
+        caller,
+        chance,
+      }
+      const report = this.#transactNow(prepare(command)) as RecoveryReport
+      this.#options.onRecovered(report, 'claim', this.#environment.monotonic() - started)
+    } catch (error) {
+      if (isBusy(error)) throw error
+      this.#options.onRecoveryFailed(classify(error, this.#location), 'claim')
+    }
+  }
+
+  #transactNow(prepared: Prepared): unknown {
+    this.#connection.run('begin immediate')
+    try {
+      const outcome = this.#runOne(prepared)
+      if ('error' in outcome) throw outcome.error
+      this.#connection.run('commit')
+      if (outcome.decision?.wakes) this.#wake.ring()
+      return outcome.result
+    } catch (error) {
+      this.#rollBack()
+      throw error
+    }
+  }
+
+  #rollBack(): void {
+    if (this.#connection.isTransaction) this.#connection.run('rollback')
+  }
+
+  /** Moves what is committed from the log to the main file; called off the main thread. */
+  checkpoint(): void {
+    try {
+      this.#connection.exec('pragma wal_checkpoint(passive)')
+    } catch (error) {
+      if (!isBusy(error)) throw classify(error, this.#location)
+    }
+  }
+
+  /** Answers what is waiting, then closes; a second call does nothing. */
+  async close(): Promise<void> {
+    if (this.#closed) return
+    this.#closed = true
+    while (this.#flushing) await this.#flushing
+    this.#wake.close()
+    this.#connection.close()
+  }
+}
+
+function closedError(location: string): HoldfastError {
+  return new HoldfastError('STORE_UNAVAILABLE', {
+    what: `the store ${location} was closed by this process`,
+    next: 'open it again',
+  })
+}

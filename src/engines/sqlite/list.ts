@@ -1,0 +1,110 @@
+/** Pages of a queue: what is open in working order, then what is closed, newest first. */
+import type { Item, Standing } from '../../domain/item.ts'
+import { InvalidError } from '../../errors.ts'
+import type { Selectors } from '../engine.ts'
+import type { Value } from './driver.ts'
+import { items, type Source } from './rows.ts'
+
+type Request = Selectors['items'][0]
+type Cursor =
+  | readonly ['open', priority: number, addedAt: number, id: string]
+  | readonly ['closed', closedAt: number, id: string]
+
+const openStandings: readonly Standing[] = ['ready', 'waiting', 'held']
+
+export function listItems(source: Source, request: Request): Selectors['items'][1] {
+  const cursor = request.after === null ? null : parseCursor(request.after)
+  const wanted = request.limit + 1
+  const open = cursor?.[0] === 'closed' ? [] : openItems(source, request, cursor, wanted)
+  const rest = wanted - open.length
+  const closed =
+    rest > 0 && wantsStanding(request, 'closed') ? closedItems(source, request, cursor, rest) : []
+  const rows = [...open, ...closed]
+  if (rows.length <= request.limit) return { rows, next: null }
+  const page = rows.slice(0, request.limit)
+  return { rows: page, next: JSON.stringify(cursorOf(page[page.length - 1] as Item)) }
+}
+
+function wantsStanding(request: Request, standing: Standing): boolean {
+  return request.standing === null || request.standing === standing
+}
+
+/** Each kind of open item has an index of its own; three short lists are merged. */
+function openItems(source: Source, request: Request, cursor: Cursor | null, limit: number): Item[] {
+  const from = cursor?.[0] === 'open' ? cursor : null
+  const condition = from ? 'and (priority, added_at, id) > (?, ?, ?)' : ''
+  const values: Value[] = from ? [BigInt(from[1]), BigInt(from[2]), from[3]] : []
+  const lists = openStandings
+    .filter((standing) => wantsStanding(request, standing))
+    .map((standing) =>
+      items(
+        source,
+        `where namespace = ? and queue = ? and standing = '${standing}' ${condition} ${filters(request)}\norder by priority, added_at, id\nlimit ?`,
+        request.queue,
+        ...values,
+        ...filterValues(request),
+        BigInt(limit),
+      ),
+    )
+  return lists.flat().sort(inWorkingOrder).slice(0, limit)
+}
+
+function closedItems(source: Source, request: Request, cursor: Cursor | null, limit: number): Item[] {
+  const from = cursor?.[0] === 'closed' ? cursor : null
+  const condition = from ? 'and (closed_at, id) < (?, ?)' : ''
+  const values: Value[] = from ? [BigInt(from[1]), from[2]] : []
+  return items(
+    source,
+    `where namespace = ? and queue = ? and standing = 'closed' ${condition} ${filters(request)}\norder by closed_at desc, id desc\nlimit ?`,
+    request.queue,
+    ...values,
+    ...filterValues(request),
+    BigInt(limit),
+  )
+}
+
+function filters(request: Request): string {
+  const states = request.states === null ? '' : 'and state in (select value from json_each(?))'
+  const quarantined =
+    request.quarantined === null ? '' : `and quarantined_at is ${request.quarantined ? 'not ' : ''}null`
+  return `${states} ${quarantined}`
+}
+
+function filterValues(request: Request): Value[] {
+  return request.states === null ? [] : [JSON.stringify(request.states)]
+}
+
+function inWorkingOrder(left: Item, right: Item): number {
+  return left.priority - right.priority || left.addedAt - right.addedAt || (left.id < right.id ? -1 : 1)
+}
+
+function cursorOf(item: Item): Cursor {
+  return item.standing === 'closed'
+    ? ['closed', item.closedAt ?? 0, item.id]
+    : ['open', item.priority, item.addedAt, item.id]
+}
+
+function parseCursor(text: string): Cursor {
+  try {
+    const cursor = JSON.parse(text) as Cursor
+    const isOpen =
+      cursor[0] === 'open' &&
+      Number.isSafeInteger(cursor[1]) &&
+      Number.isSafeInteger(cursor[2]) &&
+      typeof cursor[3] === 'string'
+    const isClosed =
+      cursor[0] === 'closed' && Number.isSafeInteger(cursor[1]) && typeof cursor[2] === 'string'
+    if (isOpen || isClosed) return cursor
+  } catch (cause) {
+    throw badCursor(text, cause)
+  }
+  throw badCursor(text)
+}
+
+function badCursor(text: string, cause?: unknown): InvalidError {
+  return new InvalidError({
+    what: `"${text.slice(0, 60)}" is not a page of this list`,
+    next: 'pass `next` of the page before, unchanged',
+    cause,
+  })
+}

@@ -1,0 +1,420 @@
+/** One function a selector. Real SQL, parameters only; the lease clock and wall clock come with the call. */
+import type { StoredEvent } from '../../domain/event.ts'
+import type { Instance } from '../../domain/instance.ts'
+import type { Standing } from '../../domain/item.ts'
+import type { Lock } from '../../domain/lock.ts'
+import type { Queue } from '../../domain/queue.ts'
+import type { Workflow } from '../../domain/workflow.ts'
+import type {
+  Answer,
+  DefinedQueue,
+  Loaded,
+  Needs,
+  RecoveryRun,
+  Selector,
+  Selectors,
+  WorkflowRow,
+} from '../engine.ts'
+import type { Value } from './driver.ts'
+import { listItems } from './list.ts'
+import { item, items, type Source, select } from './rows.ts'
+import { decode, tables } from './tables.ts'
+
+export function load(source: Source, needs: Needs): Loaded<Needs> {
+  const rows: Record<string, unknown> = {}
+  for (const name in needs) {
+    const selector = needs[name]
+    rows[name] = selector
+      ? (loaders[selector.select] as (source: Source, selector: Selector) => unknown)(source, selector)
+      : null
+  }
+  return rows as Loaded<Needs>
+}
+
+type Loaders = {
+  readonly [Name in keyof Selectors]: (source: Source, selector: Selectors[Name][0]) => Selectors[Name][1]
+}
+
+const selectLock = select(tables.lock)
+const selectInstance = select(tables.instance)
+const selectQueue = `select ${tables.queue.columns.map((column) => `queue.${column}`).join(', ')}, workflow.definition
+from queue
+left join workflow on workflow.namespace = queue.namespace and workflow.name = queue.workflow`
+
+function locks(source: Source, where: string, ...values: Value[]): Lock[] {
+  return source.connection
+    .all(`${selectLock}\n${where}`, source.namespace, ...values)
+    .map((row) => decode<Lock>(tables.lock, row))
+}
+
+function instances(source: Source, where: string, ...values: Value[]): Instance[] {
+  return source.connection
+    .all(`${selectInstance}\n${where}`, source.namespace, ...values)
+    .map((row) => decode<Instance>(tables.instance, row))
+}
+
+function definedQueue(row: readonly unknown[]): DefinedQueue {
+  const definition = row[tables.queue.columns.length] as string | null
+  return {
+    queue: decode<Queue>(tables.queue, row),
+    definition: definition === null ? null : (JSON.parse(definition) as Workflow),
+  }
+}
+
+const inList = (values: readonly string[]) => JSON.stringify(values)
+const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
+
+const loaders: Loaders = {
+  item(source, { queue, ref }) {
+    const byId = uuid.test(ref) ? item(source, 'where namespace = ? and id = ?', ref) : null
+    if (byId) return queue === null || byId.queue === queue ? byId : null
+    if (queue === null) return null
+    return item(
+      source,
+      "where namespace = ? and queue = ? and key = ?\norder by standing = 'closed', added_at desc, id desc\nlimit 1",
+      queue,
+      ref,
+    )
+  },
+
+  itemsById: (source, { ids }) =>
+    items(source, 'where namespace = ? and id in (select value from json_each(?))', inList(ids)),
+
+  openItemByKey: (source, { queue, key }) =>
+    item(source, "where namespace = ? and queue = ? and key = ? and standing <> 'closed'", queue, key),
+
+  openItemByDedupeKey: (source, { queue, dedupeKey }) =>
+    item(
+      source,
+      "where namespace = ? and queue = ? and dedupe_key = ? and standing <> 'closed'",
+      queue,
+      dedupeKey,
+    ),
+
+  lastItemByDedupeKey: (source, { queue, dedupeKey }) =>
+    item(
+      source,
+      "where namespace = ? and queue = ? and dedupe_key = ?\norder by standing = 'closed', added_at desc, id desc\nlimit 1",
+      queue,
+      dedupeKey,
+    ),
+
+  claimable: (source, { queue, limit }) =>
+    items(
+      source,
+      "where namespace = ? and queue = ? and standing = 'ready'\norder by priority, added_at, id\nlimit ?",
+      queue,
+      BigInt(limit),
+    ),
+
+  heldItems: (source, { queue, agent, instance }) =>
+    items(
+      source,
+      "where namespace = ? and standing = 'held' and queue = ? and agent = ? and instance is ?\nlimit 100",
+      queue,
+      agent,
+      instance,
+    ),
+
+  lapsedItems(source, { queue, limit }) {
+    const one = queue === null ? '' : 'and queue = ?'
+    const name = queue === null ? [] : [queue]
+    return items(
+      source,
+      `where namespace = ? and standing = 'held' and coalesce(expires_at, 0) < ? ${one}\norder by coalesce(expires_at, 0)\nlimit ?`,
+      BigInt(source.now),
+      ...name,
+      BigInt(limit),
+    )
+  },
+
+  lapsedLocks(source, { name, limit }) {
+    const one = name === null ? '' : 'and name = ?'
+    const names = name === null ? [] : [name]
+    return locks(
+      source,
+      `where namespace = ? and expires_at < ? ${one}\norder by expires_at\nlimit ?`,
+      BigInt(source.now),
+      ...names,
+      BigInt(limit),
+    )
+  },
+
+  itemsOfInstances: (source, { instances, limit }) =>
+    items(
+      source,
+      "where namespace = ? and standing = 'held' and instance in (select value from json_each(?))\nlimit ?",
+      inList(instances),
+      BigInt(limit),
+    ),
+
+  locksOfInstances: (source, { instances, limit }) =>
+    locks(
+      source,
+      'where namespace = ? and instance in (select value from json_each(?))\nlimit ?',
+      inList(instances),
+      BigInt(limit),
+    ),
+
+  silentItems: (source, { queue, thresholdMs, limit }) =>
+    items(
+      source,
+      "where namespace = ? and standing = 'held' and queue = ? and max(coalesce(granted_at, 0), coalesce(renewed_at, 0)) <= ?\norder by max(coalesce(granted_at, 0), coalesce(renewed_at, 0))\nlimit ?",
+      queue,
+      BigInt(source.now - thresholdMs),
+      BigInt(limit),
+    ),
+
+  dueItems: (source, { limit }) =>
+    items(
+      source,
+      'where namespace = ? and run_at <= ?\norder by run_at\nlimit ?',
+      BigInt(source.wall),
+      BigInt(limit),
+    ),
+
+  nextDueAt: (source) =>
+    (source.connection.get(
+      'select run_at from item where namespace = ? and run_at is not null order by run_at limit 1',
+      source.namespace,
+    )?.[0] ?? null) as number | null,
+
+  dependents: (source, { ids, limit }) =>
+    items(
+      source,
+      'where namespace = ?1 and id in (select item from blocker where namespace = ?1 and blocker in (select value from json_each(?2)))\nlimit ?3',
+      inList(ids),
+      BigInt(limit),
+    ),
+
+  children: (source, { id, limit }) =>
+    items(source, 'where namespace = ? and parent = ?\norder by added_at, id\nlimit ?', id, BigInt(limit)),
+
+  items: listItems,
+
+  line(source, { queue, priority, addedAt, id, limit }) {
+    const ready = "select 1 from item where namespace = ? and queue = ? and standing = 'ready'"
+    const count = (condition: string, ...values: Value[]) =>
+      Number(
+        source.connection.get(
+          `select count(*) from (${ready} ${condition} limit ?)`,
+          source.namespace,
+          queue,
+          ...values,
+          BigInt(limit),
+        )?.[0],
+      )
+    const ahead =
+      addedAt === null || id === null
+        ? count('and priority <= ?', BigInt(priority))
+        : count('and (priority, added_at, id) < (?, ?, ?)', BigInt(priority), BigInt(addedAt), id)
+    return { ahead, total: count('') }
+  },
+
+  counts(source, { queue }) {
+    const byState: Record<string, number> = {}
+    const byStanding: Record<Standing, number> = { ready: 0, waiting: 0, held: 0, closed: 0 }
+    for (const standing of Object.keys(byStanding) as Standing[]) {
+      const sql = `select state, count(*) from item where namespace = ? and queue = ? and standing = '${standing}' group by state`
+      for (const [state, count] of source.connection.all(sql, source.namespace, queue) as [
+        string,
+        number,
+      ][]) {
+        byState[state] = (byState[state] ?? 0) + count
+        byStanding[standing] += count
+      }
+    }
+    const quarantined = source.connection.get(
+      'select count(*) from item where namespace = ? and queue = ? and quarantined_at is not null',
+      source.namespace,
+      queue,
+    )
+    const oldest = source.connection.get(
+      "select min(added_at) from item where namespace = ? and queue = ? and standing = 'ready'",
+      source.namespace,
+      queue,
+    )
+    return {
+      byState,
+      byStanding,
+      quarantined: Number(quarantined?.[0]),
+      oldestReadyAt: (oldest?.[0] ?? null) as number | null,
+    }
+  },
+
+  closedBefore(source, { queue, ageMs, limit }) {
+    const one =
+      queue === null ? 'queue in (select name from queue where namespace = item.namespace)' : 'queue = ?'
+    const names = queue === null ? [] : [queue]
+    return items(
+      source,
+      `where namespace = ? and ${one} and standing = 'closed' and closed_at <= ?\nlimit ?`,
+      ...names,
+      BigInt(source.wall - ageMs),
+      BigInt(limit),
+    )
+  },
+
+  queue(source, { name }) {
+    const row = source.connection.get(
+      `${selectQueue}\nwhere queue.namespace = ? and queue.name = ?`,
+      source.namespace,
+      name,
+    )
+    return row ? definedQueue(row) : null
+  },
+
+  queues(source, { names }) {
+    const some = names === null ? '' : 'and queue.name in (select value from json_each(?))'
+    const list = names === null ? [] : [inList(names)]
+    return source.connection
+      .all(`${selectQueue}\nwhere queue.namespace = ? ${some}\nlimit 10000`, source.namespace, ...list)
+      .map(definedQueue)
+  },
+
+  workflow(source, { name }) {
+    const row = source.connection.get(
+      `${select(tables.workflow)}\nwhere namespace = ? and name = ?`,
+      source.namespace,
+      name,
+    )
+    return row ? decode<WorkflowRow>(tables.workflow, row) : null
+  },
+
+  lock: (source, { name }) => locks(source, 'where namespace = ? and name = ?\norder by slot', name),
+
+  locksByRef: (source, { refs }) =>
+    refs.length === 0
+      ? []
+      : locks(
+          source,
+          "where namespace = ? and name || '#' || slot in (select value from json_each(?))",
+          inList(refs),
+        ),
+
+  instances: (source, { ids }) =>
+    instances(source, 'where namespace = ? and id in (select value from json_each(?))', inList(ids)),
+
+  runningInstances: (source, { limit }) =>
+    instances(
+      source,
+      'where namespace = ? and ended_at is null\norder by started_at\nlimit ?',
+      BigInt(limit),
+    ),
+
+  instancesEndedBefore: (source, { ageMs, limit }) =>
+    instances(
+      source,
+      'where namespace = ? and ended_at < ?\norder by ended_at\nlimit ?',
+      BigInt(source.wall - ageMs),
+      BigInt(limit),
+    ),
+
+  answer(source, { key }) {
+    const row = source.connection.get(
+      `${select(tables.answer)}\nwhere namespace = ? and key = ?`,
+      source.namespace,
+      key,
+    )
+    return row ? decode<Answer>(tables.answer, row) : null
+  },
+
+  answersBefore: (source, { ageMs, limit }) =>
+    source.connection
+      .all(
+        `${select(tables.answer)}\nwhere namespace = ? and at < ?\norder by at\nlimit ?`,
+        source.namespace,
+        BigInt(source.wall - ageMs),
+        BigInt(limit),
+      )
+      .map((row) => decode<Answer>(tables.answer, row)),
+
+  recoveryHistory(source) {
+    const last = source.connection.get(
+      `${select(tables.recoveryRun)}\nwhere namespace = ?\norder by at desc\nlimit 1`,
+      source.namespace,
+    )
+    const sums = source.connection.get(
+      'select coalesce(sum(locks_cleaned), 0), coalesce(sum(entries_reclaimed), 0) from recovery_run where namespace = ?',
+      source.namespace,
+    )
+    return {
+      last: last ? decode<RecoveryRun>(tables.recoveryRun, last) : null,
+      locksCleaned: Number(sums?.[0]),
+      entriesReclaimed: Number(sums?.[1]),
+    }
+  },
+
+  lapsedCounts(source, { queue, name }) {
+    const count = (sql: string, ...values: Value[]) =>
+      Number(source.connection.get(sql, source.namespace, BigInt(source.now), ...values)?.[0])
+    const inQueue = queue === null ? [] : [queue]
+    const named = name === null ? [] : [name]
+    return {
+      items: count(
+        `select count(*) from item where namespace = ? and standing = 'held' and coalesce(expires_at, 0) < ? ${queue === null ? '' : 'and queue = ?'}`,
+        ...inQueue,
+      ),
+      locks: count(
+        `select count(*) from lock where namespace = ? and expires_at < ? ${name === null ? '' : 'and name = ?'}`,
+        ...named,
+      ),
+    }
+  },
+
+  events(source, { since, limit, subject, id, newest }) {
+    const conditions = ['namespace = ?', 'seq > ?']
+    const values: Value[] = [source.namespace, BigInt(since)]
+    if (subject !== null) {
+      conditions.push('subject = ?')
+      values.push(subject)
+    }
+    if (id !== null) {
+      conditions.push('id = ?')
+      values.push(id)
+    }
+    const sql = `select ${eventColumns.join(', ')}
+from event
+where ${conditions.join(' and ')}
+order by seq ${newest ? 'desc' : 'asc'}
+limit ?`
+    const rows = source.connection.all(sql, ...values, BigInt(limit)).map(event)
+    return newest ? rows.reverse() : rows
+  },
+
+  tokenFloor: (source) =>
+    Number(
+      source.connection.get('select token_floor from namespace where name = ?', source.namespace)?.[0] ?? 0,
+    ),
+}
+
+const eventColumns = [
+  'seq',
+  'at',
+  'kind',
+  'subject',
+  'id',
+  'queue',
+  'version',
+  'agent',
+  'token',
+  'change',
+  'detail',
+] as const
+
+function event(row: readonly unknown[]): StoredEvent {
+  const fields = Object.fromEntries(eventColumns.map((name, index) => [name, row[index]]))
+  return { ...fields, change: parse(fields.change), detail: parse(fields.detail) } as StoredEvent
+}
+
+function parse(text: unknown): unknown {
+  return typeof text === 'string' ? JSON.parse(text) : null
+}
+
+/** Is there anything to heal or promote? One cheap look, so that a claim with nothing stale pays next to nothing. */
+export function isAnythingDue(source: Source): boolean {
+  const sql = `select exists (select 1 from item where namespace = ?1 and standing = 'held' and coalesce(expires_at, 0) < ?2)
+or exists (select 1 from lock where namespace = ?1 and expires_at < ?2)
+or exists (select 1 from item where namespace = ?1 and run_at <= ?3)`
+  return source.connection.get(sql, source.namespace, BigInt(source.now), BigInt(source.wall))?.[0] === 1
+}

@@ -1,0 +1,31 @@
+/** Rows as the rules see them, read from a connection at a moment. */
+import type { Item } from '../../domain/item.ts'
+import type { Connection } from './connection.ts'
+import type { Value } from './driver.ts'
+import { decode, type Table, tables } from './tables.ts'
+
+export interface Source {
+  readonly connection: Connection
+  readonly namespace: string
+  /** Lease clock. */
+  readonly now: number
+  readonly wall: number
+}
+
+export function select(table: Table): string {
+  return `select ${table.columns.map((column) => `${table.name}.${column}`).join(', ')}\nfrom ${table.name}`
+}
+
+const selectItem = select(tables.item)
+
+/** `where` begins with the namespace; the other values follow in order. */
+export function items(source: Source, where: string, ...values: Value[]): Item[] {
+  return source.connection
+    .all(`${selectItem}\n${where}`, source.namespace, ...values)
+    .map((row) => decode<Item>(tables.item, row))
+}
+
+export function item(source: Source, where: string, ...values: Value[]): Item | null {
+  const row = source.connection.get(`${selectItem}\n${where}`, source.namespace, ...values)
+  return row ? decode<Item>(tables.item, row) : null
+}

@@ -1,0 +1,179 @@
+/** How rows of the rules lie in tables: one description a table, from which statements are made. */
+import type { Tables } from '../engine.ts'
+import type { Value } from './driver.ts'
+
+type Kind = 'integer' | 'text' | 'json'
+
+export interface Table {
+  readonly name: string
+  readonly fields: readonly string[]
+  readonly columns: readonly string[]
+  readonly kinds: readonly Kind[]
+  /** Fields that identify a row within its namespace. */
+  readonly key: readonly string[]
+  /** Fields a write must still find as it read them. */
+  readonly guards: readonly string[]
+}
+
+function table(name: string, key: string[], guards: string[], kinds: Record<string, Kind>): Table {
+  const fields = Object.keys(kinds)
+  return { name, key, guards, fields, columns: fields.map(snakeCase), kinds: Object.values(kinds) }
+}
+
+export function snakeCase(field: string): string {
+  return field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+}
+
+const lease = {
+  agent: 'text',
+  instance: 'text',
+  token: 'integer',
+  grantedAt: 'integer',
+  renewedAt: 'integer',
+  expiresAt: 'integer',
+  leaseMs: 'integer',
+} as const
+
+export const tables: { readonly [Name in keyof Tables]: Table } = {
+  item: table('item', ['id'], ['version', 'token'], {
+    id: 'text',
+    queue: 'text',
+    workflow: 'text',
+    state: 'text',
+    standing: 'text',
+    priority: 'integer',
+    key: 'text',
+    dedupeKey: 'text',
+    parent: 'text',
+    ancestors: 'json',
+    blockers: 'json',
+    waitingFor: 'json',
+    runAt: 'integer',
+    attempts: 'integer',
+    failures: 'integer',
+    crashes: 'integer',
+    attemptsMax: 'integer',
+    quarantinedAt: 'integer',
+    quarantineReason: 'text',
+    cancelRequestedAt: 'integer',
+    submittedBy: 'text',
+    addedAt: 'integer',
+    startedAt: 'integer',
+    stateChangedAt: 'integer',
+    closedAt: 'integer',
+    outcome: 'text',
+    previousState: 'text',
+    version: 'integer',
+    ...lease,
+    error: 'json',
+    progress: 'json',
+    result: 'text',
+    data: 'json',
+    payload: 'text',
+  }),
+  lock: table('lock', ['name', 'slot'], ['version', 'token'], {
+    name: 'text',
+    slot: 'integer',
+    reason: 'text',
+    item: 'text',
+    acquiredAt: 'integer',
+    version: 'integer',
+    ...lease,
+  }),
+  queue: table('queue', ['name'], ['version'], {
+    name: 'text',
+    workflow: 'text',
+    slots: 'integer',
+    attemptsMax: 'integer',
+    crashesMax: 'integer',
+    pausedAt: 'integer',
+    pausedBy: 'text',
+    pauseReason: 'text',
+    createdAt: 'integer',
+    version: 'integer',
+  }),
+  workflow: table('workflow', ['name'], ['version'], {
+    name: 'text',
+    definition: 'json',
+    version: 'integer',
+  }),
+  instance: table('instance', ['id'], ['version'], {
+    id: 'text',
+    agent: 'text',
+    bootId: 'text',
+    pidNamespace: 'text',
+    hostName: 'text',
+    pid: 'integer',
+    startTime: 'text',
+    startedAt: 'integer',
+    beatAt: 'integer',
+    sweptAt: 'integer',
+    endedAt: 'integer',
+    endReason: 'text',
+    version: 'integer',
+  }),
+  answer: table('answer', ['key'], [], {
+    key: 'text',
+    operation: 'text',
+    requestHash: 'text',
+    answer: 'text',
+    grantedItem: 'text',
+    grantedToken: 'integer',
+    at: 'integer',
+  }),
+  recoveryRun: table('recovery_run', ['id'], [], {
+    id: 'text',
+    at: 'integer',
+    trigger: 'text',
+    by: 'text',
+    locksCleaned: 'integer',
+    entriesReclaimed: 'integer',
+    quarantined: 'integer',
+  }),
+}
+
+/** Integers are bound as BigInt: some drivers bind every JS number as a floating-point value. */
+export function encode(kind: Kind, value: unknown): Value {
+  if (value === null || value === undefined) return null
+  if (kind === 'integer') return BigInt(value as number)
+  if (kind === 'json') return emptyJson(value) ?? JSON.stringify(value)
+  return value as string
+}
+
+function emptyJson(value: unknown): string | undefined {
+  return Array.isArray(value) && value.length === 0 ? '[]' : undefined
+}
+
+const noElements: readonly never[] = Object.freeze([])
+const noFields = Object.freeze({})
+
+/** A row from an array of column values, in the order of the table's columns. */
+export function decode<Row>(table: Table, values: readonly unknown[]): Row {
+  const row: Record<string, unknown> = {}
+  for (let index = 0; index < table.fields.length; index++) {
+    const value = values[index]
+    row[table.fields[index] as string] =
+      table.kinds[index] === 'json' ? decodeJson(value as string | null) : value
+  }
+  return row as Row
+}
+
+function decodeJson(text: string | null): unknown {
+  if (text === null) return null
+  if (text === '[]') return noElements
+  return text === '{}' ? noFields : JSON.parse(text)
+}
+
+/** Names of the fields in which two rows differ. */
+export function differingFields(table: Table, before: object, after: object): string[] {
+  const old = before as Record<string, unknown>
+  const now = after as Record<string, unknown>
+  return table.fields.filter(
+    (field, index) =>
+      old[field] !== now[field] && !(table.kinds[index] === 'json' && sameJson(old[field], now[field])),
+  )
+}
+
+function sameJson(left: unknown, right: unknown): boolean {
+  return JSON.stringify(left) === JSON.stringify(right)
+}

@@ -1,0 +1,56 @@
+/**
+ * Everything that is not a function of its input: time, randomness, timers and what the host knows about
+ * processes. The real one is `systemEnvironment` in `host/`; tests move one of their own, and the
+ * simulator owns one. Nobody else reads a clock.
+ */
+import type { ProcessIdentity } from './domain/instance.ts'
+
+export interface Environment {
+  /** Wall time, ms since 1970. Serves `runAt`, retention and display; never a lease. */
+  now(): number
+  /** Awake time of this host, ms: one base for all processes of a boot, unmoved by NTP and by suspend. */
+  monotonic(): number
+  /** Time since boot including suspend, ms. */
+  uptime(): number
+  /** Calls `run` once after `ms`; the returned function cancels. Never keeps the process alive. */
+  timer(ms: number, run: () => void): () => void
+  /** A number in [0, 1). */
+  random(): number
+  /** A fresh unique id that sorts by time of making. */
+  id(): string
+  readonly host: Host
+  /** True when functions of this environment cannot be re-made in a thread (tests, simulator). */
+  readonly isLocal: boolean
+  /** Called at named points; lets a test stop or kill the process there. Absent in production. */
+  readonly reached?: (point: string) => void
+}
+
+export type Liveness = 'alive' | 'dead' | 'unknown'
+
+export interface Verdict {
+  readonly liveness: Liveness
+  /** How we know, in words an operator can check. */
+  readonly evidence: string
+}
+
+export interface Host {
+  readonly identity: ProcessIdentity
+  /** Judges another process; 'unknown' whenever there is doubt. A local store proves more: see `host/process.ts`. */
+  judge(other: ProcessIdentity, storeIsLocal: boolean): Verdict
+  /** Name of the network file system a path lies on, or null when it is local. */
+  networkFileSystem(path: string): string | null
+}
+
+/** A promise that resolves after `ms` of the environment's time, or at once when the signal fires. */
+export function pause(environment: Environment, ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal?.aborted) return resolve()
+    const finish = () => {
+      cancel()
+      signal?.removeEventListener('abort', finish)
+      resolve()
+    }
+    const cancel = environment.timer(ms, finish)
+    signal?.addEventListener('abort', finish, { once: true })
+  })
+}

@@ -1,0 +1,154 @@
+/**
+ * The whole error family. What is normal (held, empty, paused) is returned as a value; only misuse and
+ * breakage are thrown, always as a `HoldfastError` with a stable `code`, the facts as fields and the safe
+ * next step. One table gives the CLI exit code and the HTTP status of each code.
+ */
+export const errorCodes = {
+  INVALID: { exit: 2, http: 400, retryable: false },
+  NOT_FOUND: { exit: 3, http: 404, retryable: false },
+  UNKNOWN_RECIPIENT: { exit: 3, http: 404, retryable: false },
+  HELD: { exit: 4, http: 409, retryable: true },
+  DUPLICATE: { exit: 4, http: 409, retryable: false },
+  ILLEGAL_MOVE: { exit: 4, http: 409, retryable: false },
+  ATTEMPTS_EXHAUSTED: { exit: 4, http: 409, retryable: false },
+  VERSION_MISMATCH: { exit: 4, http: 412, retryable: true },
+  IDEMPOTENCY_MISMATCH: { exit: 4, http: 422, retryable: false },
+  LEASE_LOST: { exit: 5, http: 409, retryable: false },
+  BUSY: { exit: 7, http: 503, retryable: true },
+  TIMEOUT: { exit: 7, http: 504, retryable: true },
+  RATE_LIMITED: { exit: 7, http: 429, retryable: true },
+  STORE_UNAVAILABLE: { exit: 7, http: 503, retryable: true },
+  TESTS_FAILED: { exit: 8, http: 409, retryable: false },
+  CONFLICT_FILES: { exit: 8, http: 409, retryable: false },
+  PAUSED: { exit: 9, http: 409, retryable: true },
+  STORE_UNFIT: { exit: 10, http: 503, retryable: false },
+  FORBIDDEN: { exit: 1, http: 403, retryable: false },
+  INTERNAL: { exit: 1, http: 500, retryable: false },
+} as const satisfies Record<string, { exit: number; http: number; retryable: boolean }>
+
+export type ErrorCode = keyof typeof errorCodes
+export type Facts = Readonly<Record<string, unknown>>
+
+export interface ErrorParts {
+  /** What happened, to which thing. */
+  readonly what: string
+  /** The safe next step. */
+  readonly next: string
+  readonly facts?: Facts
+  readonly cause?: unknown
+}
+
+/** Base of everything Holdfast throws. `message` is "what happened; what to do next". */
+export class HoldfastError extends Error {
+  readonly code: ErrorCode
+  readonly what: string
+  readonly next: string
+  readonly facts: Facts
+
+  constructor(code: ErrorCode, parts: ErrorParts) {
+    super(`${parts.what}; ${parts.next}`, parts.cause === undefined ? undefined : { cause: parts.cause })
+    this.name = new.target.name
+    this.code = code
+    this.what = parts.what
+    this.next = parts.next
+    this.facts = parts.facts ?? {}
+  }
+
+  /** Whether the same call may succeed later without any change by the caller. */
+  get retryable(): boolean {
+    return errorCodes[this.code].retryable
+  }
+
+  get exitCode(): number {
+    return errorCodes[this.code].exit
+  }
+
+  toJSON(): { code: ErrorCode; what: string; next: string; facts: Facts } {
+    return { code: this.code, what: this.what, next: this.next, facts: this.facts }
+  }
+}
+
+export class InvalidError extends HoldfastError {
+  constructor(parts: ErrorParts) {
+    super('INVALID', parts)
+  }
+}
+
+export class NotFoundError extends HoldfastError {
+  constructor(parts: ErrorParts) {
+    super('NOT_FOUND', parts)
+  }
+}
+
+export class HeldError extends HoldfastError {
+  constructor(facts: { subject: string; holder: string; expiresAt: number | null }, next?: string) {
+    super('HELD', {
+      what: `${facts.subject} is held by ${facts.holder}`,
+      next: next ?? 'wait until it is released or its lease lapses',
+      facts,
+    })
+  }
+}
+
+export class DuplicateError extends HoldfastError {
+  constructor(facts: { field: 'key' | 'dedupeKey'; value: string; existing: string }) {
+    super('DUPLICATE', {
+      what: `${facts.field} "${facts.value}" belongs to the open item ${facts.existing}`,
+      next: 'use that item, or submit() to update it',
+      facts,
+    })
+  }
+}
+
+export class IllegalMoveError extends HoldfastError {
+  constructor(facts: { subject: string; from: string; to: string }, next: string) {
+    super('ILLEGAL_MOVE', {
+      what: `${facts.subject} cannot go from ${facts.from} to ${facts.to}`,
+      next,
+      facts,
+    })
+  }
+}
+
+export class AttemptsExhaustedError extends HoldfastError {
+  constructor(facts: { subject: string; failures: number; attemptsMax: number }) {
+    super('ATTEMPTS_EXHAUSTED', {
+      what: `${facts.subject} failed ${facts.failures} times, its limit is ${facts.attemptsMax}`,
+      next: 'submit it again when the cause is mended',
+      facts,
+    })
+  }
+}
+
+export class VersionMismatchError extends HoldfastError {
+  constructor(facts: { subject: string; expected: number; current: number }) {
+    super('VERSION_MISMATCH', {
+      what: `${facts.subject} is at version ${facts.current}, not ${facts.expected}`,
+      next: 'read it again and repeat the change on what you read',
+      facts,
+    })
+  }
+}
+
+export class LeaseLostError extends HoldfastError {
+  constructor(facts: {
+    subject: string
+    token: number | null
+    currentToken: number
+    reason: string
+    holder: string | null
+  }) {
+    super('LEASE_LOST', {
+      what: `${facts.subject} is no longer yours (${facts.reason}): your token ${facts.token ?? 'none'}, current token ${facts.currentToken}`,
+      next: 'stop working on it; claim again if you still want it',
+      facts,
+    })
+  }
+}
+
+/** True for any error of this family, also one that crossed a module copy. */
+export function isHoldfastError(error: unknown): error is HoldfastError {
+  return (
+    error instanceof Error && 'code' in error && typeof error.code === 'string' && error.code in errorCodes
+  )
+}

@@ -1,0 +1,176 @@
+/** `open(url, options)`: the handle to a store, from which everything else is reached. */
+import type { StoreStatus } from './engines/engine.ts'
+import { openEngine } from './engines/open.ts'
+import { type Environment, pause } from './environment.ts'
+import { getAgentId } from './host/agent-id.ts'
+import { systemEnvironment } from './host/system.ts'
+import { type Logger, silentLogger, stderrLogger } from './logger.ts'
+import type { EventView } from './operations/event.ts'
+import type { RecoveryReport } from './operations/recovery.ts'
+import { type OpenOptions, parseOptions, type Settings } from './options.ts'
+import { Queue, type QueueOptions, type RecoveryStats, recoverAll } from './queue.ts'
+import { logRecovery } from './runtime/caretaker.ts'
+import { Deadlines } from './runtime/deadlines.ts'
+import { employCaretaker } from './runtime/employ.ts'
+import { Keeper } from './runtime/keeper.ts'
+import { type Handler, Worker, type WorkOptions } from './runtime/worker.ts'
+import { Session } from './session.ts'
+
+/**
+ * Opens a store: a path, `sqlite:path` or `sqlite::memory:` (private). Makes it when it is not there. Until
+ * `close()`, this process renews what it holds and heals what others lost.
+ */
+export async function open(url: string, options: OpenOptions = {}): Promise<Holdfast> {
+  const settings = parseOptions(options)
+  const environment: Environment = settings.environment ?? systemEnvironment
+  const logger: Logger = settings.logger === false ? silentLogger : (settings.logger ?? stderrLogger)
+  const agent = settings.agent ?? getAgentId()
+  const engine = await openEngine(url, {
+    environment,
+    durability: settings.durability,
+    busyTimeoutMs: settings.busyTimeoutMs,
+    recoverOnClaim: settings.recovery.onClaim,
+    onRecovered: (report, trigger, ms) =>
+      logRecovery({ log: (level, name, facts) => logger[level]?.(facts, name) }, report, trigger, ms),
+    onRecoveryFailed: (error, trigger) => logger.warn({ trigger, error: String(error) }, 'recovery.failed'),
+  })
+  try {
+    return await begin({ url, engine, environment, settings, logger, agent })
+  } catch (error) {
+    await engine.close()
+    throw error
+  }
+}
+
+type Beginning = { url: string; settings: Settings } & Pick<
+  Session,
+  'engine' | 'environment' | 'logger' | 'agent'
+>
+
+async function begin({ url, ...parts }: Beginning): Promise<Holdfast> {
+  const { engine, environment, settings, logger, agent } = parts
+  const deadlines = new Deadlines()
+  const keeper = new Keeper(environment, deadlines)
+  const instance = settings.background ? environment.id() : null
+  const session = new Session({ ...parts, instance, keeper })
+  if (instance === null) {
+    if (settings.recovery.onOpen) await recoverAll(session, {})
+    return new Holdfast(session)
+  }
+  await session.call('instance.start', { id: instance, ...environment.host.identity })
+  keeper.employ(
+    employCaretaker({
+      url,
+      engine,
+      environment,
+      keeper,
+      deadlines,
+      logger,
+      durability: settings.durability,
+      busyTimeoutMs: settings.busyTimeoutMs,
+      options: {
+        namespace: settings.namespace,
+        caller: { agent, instance },
+        instance,
+        recovery: settings.recovery,
+        retention: settings.retention,
+        wedgedAfterMs: settings.wedgedAfterMs,
+        storeIsLocal: true,
+      },
+    }),
+  )
+  return new Holdfast(session)
+}
+
+export interface EventOptions {
+  /** Only events after this sequence number; default from the beginning. */
+  readonly since?: number
+  /** Ends the iteration. */
+  readonly signal?: AbortSignal
+}
+
+/** A handle to one store. */
+export class Holdfast {
+  readonly #session: Session
+  readonly #workers = new Set<Worker<never>>()
+  #closing: Promise<void> | null = null
+
+  constructor(session: Session) {
+    this.#session = session
+  }
+
+  /** Name under which this handle acts. */
+  get agent(): string {
+    return this.#session.agent
+  }
+
+  /** What the store is and how durable it is. */
+  get status(): StoreStatus {
+    return this.#session.engine.status
+  }
+
+  queue<Payload = unknown>(name: string, options: QueueOptions<Payload> = {}): Queue<Payload> {
+    return new Queue<Payload>(this.#session, name, options)
+  }
+
+  /** Runs a handler for every item of a queue until `stop()`. */
+  work<Payload = unknown>(
+    queue: string | Queue<Payload>,
+    handler: Handler<Payload>,
+    options: WorkOptions = {},
+  ): Worker<Payload> {
+    const of = typeof queue === 'string' ? this.queue<Payload>(queue) : queue
+    const worker = new Worker<Payload>(this.#session, of, handler, options)
+    this.#workers.add(worker as unknown as Worker<never>)
+    return worker
+  }
+
+  /** The same recovery calls over everything. */
+  readonly recovery = {
+    detectAndRecoverStale: (options: { dryRun?: boolean } = {}): Promise<RecoveryReport> =>
+      recoverAll(this.#session, options),
+    getRecoveryStats: (): Promise<RecoveryStats> => this.#session.call('recovery.stats', {}),
+  }
+
+  /** Everything that happens, in order and without gaps; waits for more until the signal fires or the store closes. */
+  async *events({ since = 0, signal }: EventOptions = {}): AsyncGenerator<EventView> {
+    let seq = since
+    while (!signal?.aborted && !this.#closing) {
+      const woken = new AbortController()
+      const unwake = this.#session.engine.onWake(() => woken.abort())
+      try {
+        const page = await this.#session.call<EventView[]>('events.list', { since: seq, limit: 500 })
+        for (const event of page) {
+          seq = event.seq
+          yield event
+          if (signal?.aborted) return
+        }
+        if (page.length > 0) continue
+        const until = signal ? AbortSignal.any([signal, woken.signal]) : woken.signal
+        await pause(this.#session.environment, eventPollMs, until)
+      } finally {
+        unwake()
+      }
+    }
+  }
+
+  /** Stops workers, gives back what this process holds, and closes the store. A second call waits for the first. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  async #close(): Promise<void> {
+    const { keeper, engine, instance } = this.#session
+    await Promise.all([...this.#workers].map((worker) => worker.stop()))
+    if (instance !== null) await this.#session.call('instance.end', { id: instance, reason: 'closed' })
+    await keeper.close()
+    await engine.close()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close()
+  }
+}
+
+const eventPollMs = 500

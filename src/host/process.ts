@@ -1,0 +1,99 @@
+/**
+ * Who a process is, and whether it is dead. A pid alone says nothing: it may be of another machine, container or
+ * boot, and pids are used again. Death is proven only where boot, pid namespace and host name are the same as
+ * ours; everything else is 'unknown', and then the lease decides.
+ */
+import { execFileSync } from 'node:child_process'
+import { readFileSync, readlinkSync } from 'node:fs'
+import { hostname } from 'node:os'
+import type { ProcessIdentity } from '../domain/instance.ts'
+import type { Verdict } from '../environment.ts'
+
+let own: ProcessIdentity | undefined
+
+export function identify(): ProcessIdentity {
+  own ??= {
+    bootId: bootId(),
+    pidNamespace: pidNamespace(),
+    hostName: hostname(),
+    pid: process.pid,
+    startTime: startTime(process.pid),
+  }
+  return own
+}
+
+/** `storeIsLocal`: the store lies on a disk of this machine, so a process of another boot cannot be running. */
+export function judge(self: ProcessIdentity, other: ProcessIdentity, storeIsLocal: boolean): Verdict {
+  if (other.bootId !== self.bootId) {
+    if (storeIsLocal) return { liveness: 'dead', evidence: 'the machine has been started anew since' }
+    return { liveness: 'unknown', evidence: `it runs on ${other.hostName}, or did before a restart` }
+  }
+  if (other.hostName !== self.hostName || other.pidNamespace !== self.pidNamespace) {
+    return { liveness: 'unknown', evidence: `it runs on ${other.hostName} in another container` }
+  }
+  return judgePid(other.pid, other.startTime)
+}
+
+function judgePid(pid: number, startedAt: string | null): Verdict {
+  try {
+    process.kill(pid, 0)
+  } catch (error) {
+    // EPERM: it is there, under another user.
+    if ((error as NodeJS.ErrnoException).code === 'ESRCH')
+      return { liveness: 'dead', evidence: `process ${pid} is gone` }
+    return { liveness: 'alive', evidence: `process ${pid} is there` }
+  }
+  const stat = processStat(pid)
+  if (stat === null) return { liveness: 'alive', evidence: `process ${pid} is there` }
+  if (stat.state === 'Z' || stat.state === 'X')
+    return { liveness: 'dead', evidence: `process ${pid} has ended (zombie)` }
+  if (startedAt !== null && stat.startTime !== startedAt)
+    return { liveness: 'dead', evidence: `pid ${pid} belongs to a newer process` }
+  return {
+    liveness: 'alive',
+    evidence: stat.state === 'T' ? `process ${pid} is stopped` : `process ${pid} is running`,
+  }
+}
+
+/** State and start time from procfs; null where there is none. */
+function processStat(pid: number): { state: string; startTime: string } | null {
+  if (process.platform !== 'linux') return null
+  try {
+    const text = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    // The command name may hold spaces and brackets: fields are counted after its last bracket.
+    const fields = text.slice(text.lastIndexOf(')') + 2).split(' ')
+    return { state: fields[0] ?? '', startTime: fields[19] ?? '' }
+  } catch {
+    return null
+  }
+}
+
+function startTime(pid: number): string | null {
+  if (process.platform === 'darwin') return commandOutput('ps', ['-o', 'lstart=', '-p', String(pid)])
+  return processStat(pid)?.startTime ?? null
+}
+
+function bootId(): string {
+  if (process.platform === 'linux') return readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
+  if (process.platform === 'darwin')
+    return commandOutput('sysctl', ['-n', 'kern.bootsessionuuid']) ?? 'unknown boot'
+  return 'unknown boot'
+}
+
+function pidNamespace(): string {
+  try {
+    return readlinkSync('/proc/self/ns/pid')
+  } catch {
+    return 'none'
+  }
+}
+
+function commandOutput(command: string, args: string[]): string | null {
+  try {
+    return (
+      execFileSync(command, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim() || null
+    )
+  } catch {
+    return null
+  }
+}

@@ -1,0 +1,27 @@
+/** The real environment: clocks, randomness, timers and processes of this host. */
+import { uptime } from 'node:os'
+import { v7 } from 'uuid'
+import type { Environment } from '../environment.ts'
+import { networkFileSystem } from './file-system.ts'
+import { identify, judge } from './process.ts'
+
+export const systemEnvironment: Environment = {
+  now: () => Date.now(),
+  monotonic: () => Number(process.hrtime.bigint()) / 1e6,
+  uptime: () => Math.round(uptime() * 1000),
+  timer(ms, run) {
+    const timer = setTimeout(run, ms)
+    timer.unref()
+    return () => clearTimeout(timer)
+  },
+  random: () => Math.random(),
+  id: () => v7(),
+  host: {
+    get identity() {
+      return identify()
+    },
+    judge: (other, storeIsLocal) => judge(identify(), other, storeIsLocal),
+    networkFileSystem,
+  },
+  isLocal: false,
+}

@@ -1,0 +1,41 @@
+/** The public list, by hand: adding a line is a decision. */
+export type { State as WorkflowState, Workflow } from './domain/workflow.ts'
+export type { StoreStatus } from './engines/engine.ts'
+export {
+  AttemptsExhaustedError,
+  DuplicateError,
+  type ErrorCode,
+  errorCodes,
+  HeldError,
+  HoldfastError,
+  IllegalMoveError,
+  InvalidError,
+  isHoldfastError,
+  LeaseLostError,
+  NotFoundError,
+  VersionMismatchError,
+} from './errors.ts'
+export { type EventOptions, type Holdfast, open } from './holdfast.ts'
+export { type Logger, type LogName, logNames } from './logger.ts'
+export type { EventView as Event } from './operations/event.ts'
+export type { RecoveryReport } from './operations/recovery.ts'
+export type { LockView as Lock } from './operations/view.ts'
+export type { OpenOptions } from './options.ts'
+export type {
+  AddOptions,
+  Claim,
+  ClaimOptions,
+  FailOptions,
+  ListOptions,
+  MutationOptions,
+  OperatorOptions,
+  Queue,
+  QueueItem,
+  QueueOptions,
+  QueueStats,
+  RecoveryStats,
+  SubmitOptions,
+  TokenOptions,
+} from './queue.ts'
+export type { Lease } from './runtime/keeper.ts'
+export type { Handler, WorkContext, Worker, WorkOptions } from './runtime/worker.ts'

@@ -1,0 +1,99 @@
+/**
+ * Runs one command against rows, whoever loads them: a generator that yields what it needs (once, and at most
+ * once more) and returns the decision. Idempotency is here, so that it is the same for every operation.
+ */
+import { createHash } from 'node:crypto'
+import type { Item } from '../domain/item.ts'
+import type { Answer, Ask, Caller, Command, Context, Decision, Loaded, Needs } from '../engines/engine.ts'
+import { HoldfastError, InvalidError, LeaseLostError } from '../errors.ts'
+import { type AnyOperation, parseInput } from './operation.ts'
+import { operations } from './table.ts'
+
+/** A command whose input was checked. */
+export interface Prepared {
+  readonly command: Command
+  readonly operation: AnyOperation
+  readonly input: unknown
+  readonly requestHash: string | null
+}
+
+export function prepare(command: Command): Prepared {
+  const operation = operations.get(command.operation)
+  if (!operation) {
+    throw new InvalidError({
+      what: `there is no operation "${command.operation}"`,
+      next: 'check the name, or the version of the other side',
+    })
+  }
+  const input = parseInput(operation, command.input)
+  const requestHash = command.idempotencyKey === undefined ? null : hashRequest(command)
+  return { command, operation, input, requestHash }
+}
+
+function hashRequest(command: Command): string {
+  const request = JSON.stringify([command.operation, command.caller.agent, command.input])
+  return createHash('sha256').update(request).digest('hex')
+}
+
+export function* decide(
+  prepared: Prepared,
+  moment: () => { now: number; wall: number },
+): Generator<Needs, Decision, Loaded<Needs>> {
+  const { command, operation, input } = prepared
+  const caller: Caller = command.caller
+  const needs = operation.needs(input, caller)
+  const key = command.idempotencyKey
+  if (key === undefined) {
+    const rows = yield needs
+    return yield* settle(operation.decide(rows, input, contextOf(command, moment())))
+  }
+  const { earlier, ...rows } = yield { ...needs, earlier: { select: 'answer', key } }
+  if (earlier) return yield* repeat(earlier as unknown as Answer, prepared)
+  const context = contextOf(command, moment())
+  const decision = yield* settle(operation.decide(rows, input, context))
+  return { ...decision, changes: [...decision.changes, remember(prepared, decision, context.wall)] }
+}
+
+function contextOf(command: Command, moment: { now: number; wall: number }): Context {
+  return { ...command.caller, ...moment, ids: command.chance.ids, random: command.chance.random }
+}
+
+function* settle(step: Decision | Ask): Generator<Needs, Decision, Loaded<Needs>> {
+  return 'ask' in step ? step.then(yield step.ask) : step
+}
+
+/** The first answer again, unless it handed out a grant that is no longer current. */
+function* repeat(earlier: Answer, prepared: Prepared): Generator<Needs, Decision, Loaded<Needs>> {
+  if (earlier.requestHash !== prepared.requestHash) {
+    throw new HoldfastError('IDEMPOTENCY_MISMATCH', {
+      what: `idempotency key "${earlier.key}" was used for another request (${earlier.operation})`,
+      next: 'use a new key for a new request',
+      facts: { key: earlier.key, operation: earlier.operation },
+    })
+  }
+  const again: Decision = { changes: [], result: JSON.parse(earlier.answer) }
+  if (earlier.grantedItem === null) return again
+  const granted = yield { items: { select: 'itemsById', ids: [earlier.grantedItem] } }
+  const item = (granted.items as readonly Item[])[0]
+  if (item?.standing === 'held' && item.token === earlier.grantedToken) return again
+  throw new LeaseLostError({
+    subject: `item ${earlier.grantedItem}`,
+    token: earlier.grantedToken,
+    currentToken: item?.token ?? 0,
+    holder: item?.agent ?? null,
+    reason: 'the claim made under this idempotency key has ended',
+  })
+}
+
+function remember(prepared: Prepared, decision: Decision, wall: number) {
+  const after: Answer = {
+    key: prepared.command.idempotencyKey as string,
+    operation: prepared.operation.name,
+    requestHash: prepared.requestHash as string,
+    answer: JSON.stringify(decision.result ?? null),
+    grantedItem: decision.granted?.item ?? null,
+    grantedToken: decision.granted?.token ?? null,
+    at: wall,
+  }
+  return { table: 'answer', before: null, after } as const
+}

@@ -1,0 +1,105 @@
+/** Processes of the fleet: start, beat, end, list. The runtime's own, except the list. */
+import * as z from 'zod'
+import { endInstance } from '../domain/instance.ts'
+import * as fields from './fields.ts'
+import { operation } from './operation.ts'
+
+const identity = {
+  bootId: z.string().max(200),
+  pidNamespace: z.string().max(200),
+  hostName: z.string().max(300),
+  pid: z.int().min(0),
+  startTime: z.string().max(100).nullable(),
+}
+
+const instanceView = z.object({
+  id: z.string(),
+  agent: z.string(),
+  ...identity,
+  startedAt: z.number(),
+  beatAt: z.number(),
+  sweptAt: z.number().nullable(),
+  endedAt: z.number().nullable(),
+  endReason: z.string().nullable(),
+  version: z.number(),
+})
+
+export const start = operation({
+  name: 'instance.start',
+  summary: 'A process joins the fleet.',
+  effect: 'write',
+  internal: true,
+  input: z.strictObject({ id: z.string(), ...identity }),
+  output: instanceView,
+  needs: () => ({}),
+  decide(_rows, input, context) {
+    const after = {
+      ...input,
+      agent: context.agent,
+      startedAt: context.wall,
+      beatAt: context.wall,
+      sweptAt: null,
+      endedAt: null,
+      endReason: null,
+      version: 1,
+    }
+    return {
+      changes: [
+        { table: 'instance', before: null, after, event: { kind: 'instance.started', agent: context.agent } },
+      ],
+      result: after,
+    }
+  },
+})
+
+export const beat = operation({
+  name: 'instance.beat',
+  summary: 'A process shows that it lives and when it last looked for things to heal.',
+  effect: 'write',
+  internal: true,
+  input: z.strictObject({ id: z.string(), sweptAt: z.number().nullable() }),
+  output: z.boolean(),
+  needs: ({ id }) => ({ found: { select: 'instances', ids: [id] } as const }),
+  decide({ found }, input, context) {
+    const [instance] = found
+    if (!instance) return { changes: [], result: false }
+    const after = { ...instance, beatAt: context.wall, sweptAt: input.sweptAt }
+    return { changes: [{ table: 'instance', before: instance, after }], result: instance.endedAt === null }
+  },
+})
+
+export const end = operation({
+  name: 'instance.end',
+  summary: 'A process leaves the fleet in good order.',
+  effect: 'write',
+  internal: true,
+  input: z.strictObject({ id: z.string(), reason: z.string().max(200) }),
+  output: z.boolean(),
+  needs: ({ id }) => ({ found: { select: 'instances', ids: [id] } as const }),
+  decide({ found }, input, context) {
+    const [instance] = found
+    if (!instance || instance.endedAt !== null) return { changes: [], result: false }
+    const after = endInstance(instance, input.reason, context.wall)
+    return {
+      changes: [
+        {
+          table: 'instance',
+          before: instance,
+          after,
+          event: { kind: 'instance.ended', agent: context.agent },
+        },
+      ],
+      result: true,
+    }
+  },
+})
+
+export const list = operation({
+  name: 'agents.list',
+  summary: 'Running processes of the fleet.',
+  effect: 'read',
+  input: z.strictObject({ limit: fields.limit }),
+  output: z.array(instanceView),
+  needs: ({ limit }) => ({ running: { select: 'runningInstances', limit: limit ?? 100 } as const }),
+  decide: ({ running }) => ({ changes: [], result: [...running] }),
+})

@@ -1,0 +1,162 @@
+/** The merge workflow's own acts: rebase data, freshness, and the merge itself. */
+import * as z from 'zod'
+import { completeItem, isCompletedUnder, moveItem } from '../domain/item.ts'
+import {
+  assertHeadSha,
+  assertMayReturn,
+  isFresh as isItemFresh,
+  withoutBaseline,
+  withRebase,
+} from '../domain/merge.ts'
+import * as fields from './fields.ts'
+import { operation } from './operation.ts'
+import { changed, failed, failInput, finish, heldItem, itemInput, itemNeeds } from './queue-finish.ts'
+import { requireItem } from './subject.ts'
+import { itemView, viewItem } from './view.ts'
+
+const sha = z.string().min(1).max(128)
+
+export const updateRebaseMetadata = operation({
+  name: 'queue.updateRebaseMetadata',
+  summary: 'Record a finished rebase (head and what it stands on) and go from rebasing to testing.',
+  effect: 'write',
+  input: z.strictObject({ ...itemInput, headSha: sha, testedAgainstSha: sha }),
+  output: itemView,
+  needs: itemNeeds,
+  decide(rows, input, context) {
+    assertHeadSha(input.headSha)
+    const { item, workflow, late } = heldItem(rows, input, context)
+    const moved = moveItem(item, workflow, 'testing', context)
+    if (moved === null) return { changes: [], result: viewItem(item, context.now) }
+    const after = withRebase(
+      moved,
+      { headSha: input.headSha, testedAgainstSha: input.testedAgainstSha },
+      context.wall,
+    )
+    return finish(
+      changed(
+        item,
+        after,
+        { kind: 'item.rebased', detail: { testedAgainstSha: input.testedAgainstSha } },
+        context,
+        late,
+      ),
+      context,
+    )
+  },
+})
+
+export const isFresh = operation({
+  name: 'queue.isFresh',
+  summary: 'Was the change tested against what the target is now? No baseline counts as no.',
+  effect: 'read',
+  input: z.strictObject({ queue: fields.queue, ref: fields.ref, mainSha: sha }),
+  output: z.boolean(),
+  needs: (input) => ({ item: { select: 'item', queue: input.queue, ref: input.ref } as const }),
+  decide: ({ item }, input) => ({
+    changes: [],
+    result: isItemFresh(requireItem(item, input.queue, input.ref), input.mainSha),
+  }),
+})
+
+export const returnToRebasing = operation({
+  name: 'queue.returnToRebasing',
+  summary: 'Send a change that is ready to merge back to rebasing because the target moved on.',
+  effect: 'write',
+  input: z.strictObject({ ...itemInput, mainSha: sha }),
+  output: itemView,
+  needs: itemNeeds,
+  decide(rows, input, context) {
+    const { item, workflow, late } = heldItem(rows, input, context)
+    const to = assertMayReturn(item, workflow, input.mainSha)
+    const returned = {
+      ...withoutBaseline(item),
+      state: to,
+      previousState: item.state,
+      stateChangedAt: Math.max(context.wall, item.stateChangedAt),
+      version: item.version + 1,
+    }
+    return finish(
+      changed(
+        item,
+        returned,
+        { kind: 'item.moved', detail: { from: item.state, to, mainSha: input.mainSha } },
+        context,
+        late,
+      ),
+      context,
+    )
+  },
+})
+
+export const beginMerge = operation({
+  name: 'queue.beginMerge',
+  summary: 'Go from ready_to_merge to merging; from here it cannot be cancelled.',
+  effect: 'write',
+  input: z.strictObject({
+    ...itemInput,
+    journal: fields.data.optional().describe('What the next worker needs to see whether it landed.'),
+  }),
+  output: itemView,
+  needs: itemNeeds,
+  decide(rows, input, context) {
+    const { item, workflow, late } = heldItem(rows, input, context)
+    const moved = moveItem(item, workflow, 'merging', context)
+    if (moved === null) return { changes: [], result: viewItem(item, context.now) }
+    const after = input.journal
+      ? { ...moved, data: { ...moved.data, journal: input.journal as never } }
+      : moved
+    return finish(
+      changed(
+        item,
+        after,
+        { kind: 'item.moved', detail: { from: item.state, to: after.state } },
+        context,
+        late,
+      ),
+      context,
+    )
+  },
+})
+
+export const completeMerge = operation({
+  name: 'queue.completeMerge',
+  summary: 'The change has landed as this commit; frees the items stacked on it.',
+  effect: 'write',
+  input: z.strictObject({ ...itemInput, mergedSha: sha }),
+  output: itemView,
+  needs: itemNeeds,
+  decide(rows, input, context) {
+    if (rows.item && isCompletedUnder(rows.item, input.token))
+      return { changes: [], result: viewItem(rows.item, context.now) }
+    const { item, workflow, late } = heldItem(rows, input, context)
+    const completed = completeItem(item, workflow, null, context)
+    const after = { ...completed, data: { ...completed.data, mergedSha: input.mergedSha } }
+    return finish(
+      changed(item, after, { kind: 'item.merged', detail: { mergedSha: input.mergedSha } }, context, late),
+      context,
+    )
+  },
+})
+
+export const failMerge = operation({
+  name: 'queue.failMerge',
+  summary: 'The merge failed; terminal unless said to be retryable.',
+  effect: 'write',
+  input: z.strictObject(failInput),
+  output: itemView,
+  needs: itemNeeds,
+  decide(rows, input, context) {
+    const { item, workflow, late } = heldItem(rows, input, context)
+    return finish(
+      changed(
+        item,
+        failed(item, workflow, input, context),
+        { kind: 'item.failed', detail: { message: input.error.message } },
+        context,
+        late,
+      ),
+      context,
+    )
+  },
+})

@@ -1,0 +1,77 @@
+/**
+ * What an operation is: one row of the table from which the library's methods, the CLI, HTTP routes, MCP tools
+ * and the reference are made. `needs` names rows from the input alone; `decide` is pure and synchronous.
+ */
+import * as z from 'zod'
+import { nearestName } from '../domain/name.ts'
+import type { Ask, Caller, Context, Decision, Loaded, Needs } from '../engines/engine.ts'
+import { InvalidError } from '../errors.ts'
+
+export interface Operation<Schema extends z.ZodType = z.ZodType, N extends Needs = Needs, Output = unknown> {
+  readonly name: string
+  /** One sentence for help texts and the reference. */
+  readonly summary: string
+  readonly effect: 'read' | 'write' | 'admin'
+  /** Recovery runs before a batch that claims. */
+  readonly claims?: true
+  /** Not offered by CLI, HTTP or MCP: the runtime's own. */
+  readonly internal?: true
+  readonly input: Schema
+  readonly output: z.ZodType<Output>
+  needs(input: z.output<Schema>, caller: Caller): N
+  decide(rows: Loaded<N>, input: z.output<Schema>, context: Context): Step<NoInfer<Output>>
+}
+
+/** What a decision leads to: the changes, or one more question. */
+export type Step<Output> = Decision<Output> | Ask<Needs, Output>
+
+/** The operation as the engine runs it, its types erased after they were checked here. */
+export interface AnyOperation extends Omit<Operation, 'needs' | 'decide'> {
+  needs(input: unknown, caller: Caller): Needs
+  decide(rows: Loaded<Needs>, input: unknown, context: Context): Decision | Ask
+}
+
+export function operation<Schema extends z.ZodType, N extends Needs, Output>(
+  definition: Operation<Schema, N, Output>,
+): Operation<Schema, N, Output> & AnyOperation {
+  return definition as unknown as Operation<Schema, N, Output> & AnyOperation
+}
+
+/** Keeps the type of the rows asked for. */
+export function ask<N extends Needs, Output>(
+  needs: N,
+  then: (more: Loaded<N>) => Decision<Output>,
+): Ask<Needs, Output> {
+  return { ask: needs, then } as unknown as Ask<Needs, Output>
+}
+
+/** Checks input; the error names the field, what was wrong, and the nearest known name of an unknown one. */
+export function parseInput(operation: AnyOperation, input: unknown): unknown {
+  const parsed = operation.input.safeParse(input)
+  if (parsed.success) return parsed.data
+  const issue = parsed.error.issues[0] as z.core.$ZodIssue
+  throw new InvalidError({
+    what: `${operation.name}: ${describeIssue(issue)}`,
+    next: suggestFor(issue, operation.input),
+    facts: {
+      operation: operation.name,
+      issues: parsed.error.issues
+        .slice(0, 10)
+        .map(({ path, message }) => ({ path: path.join('.'), message })),
+    },
+  })
+}
+
+function describeIssue(issue: z.core.$ZodIssue): string {
+  if (issue.code === 'unrecognized_keys')
+    return `unknown option ${issue.keys.map((key) => `"${key}"`).join(', ')}`
+  const path = issue.path.join('.')
+  return path === '' ? issue.message : `${path}: ${issue.message}`
+}
+
+function suggestFor(issue: z.core.$ZodIssue, schema: z.ZodType): string {
+  if (issue.code !== 'unrecognized_keys') return 'mend the input and call again'
+  const known = schema instanceof z.ZodObject ? Object.keys(schema.shape) : []
+  const nearest = nearestName(String(issue.keys[0]), known)
+  return nearest ? `did you mean "${nearest}"?` : `known are ${known.join(', ')}`
+}

@@ -1,0 +1,254 @@
+/** Taking work: peek, next, claimMany, nextWithLock. */
+import * as z from 'zod'
+import { claimItem, type Item, type Moment } from '../domain/item.ts'
+import { type Holder, renew } from '../domain/lease.ts'
+import { acquireLock, type Lock } from '../domain/lock.ts'
+import { processingLockName, type Queue } from '../domain/queue.ts'
+import type { Workflow } from '../domain/workflow.ts'
+import type { Caller, Change, Context, Decision } from '../engines/engine.ts'
+import { InvalidError } from '../errors.ts'
+import * as fields from './fields.ts'
+import { ask, operation, type Step } from './operation.ts'
+import { itemChange, workflowOf } from './subject.ts'
+import { itemView, type LeaseView, lockView, viewItem, viewLease, viewLock } from './view.ts'
+
+const boundLeaseMs = 30_000
+const manualLeaseMs = 300_000
+
+/** Short where a process renews it, long where nobody does. */
+export function leaseLength(leaseMs: number | undefined, caller: Pick<Caller, 'instance'>): number {
+  return leaseMs ?? (caller.instance === null ? manualLeaseMs : boundLeaseMs)
+}
+
+const paused = z.object({ outcome: z.literal('paused'), reason: z.string().nullable() })
+const empty = z.object({
+  outcome: z.literal('empty'),
+  nextDueAt: z.number().nullable().describe('When the next delayed item of any queue is due, ms since 1970.'),
+})
+const held = z.object({
+  outcome: z.literal('held'),
+  holder: z.string().nullable(),
+  expiresAt: z.number().nullable(),
+})
+const claimed = z.object({
+  outcome: z.literal('claimed'),
+  item: itemView,
+  lease: z.custom<LeaseView>(),
+  lock: lockView.optional(),
+})
+const claimOutcome = z.discriminatedUnion('outcome', [claimed, held, empty, paused])
+export type ClaimOutcome = z.output<typeof claimOutcome>
+const claimManyOutcome = z.discriminatedUnion('outcome', [
+  z.object({ outcome: z.literal('claimed'), items: z.array(itemView) }),
+  empty,
+  paused,
+])
+export type ClaimManyOutcome = z.output<typeof claimManyOutcome>
+
+export const peek = operation({
+  name: 'queue.peek',
+  summary: 'Look at the item that would be claimed next.',
+  effect: 'read',
+  input: z.strictObject({ queue: fields.queue }),
+  output: itemView.nullable(),
+  needs: ({ queue }) => ({ next: { select: 'claimable', queue, limit: 1 } as const }),
+  decide: ({ next }, _input, { now }) => ({ changes: [], result: next[0] ? viewItem(next[0], now) : null }),
+})
+
+export const next = operation({
+  name: 'queue.next',
+  summary: 'Claim the next item under a lease.',
+  effect: 'write',
+  claims: true,
+  input: z.strictObject({ queue: fields.queue, leaseMs: fields.leaseMs, token: fields.token }),
+  output: claimOutcome,
+  needs: ({ queue }) => ({
+    defined: { select: 'queue', name: queue } as const,
+    candidates: { select: 'claimable', queue, limit: 1 } as const,
+  }),
+  decide({ defined, candidates }, input, context): Step<ClaimOutcome> {
+    if (!defined) return nothing
+    if (defined.queue.slots !== null)
+      return claimUnderLock(defined.queue, workflowOf(defined), candidates, input, context)
+    if (defined.queue.pausedAt !== null) return pausedAnswer(defined.queue)
+    const [candidate] = candidates
+    if (!candidate) return emptyAnswer([])
+    const { item, change } = claim(candidate, workflowOf(defined), input.leaseMs, context)
+    return {
+      changes: [change],
+      result: { outcome: 'claimed', item: viewItem(item, context.now), lease: viewLease(item, context.now) },
+      granted: { item: item.id, token: item.token },
+    }
+  },
+})
+
+export const claimMany = operation({
+  name: 'queue.claimMany',
+  summary: 'Claim up to 100 items at once, each under a lease of its own.',
+  effect: 'write',
+  claims: true,
+  input: z.strictObject({ queue: fields.queue, limit: z.int().min(1).max(100), leaseMs: fields.leaseMs }),
+  output: claimManyOutcome,
+  needs: ({ queue, limit }) => ({
+    defined: { select: 'queue', name: queue } as const,
+    candidates: { select: 'claimable', queue, limit } as const,
+  }),
+  decide({ defined, candidates }, input, context): Step<ClaimManyOutcome> {
+    if (!defined) return nothing
+    if (defined.queue.slots !== null) {
+      throw new InvalidError({
+        what: `queue ${input.queue} is claimed through its processing lock, one item a slot`,
+        next: 'use next() or nextWithLock()',
+        facts: { queue: input.queue, slots: defined.queue.slots },
+      })
+    }
+    if (defined.queue.pausedAt !== null) return pausedAnswer(defined.queue)
+    if (candidates.length === 0) return emptyAnswer([])
+    const workflow = workflowOf(defined)
+    const claims = candidates.map((candidate) => claim(candidate, workflow, input.leaseMs, context))
+    return {
+      changes: claims.map(({ change }) => change),
+      result: { outcome: 'claimed', items: claims.map(({ item }) => viewItem(item, context.now)) },
+    }
+  },
+})
+
+export const nextWithLock = operation({
+  name: 'queue.nextWithLock',
+  summary: "Take the queue's processing lock and the next item together; called again, the unfinished item.",
+  effect: 'write',
+  claims: true,
+  input: z.strictObject({ queue: fields.queue, leaseMs: fields.leaseMs, token: fields.token }),
+  output: claimOutcome,
+  needs: ({ queue }) => ({
+    defined: { select: 'queue', name: queue } as const,
+    candidates: { select: 'claimable', queue, limit: 1 } as const,
+  }),
+  decide({ defined, candidates }, input, context): Step<ClaimOutcome> {
+    if (!defined) return nothing
+    return claimUnderLock(defined.queue, workflowOf(defined), candidates, input, context)
+  },
+})
+
+const nothing = { changes: [], result: { outcome: 'empty', nextDueAt: null } } as const
+
+/** Nothing to claim now; says when that may change, so that nobody has to guess. */
+function emptyAnswer(changes: readonly Change[]): Step<{ outcome: 'empty'; nextDueAt: number | null }> {
+  return ask({ nextDueAt: { select: 'nextDueAt' } as const }, ({ nextDueAt }) => ({
+    changes,
+    result: { outcome: 'empty', nextDueAt },
+  }))
+}
+
+function pausedAnswer(queue: Queue): Decision<ClaimOutcome & { outcome: 'paused' }> {
+  return { changes: [], result: { outcome: 'paused', reason: queue.pauseReason } }
+}
+
+function claim(candidate: Item, workflow: Workflow, leaseMs: number | undefined, context: Context & Moment) {
+  const holder = { agent: context.agent, instance: context.instance, leaseMs: leaseLength(leaseMs, context) }
+  const item = claimItem(candidate, workflow, holder, context)
+  return { item, change: itemChange(candidate, item, 'item.claimed', context) }
+}
+
+/**
+ * 1. The lock: own (renewed), free, or lapsed; else held. 2. Our unfinished item under that lock, renewed with it.
+ * 3. Else the next item. 4. Nothing there: a lock this call would have taken is left alone.
+ */
+function claimUnderLock(
+  queue: Queue,
+  workflow: Workflow,
+  candidates: readonly Item[],
+  input: { leaseMs?: number | undefined; token?: number | undefined },
+  context: Context,
+): Step<ClaimOutcome> {
+  if (queue.pausedAt !== null) return pausedAnswer(queue)
+  const leaseMs = leaseLength(input.leaseMs, context)
+  const name = processingLockName(queue.name)
+  const needs = {
+    locks: { select: 'lock', name } as const,
+    floor: { select: 'tokenFloor' } as const,
+    nextDueAt: { select: 'nextDueAt' } as const,
+    mine: {
+      select: 'heldItems',
+      queue: queue.name,
+      agent: context.agent,
+      instance: context.instance,
+    } as const,
+  }
+  return ask(needs, ({ locks, floor, mine, nextDueAt }): Decision<ClaimOutcome> => {
+    const request = {
+      ...holderOf(context),
+      name,
+      slots: queue.slots ?? 1,
+      leaseMs,
+      reason: null,
+      token: input.token,
+    }
+    const acquired = acquireLock(request, locks, { now: context.now, wall: context.wall, floor })
+    if (acquired.outcome === 'held') {
+      return {
+        changes: [],
+        result: { outcome: 'held', holder: acquired.by.agent, expiresAt: acquired.by.expiresAt },
+      }
+    }
+    const unfinished =
+      acquired.outcome === 'renewed' ? mine.find((item) => item.id === acquired.before.item) : undefined
+    if (unfinished) return goOn(acquired.before as Lock, acquired.after, unfinished)
+    const [candidate] = candidates
+    if (!candidate)
+      return {
+        changes: acquired.outcome === 'renewed' ? [{ table: 'lock', ...pick(acquired) }] : [],
+        result: { outcome: 'empty', nextDueAt },
+      }
+    const { item, change } = claim(candidate, workflow, leaseMs, context)
+    const lock = { ...acquired.after, item: item.id, version: (acquired.before?.version ?? 0) + 1 }
+    return {
+      changes: [lockChange(acquired.before, lock, context), change],
+      result: answer(item, lock, context.now),
+      granted: { item: item.id, token: item.token },
+    }
+  })
+
+  function goOn(before: Lock, after: Lock, item: Item): Decision<ClaimOutcome> {
+    const renewed = renew(item, context.now, leaseMs)
+    return {
+      changes: [
+        { table: 'lock', before, after },
+        { table: 'item', before: item, after: renewed },
+      ],
+      result: answer(renewed, after, context.now),
+      granted: { item: item.id, token: item.token },
+    }
+  }
+}
+
+function pick(acquired: { before: Lock | null; after: Lock }) {
+  return { before: acquired.before, after: acquired.after }
+}
+
+function answer(item: Item, lock: Lock, now: number): ClaimOutcome {
+  return {
+    outcome: 'claimed',
+    item: viewItem(item, now),
+    lease: viewLease(item, now),
+    lock: viewLock(lock, now),
+  }
+}
+
+function holderOf(context: Context): Holder {
+  return { agent: context.agent, instance: context.instance }
+}
+
+/** Own slot = changed; a lapsed one taken over = stolen, naming whose it was; else acquired. */
+export function lockChange(before: Lock | null, after: Lock, caller: Caller): Change {
+  if (before === null)
+    return { table: 'lock', before, after, event: { kind: 'lock.acquired', agent: caller.agent } }
+  if (before.token === after.token)
+    return { table: 'lock', before, after, event: { kind: 'lock.changed', agent: caller.agent } }
+  const detail = {
+    previousHolder: before.agent,
+    previousToken: before.token,
+    evidence: 'its lease had lapsed',
+  }
+  return { table: 'lock', before, after, event: { kind: 'lock.stolen', agent: caller.agent, detail } }
+}

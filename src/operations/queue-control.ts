@@ -1,0 +1,221 @@
+/** Acts of an operator or submitter: retry, cancel, setPriority, remove, cleanup, releaseFromQuarantine. */
+import * as z from 'zod'
+import {
+  cancelItem,
+  describeItem,
+  type Item,
+  releaseItemFromQuarantine,
+  retryItem,
+  setItemPriority,
+} from '../domain/item.ts'
+import { processingLockName } from '../domain/queue.ts'
+import type { Change } from '../engines/engine.ts'
+import { DuplicateError, HeldError, HoldfastError } from '../errors.ts'
+import * as fields from './fields.ts'
+import { ask, operation } from './operation.ts'
+import { itemNeeds } from './queue-finish.ts'
+import { assertVersion, itemChange, requireItem, requireQueue } from './subject.ts'
+import { itemView, viewItem } from './view.ts'
+
+const target = {
+  queue: fields.queue,
+  ref: fields.ref,
+  reason: fields.reason,
+  expectedVersion: fields.expectedVersion,
+}
+
+const why = (reason: string | undefined) => (reason === undefined ? undefined : { reason })
+
+export const retry = operation({
+  name: 'queue.retry',
+  summary: 'Put a failed item back in line.',
+  effect: 'write',
+  input: z.strictObject(target),
+  output: itemView,
+  needs: itemNeeds,
+  decide(rows, input, context) {
+    const { workflow } = requireQueue(rows.defined, input.queue)
+    const item = requireItem(rows.item, input.queue, input.ref)
+    assertVersion(item, input.expectedVersion)
+    const after = retryItem(item, workflow, context)
+    const needs = {
+      sameKey:
+        item.key === null ? null : ({ select: 'openItemByKey', queue: item.queue, key: item.key } as const),
+      sameDedupeKey:
+        item.dedupeKey === null
+          ? null
+          : ({ select: 'openItemByDedupeKey', queue: item.queue, dedupeKey: item.dedupeKey } as const),
+    }
+    return ask(needs, ({ sameKey, sameDedupeKey }) => {
+      // Its key was free while it was closed; another item may have taken it.
+      if (sameKey && sameKey.id !== item.id)
+        throw new DuplicateError({ field: 'key', value: item.key as string, existing: sameKey.id })
+      if (sameDedupeKey && sameDedupeKey.id !== item.id)
+        throw new DuplicateError({
+          field: 'dedupeKey',
+          value: item.dedupeKey as string,
+          existing: sameDedupeKey.id,
+        })
+      return {
+        changes: [itemChange(item, after, 'item.retried', context, why(input.reason))],
+        result: viewItem(after, context.now),
+        wakes: true,
+      }
+    })
+  },
+})
+
+export const cancel = operation({
+  name: 'queue.cancel',
+  summary: "Cancel an item; a held one's holder is told and loses both item and lock.",
+  effect: 'write',
+  input: z.strictObject(target),
+  output: itemView,
+  needs: itemNeeds,
+  decide(rows, input, context) {
+    const { workflow } = requireQueue(rows.defined, input.queue)
+    const item = requireItem(rows.item, input.queue, input.ref)
+    assertVersion(item, input.expectedVersion)
+    const after = cancelItem(item, workflow, context)
+    const cancelled = itemChange(item, after, 'item.cancelled', context, {
+      ...why(input.reason),
+      holder: item.agent,
+    })
+    if (item.standing !== 'held')
+      return { changes: [cancelled], result: viewItem(after, context.now), wakes: true }
+    return ask({ locks: { select: 'lock', name: processingLockName(item.queue) } as const }, ({ locks }) => ({
+      changes: [
+        cancelled,
+        ...locks
+          .filter((lock) => lock.item === item.id)
+          .map(
+            (lock): Change => ({
+              table: 'lock',
+              before: lock,
+              after: null,
+              event: {
+                kind: 'lock.released',
+                agent: context.agent,
+                detail: { because: 'its item was cancelled' },
+              },
+            }),
+          ),
+      ],
+      result: viewItem(after, context.now),
+      wakes: true,
+    }))
+  },
+})
+
+export const setPriority = operation({
+  name: 'queue.setPriority',
+  summary: 'Change where an item stands in line.',
+  effect: 'write',
+  input: z.strictObject({ ...target, priority: fields.priority.unwrap() }),
+  output: itemView,
+  needs: itemNeeds,
+  decide(rows, input, context) {
+    const item = requireItem(rows.item, input.queue, input.ref)
+    assertVersion(item, input.expectedVersion)
+    const after = setItemPriority(item, input.priority)
+    if (after === null) return { changes: [], result: viewItem(item, context.now) }
+    return {
+      changes: [
+        itemChange(item, after, 'item.prioritized', context, { from: item.priority, ...why(input.reason) }),
+      ],
+      result: viewItem(after, context.now),
+    }
+  },
+})
+
+export const releaseFromQuarantine = operation({
+  name: 'queue.releaseFromQuarantine',
+  summary: 'Let a quarantined item be claimed again; its crash count starts at 0.',
+  effect: 'admin',
+  input: z.strictObject(target),
+  output: itemView,
+  needs: itemNeeds,
+  decide(rows, input, context) {
+    const { workflow } = requireQueue(rows.defined, input.queue)
+    const item = requireItem(rows.item, input.queue, input.ref)
+    assertVersion(item, input.expectedVersion)
+    const after = releaseItemFromQuarantine(item, workflow)
+    return {
+      changes: [itemChange(item, after, 'item.unquarantined', context, why(input.reason))],
+      result: viewItem(after, context.now),
+      wakes: true,
+    }
+  },
+})
+
+export const remove = operation({
+  name: 'queue.remove',
+  summary: 'Remove an item; its events stay. Refused while it is held (unless forced) or others wait for it.',
+  effect: 'admin',
+  input: z.strictObject({ ...target, force: z.boolean().optional() }),
+  output: z.boolean(),
+  needs: itemNeeds,
+  decide(rows, input, context) {
+    const item = rows.item
+    if (!item) return { changes: [], result: false }
+    assertVersion(item, input.expectedVersion)
+    if (item.standing === 'held' && !input.force) {
+      throw new HeldError(
+        { subject: describeItem(item), holder: item.agent ?? 'an unknown agent', expiresAt: item.expiresAt },
+        'cancel it first, or remove it with force',
+      )
+    }
+    return ask({ waiting: { select: 'dependents', ids: [item.id], limit: 10 } as const }, ({ waiting }) => {
+      if (waiting.length > 0) {
+        throw new HoldfastError('ILLEGAL_MOVE', {
+          what: `${describeItem(item)} cannot be removed: ${waiting.map(({ id }) => id).join(', ')} wait for it`,
+          next: 'cancel or remove those first',
+          facts: { waiting: waiting.map(({ id }) => id) },
+        })
+      }
+      return { changes: [removal(item, context.agent, why(input.reason))], result: true, wakes: true }
+    })
+  },
+})
+
+function removal(item: Item, agent: string, detail?: { reason: string }): Change {
+  return {
+    table: 'item',
+    before: item,
+    after: null,
+    event: { kind: 'item.removed', agent, detail: { ...detail, key: item.key, state: item.state } },
+  }
+}
+
+const cleanupMax = 500
+
+export const cleanup = operation({
+  name: 'queue.cleanup',
+  summary: 'Remove finished items older than an age (0 = all finished); at most 500 a call, events stay.',
+  effect: 'admin',
+  input: z.strictObject({ queue: fields.queue.optional(), maxAgeMs: z.int().min(0) }),
+  output: z.object({ removed: z.number(), more: z.boolean() }),
+  needs: (input) => ({
+    closed: {
+      select: 'closedBefore',
+      queue: input.queue ?? null,
+      ageMs: input.maxAgeMs,
+      limit: cleanupMax,
+    } as const,
+  }),
+  decide({ closed }, _input, context) {
+    if (closed.length === 0) return { changes: [], result: { removed: 0, more: false } }
+    return ask(
+      { waiting: { select: 'dependents', ids: closed.map(({ id }) => id), limit: fields.batchMax } as const },
+      ({ waiting }) => {
+        // What others still wait for stays, or nobody could say why they wait.
+        const needed = new Set(waiting.flatMap((item) => item.waitingFor))
+        const removable = closed.filter((item) => !needed.has(item.id))
+        return {
+          changes: removable.map((item) => removal(item, context.agent, { reason: 'retention' })),
+          result: { removed: removable.length, more: closed.length === cleanupMax && removable.length > 0 },
+        }
+      },
+    )
+  },
+})

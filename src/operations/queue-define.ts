@@ -1,0 +1,177 @@
+/** Queues and workflows themselves: define, pause, resume. */
+import * as z from 'zod'
+import {
+  adjustQueue,
+  assertSameWorkflow,
+  createQueue,
+  pauseQueue,
+  type Queue,
+  resumeQueue,
+} from '../domain/queue.ts'
+import { assertWorkflow, builtInWorkflows, type Workflow } from '../domain/workflow.ts'
+import type { Change, Context, DefinedQueue } from '../engines/engine.ts'
+import { InvalidError, NotFoundError } from '../errors.ts'
+import * as fields from './fields.ts'
+import { operation } from './operation.ts'
+import { requireQueue, workflowOf } from './subject.ts'
+
+/** The queue a new item goes to; made with the `job` workflow when it does not exist yet. */
+export function ensureQueue(
+  defined: DefinedQueue | null,
+  name: string,
+  context: Context,
+): { queue: Queue; workflow: Workflow; changes: Change[] } {
+  if (defined) return { queue: defined.queue, workflow: workflowOf(defined), changes: [] }
+  const workflow = builtInWorkflows.job as Workflow
+  const queue = createQueue(name, workflow, {}, context.wall)
+  return { queue, workflow, changes: [queueChange(null, queue, 'queue.created', context)] }
+}
+
+function queueChange(
+  before: Queue | null,
+  after: Queue,
+  kind: 'queue.created' | 'queue.changed' | 'queue.paused' | 'queue.resumed',
+  context: Context,
+): Change {
+  return { table: 'queue', before, after, event: { kind, agent: context.agent } }
+}
+
+const queueView = z.object({
+  name: z.string(),
+  workflow: z.string(),
+  slots: z.number().nullable(),
+  attemptsMax: z.number(),
+  crashesMax: z.number(),
+  pausedAt: z.number().nullable(),
+  pausedBy: z.string().nullable(),
+  pauseReason: z.string().nullable(),
+  createdAt: z.number(),
+  version: z.number(),
+})
+export type QueueView = z.output<typeof queueView>
+
+export const defineWorkflow = operation({
+  name: 'workflow.define',
+  summary: 'Define a workflow of your own; defining the same one again changes nothing.',
+  effect: 'admin',
+  input: z.strictObject({ workflow: fields.workflow }),
+  output: z.object({ name: z.string(), defined: z.boolean() }),
+  needs: ({ workflow }) => ({ stored: { select: 'workflow', name: workflow.name } as const }),
+  decide({ stored }, input, context) {
+    const workflow = input.workflow as Workflow
+    assertWorkflow(workflow)
+    if (stored && JSON.stringify(stored.definition) !== JSON.stringify(workflow)) {
+      throw new InvalidError({
+        what: `workflow "${workflow.name}" is already defined differently`,
+        next: 'choose another name: items already stand in the states of the old one',
+        facts: { workflow: workflow.name },
+      })
+    }
+    if (stored) return { changes: [], result: { name: workflow.name, defined: false } }
+    const after = { name: workflow.name, definition: workflow, version: 1 }
+    return {
+      changes: [
+        { table: 'workflow', before: null, after, event: { kind: 'workflow.defined', agent: context.agent } },
+      ],
+      result: { name: workflow.name, defined: true },
+    }
+  },
+})
+
+export const defineQueue = operation({
+  name: 'queue.define',
+  summary: 'Make a queue with its workflow and limits, or change the limits of one.',
+  effect: 'admin',
+  input: z.strictObject({
+    queue: fields.queue,
+    workflow: fields.name.optional().describe('job (default), merge, task, or one you defined.'),
+    slots: z.int().min(1).max(100).optional().describe('Slots of the processing lock.'),
+    attemptsMax: z
+      .int()
+      .min(1)
+      .max(1000)
+      .optional()
+      .describe('Handled failures before an item fails for good.'),
+    crashesMax: z
+      .int()
+      .min(0)
+      .max(1000)
+      .optional()
+      .describe('Crashes without progress before quarantine; 0 = never.'),
+  }),
+  output: queueView,
+  needs: (input) => ({
+    defined: { select: 'queue', name: input.queue } as const,
+    custom:
+      input.workflow !== undefined && !(input.workflow in builtInWorkflows)
+        ? ({ select: 'workflow', name: input.workflow } as const)
+        : null,
+  }),
+  decide({ defined, custom }, input, context) {
+    if (defined) {
+      if (input.workflow !== undefined) assertSameWorkflow(defined.queue, input.workflow)
+      const after = adjustQueue(defined.queue, input)
+      return {
+        changes: after ? [queueChange(defined.queue, after, 'queue.changed', context)] : [],
+        result: after ?? defined.queue,
+      }
+    }
+    const workflow = custom?.definition ?? builtInWorkflows[input.workflow ?? 'job']
+    if (!workflow) {
+      throw new NotFoundError({
+        what: `there is no workflow "${input.workflow}"`,
+        next: `define it first; built in are ${Object.keys(builtInWorkflows).join(', ')}`,
+        facts: { workflow: input.workflow },
+      })
+    }
+    const after = createQueue(input.queue, workflow, input, context.wall)
+    return { changes: [queueChange(null, after, 'queue.created', context)], result: after }
+  },
+})
+
+export const describe = operation({
+  name: 'queue.describe',
+  summary: 'A queue with its workflow and limits; null when there is none.',
+  effect: 'read',
+  input: z.strictObject({ queue: fields.queue }),
+  output: queueView.nullable(),
+  needs: (input) => ({ defined: { select: 'queue', name: input.queue } as const }),
+  decide: ({ defined }) => ({ changes: [], result: defined?.queue ?? null }),
+})
+
+const pauseOutput = z.object({ changed: z.boolean(), queue: queueView })
+
+export const pause = operation({
+  name: 'queue.pause',
+  summary: 'Stop new claims of a queue; what is held goes on.',
+  effect: 'admin',
+  input: z.strictObject({ queue: fields.queue, reason: fields.reason }),
+  output: pauseOutput,
+  needs: (input) => ({ defined: { select: 'queue', name: input.queue } as const }),
+  decide({ defined }, input, context) {
+    const { queue } = requireQueue(defined, input.queue)
+    const after = pauseQueue(queue, context.agent, input.reason ?? null, context.wall)
+    return {
+      changes: after ? [queueChange(queue, after, 'queue.paused', context)] : [],
+      result: { changed: after !== null, queue: after ?? queue },
+    }
+  },
+})
+
+export const resume = operation({
+  name: 'queue.resume',
+  summary: 'Allow claims of a paused queue again.',
+  effect: 'admin',
+  input: z.strictObject({ queue: fields.queue }),
+  output: pauseOutput,
+  needs: (input) => ({ defined: { select: 'queue', name: input.queue } as const }),
+  decide({ defined }, input, context) {
+    const { queue } = requireQueue(defined, input.queue)
+    const after = resumeQueue(queue)
+    return {
+      changes: after ? [queueChange(queue, after, 'queue.resumed', context)] : [],
+      result: { changed: after !== null, queue: after ?? queue },
+      wakes: after !== null,
+    }
+  },
+})

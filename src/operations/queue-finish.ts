@@ -1,0 +1,271 @@
+/** What a holder does with an item: renew, progress, move, complete, fail, release. */
+import * as z from 'zod'
+import { retryBackoff } from '../domain/backoff.ts'
+import {
+  assertHolds,
+  completeItem,
+  failItem,
+  type Item,
+  isCompletedUnder,
+  type Json,
+  moveItem,
+  recordProgress,
+  releaseItem,
+  unblockItem,
+} from '../domain/item.ts'
+import { renew as renewLease } from '../domain/lease.ts'
+import { builtInWorkflows, type Workflow } from '../domain/workflow.ts'
+import type { Ask, Change, Context, Decision, DefinedQueue, EventDraft, Needs } from '../engines/engine.ts'
+import * as fields from './fields.ts'
+import { ask, operation } from './operation.ts'
+import { assertVersion, itemChange, requireItem, requireQueue } from './subject.ts'
+import { type ItemView, itemView, viewItem } from './view.ts'
+
+/** How many waiting items one closing item frees in its own transaction; more would hold others up. */
+const dependentsMax = 1000
+
+export const itemInput = { queue: fields.queue, ref: fields.ref, token: fields.token }
+
+export const itemNeeds = (input: { queue: string; ref: string }) => ({
+  defined: { select: 'queue', name: input.queue } as const,
+  item: { select: 'item', queue: input.queue, ref: input.ref } as const,
+})
+
+type ItemRows = { defined: DefinedQueue | null; item: Item | null }
+
+/** The item and its workflow, for its holder only. */
+export function heldItem(
+  rows: ItemRows,
+  input: { queue: string; ref: string; token?: number | undefined },
+  context: Context,
+) {
+  const { workflow, queue } = requireQueue(rows.defined, input.queue)
+  const item = requireItem(rows.item, input.queue, input.ref)
+  const { late } = assertHolds(item, input.token, context.now)
+  return { item, workflow, queue, late }
+}
+
+/** Ends an act: an item that closed well frees, in the same transaction, what waited for it. */
+export function finish(
+  change: Change & { table: 'item'; after: Item },
+  context: Context,
+  more: Partial<Decision<ItemView>> = {},
+): Decision<ItemView> | Ask<Needs, ItemView> {
+  const { after } = change
+  const decision = {
+    changes: [change],
+    result: viewItem(after, context.now),
+    wakes: after.standing !== 'held',
+    ...more,
+  }
+  if (after.outcome !== 'well') return decision
+  return ask(
+    {
+      waiting: { select: 'dependents', ids: [after.id], limit: dependentsMax } as const,
+      queues: { select: 'queues', names: null } as const,
+    },
+    ({ waiting, queues }) => ({
+      ...decision,
+      changes: [change, ...waiting.flatMap((item) => unblocked(item, after.id, queues, context))],
+    }),
+  )
+}
+
+function unblocked(item: Item, blocker: string, queues: readonly DefinedQueue[], context: Context): Change[] {
+  const defined = queues.find(({ queue }) => queue.name === item.queue)
+  const workflow = defined?.definition ?? builtInWorkflows[item.workflow]
+  const after = workflow ? unblockItem(item, workflow, blocker) : null
+  return after ? [itemChange(item, after, 'item.unblocked', context, { blocker })] : []
+}
+
+export function changed(
+  before: Item,
+  after: Item,
+  event: Omit<EventDraft, 'agent'>,
+  context: Context,
+  late = false,
+) {
+  const detail = late ? { ...event.detail, late } : event.detail
+  return {
+    table: 'item',
+    before,
+    after,
+    event: { kind: event.kind, agent: context.agent, ...(detail ? { detail } : {}) },
+  } as const
+}
+
+export const renew = operation({
+  name: 'queue.renew',
+  summary: 'Renew the lease of an item: it runs for its whole length from now.',
+  effect: 'write',
+  input: z.strictObject({ ...itemInput, leaseMs: fields.leaseMs }),
+  output: itemView,
+  needs: itemNeeds,
+  decide(rows, input, context) {
+    const { item } = heldItem(rows, input, context)
+    const after = renewLease(item, context.now, input.leaseMs)
+    return { changes: [{ table: 'item', before: item, after }], result: viewItem(after, context.now) }
+  },
+})
+
+export const progress = operation({
+  name: 'queue.progress',
+  summary: 'Record how far the work on an item has come; shows it is sound and clears its crash count.',
+  effect: 'write',
+  input: z.strictObject({ ...itemInput, progress: z.json(), data: fields.data.optional() }),
+  output: itemView,
+  needs: itemNeeds,
+  decide(rows, input, context) {
+    const { item, late } = heldItem(rows, input, context)
+    fields.jsonText('progress', input.progress)
+    const after = withData(recordProgress(item, input.progress as Json), input.data)
+    return {
+      changes: [changed(item, after, { kind: 'item.progressed' }, context, late)],
+      result: viewItem(after, context.now),
+    }
+  },
+})
+
+export const move = operation({
+  name: 'queue.move',
+  summary: 'Move an item along its workflow; a held one needs its token.',
+  effect: 'write',
+  input: z.strictObject({
+    ...itemInput,
+    to: z.string().min(1).max(100),
+    data: fields.data.optional(),
+    expectedVersion: fields.expectedVersion,
+  }),
+  output: itemView,
+  needs: itemNeeds,
+  decide(rows, input, context) {
+    const { workflow } = requireQueue(rows.defined, input.queue)
+    const item = requireItem(rows.item, input.queue, input.ref)
+    const late =
+      item.standing === 'held' || input.token !== undefined
+        ? assertHolds(item, input.token, context.now).late
+        : false
+    assertVersion(item, input.expectedVersion)
+    const moved = moveItem(item, workflow, input.to, context)
+    if (moved === null) return { changes: [], result: viewItem(item, context.now) }
+    const after = withData(moved, input.data)
+    return finish(
+      changed(
+        item,
+        after,
+        { kind: 'item.moved', detail: { from: item.state, to: after.state } },
+        context,
+        late,
+      ),
+      context,
+    )
+  },
+})
+
+export function withData(item: Item, data: Record<string, unknown> | undefined): Item {
+  return data === undefined ? item : { ...item, data: { ...item.data, ...(data as Item['data']) } }
+}
+
+export const complete = operation({
+  name: 'queue.complete',
+  summary: 'Finish an item well; what waited for it may go on.',
+  effect: 'write',
+  input: z.strictObject({ ...itemInput, result: fields.result, expectedVersion: fields.expectedVersion }),
+  output: itemView,
+  needs: itemNeeds,
+  decide(rows, input, context) {
+    if (rows.item && isCompletedUnder(rows.item, input.token))
+      return { changes: [], result: viewItem(rows.item, context.now) }
+    const { item, workflow, late } = heldItem(rows, input, context)
+    assertVersion(item, input.expectedVersion)
+    const result = input.result === undefined ? null : fields.jsonText('result', input.result)
+    return finish(
+      changed(item, completeItem(item, workflow, result, context), { kind: 'item.completed' }, context, late),
+      context,
+    )
+  },
+})
+
+export const failInput = {
+  ...itemInput,
+  error: fields.failure,
+  retryable: z.boolean().optional().describe("Whether another try may help; default is the workflow's."),
+  backoff: z
+    .strictObject({ baseMs: z.int().min(0), factor: z.number().min(1).max(10), maxMs: z.int().min(0) })
+    .optional(),
+}
+
+export const fail = operation({
+  name: 'queue.fail',
+  summary: 'Report a handled failure; it is tried again later while attempts are left.',
+  effect: 'write',
+  input: z.strictObject(failInput),
+  output: itemView,
+  needs: itemNeeds,
+  decide(rows, input, context) {
+    const { item, workflow, late } = heldItem(rows, input, context)
+    return finish(
+      changed(
+        item,
+        failed(item, workflow, input, context),
+        { kind: 'item.failed', detail: { message: input.error.message } },
+        context,
+        late,
+      ),
+      context,
+    )
+  },
+})
+
+export function failed(
+  item: Item,
+  workflow: Workflow,
+  input: z.output<z.ZodObject<typeof failInput>>,
+  context: Context,
+): Item {
+  return failItem(
+    item,
+    workflow,
+    {
+      error: input.error,
+      retryable: input.retryable ?? workflow.failsRetryably,
+      backoff: input.backoff ?? retryBackoff,
+      random: context.random,
+    },
+    context,
+  )
+}
+
+export const release = operation({
+  name: 'queue.release',
+  summary: 'Give an item back, unfinished; false when it was no longer yours.',
+  effect: 'write',
+  input: z.strictObject({ ...itemInput, reason: fields.reason }),
+  output: z.boolean(),
+  needs: itemNeeds,
+  decide(rows, input, context) {
+    const { workflow } = requireQueue(rows.defined, input.queue)
+    const item = requireItem(rows.item, input.queue, input.ref)
+    if (item.standing !== 'held' || input.token === undefined || item.token !== input.token) {
+      const detail = { act: 'release', state: item.state, currentToken: item.token, holder: item.agent }
+      return {
+        changes: [],
+        remarks: [
+          {
+            kind: 'item.refused',
+            agent: context.agent,
+            subject: 'item',
+            id: item.id,
+            queue: item.queue,
+            token: input.token ?? null,
+            detail,
+          },
+        ],
+        result: false,
+      }
+    }
+    const after = releaseItem(item, workflow, context)
+    const detail = input.reason === undefined ? undefined : { reason: input.reason }
+    return { changes: [itemChange(item, after, 'item.released', context, detail)], result: true, wakes: true }
+  },
+})

@@ -1,0 +1,128 @@
+/** Looking at a queue: get, list, position, stats. Reads never enter a write transaction. */
+import * as z from 'zod'
+import type { Standing } from '../domain/item.ts'
+import * as fields from './fields.ts'
+import { ask, operation } from './operation.ts'
+import { requireItem, requireQueue } from './subject.ts'
+import { itemView, viewItem } from './view.ts'
+
+/** A count stops here; it answers "how far back", not "how many exactly". */
+const positionMax = 100_000
+
+export const get = operation({
+  name: 'queue.get',
+  summary: 'One item by id or key; null when there is none.',
+  effect: 'read',
+  input: z.strictObject({ queue: fields.queue, ref: fields.ref }),
+  output: itemView.nullable(),
+  needs: (input) => ({ item: { select: 'item', queue: input.queue, ref: input.ref } as const }),
+  decide: ({ item }, _input, { now }) => ({ changes: [], result: item ? viewItem(item, now) : null }),
+})
+
+export const list = operation({
+  name: 'queue.list',
+  summary: 'Items of a queue in the order they would be worked on, page by page.',
+  effect: 'read',
+  input: z.strictObject({
+    queue: fields.queue,
+    states: z.array(z.string().max(100)).max(50).optional().describe('Only these states.'),
+    standing: z.enum(['ready', 'waiting', 'held', 'closed']).optional(),
+    quarantined: z.boolean().optional(),
+    limit: fields.limit,
+    after: z.string().max(500).optional().describe('`next` of the page before.'),
+  }),
+  output: z.object({ items: z.array(itemView), next: z.string().nullable() }),
+  needs: (input) => ({
+    page: {
+      select: 'items',
+      queue: input.queue,
+      states: input.states ?? null,
+      standing: (input.standing ?? null) as Standing | null,
+      quarantined: input.quarantined ?? null,
+      limit: input.limit ?? 100,
+      after: input.after ?? null,
+    } as const,
+  }),
+  decide: ({ page }, _input, { now }) => ({
+    changes: [],
+    result: { items: page.rows.map((item) => viewItem(item, now)), next: page.next },
+  }),
+})
+
+export const position = operation({
+  name: 'queue.position',
+  summary: '1-based place of an item among those that can be claimed; null when it is not in line.',
+  effect: 'read',
+  input: z.strictObject({ queue: fields.queue, ref: fields.ref }),
+  output: z.number().nullable(),
+  needs: (input) => ({ item: { select: 'item', queue: input.queue, ref: input.ref } as const }),
+  decide({ item: found }, input) {
+    const item = requireItem(found, input.queue, input.ref)
+    if (item.standing !== 'ready') return { changes: [], result: null }
+    const place = {
+      select: 'line',
+      queue: item.queue,
+      priority: item.priority,
+      addedAt: item.addedAt,
+      id: item.id,
+      limit: positionMax,
+    } as const
+    return ask({ line: place }, ({ line }) => ({ changes: [], result: line.ahead + 1 }))
+  },
+})
+
+export const stats = operation({
+  name: 'queue.stats',
+  summary: 'How many items are in which state, and how long the oldest has waited.',
+  effect: 'read',
+  input: z.strictObject({ queue: fields.queue }),
+  output: z.object({
+    total: z.number(),
+    pending: z.number().describe('Not started, not closed (blocked, delayed and quarantined ones included).'),
+    processing: z.number(),
+    completed: z.number(),
+    failed: z.number(),
+    cancelled: z.number(),
+    blocked: z
+      .number()
+      .describe('Open and not claimable now: delayed, dependent, quarantined or failed for retry.'),
+    quarantined: z.number(),
+    byState: z.record(z.string(), z.number()),
+    oldestReadyMs: z.number().nullable(),
+    paused: z.boolean(),
+  }),
+  needs: ({ queue }) => ({
+    defined: { select: 'queue', name: queue } as const,
+    counts: { select: 'counts', queue } as const,
+  }),
+  decide({ defined, counts }, input, context) {
+    const { queue, workflow } = requireQueue(defined, input.queue)
+    const sum = (of: (state: string) => boolean) =>
+      Object.entries(counts.byState).reduce((total, [state, count]) => total + (of(state) ? count : 0), 0)
+    const closed = (state: string) => workflow.states[state]?.closed
+    return {
+      changes: [],
+      result: {
+        total: sum(() => true),
+        pending:
+          counts.byStanding.ready +
+          counts.byStanding.waiting -
+          sum((state) => workflow.states[state]?.retryTo !== undefined && !closed(state)),
+        processing: counts.byStanding.held,
+        completed: sum((state) => closed(state) === 'well'),
+        failed: sum(
+          (state) =>
+            state !== workflow.cancelTo &&
+            (closed(state) === 'badly' || workflow.states[state]?.retryTo !== undefined),
+        ),
+        cancelled: sum((state) => state === workflow.cancelTo),
+        blocked: counts.byStanding.waiting,
+        quarantined: counts.quarantined,
+        byState: counts.byState,
+        oldestReadyMs:
+          counts.oldestReadyAt === null ? null : Math.max(0, context.wall - counts.oldestReadyAt),
+        paused: queue.pausedAt !== null,
+      },
+    }
+  },
+})

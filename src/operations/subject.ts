@@ -1,0 +1,51 @@
+/** The things an operation is about: found, or refused with what to do. */
+import type { Item } from '../domain/item.ts'
+import { builtInWorkflows, type Workflow } from '../domain/workflow.ts'
+import type { Caller, Change, DefinedQueue } from '../engines/engine.ts'
+import { HoldfastError, NotFoundError, VersionMismatchError } from '../errors.ts'
+
+export function workflowOf(defined: DefinedQueue): Workflow {
+  const workflow = defined.definition ?? builtInWorkflows[defined.queue.workflow]
+  if (workflow) return workflow
+  throw new HoldfastError('STORE_UNFIT', {
+    what: `queue ${defined.queue.name} follows workflow ${defined.queue.workflow}, which this store does not define`,
+    next: 'define the workflow again, or use the Holdfast version that made this store',
+  })
+}
+
+export function requireQueue(
+  defined: DefinedQueue | null,
+  name: string,
+): DefinedQueue & { workflow: Workflow } {
+  if (defined) return { ...defined, workflow: workflowOf(defined) }
+  throw new NotFoundError({
+    what: `there is no queue "${name}"`,
+    next: 'add an item to it first, or check the name',
+    facts: { queue: name },
+  })
+}
+
+export function requireItem(item: Item | null, queue: string, ref: string): Item {
+  if (item) return item
+  throw new NotFoundError({
+    what: `queue ${queue} has no item "${ref}"`,
+    next: 'list the queue to see what is there; finished items are removed after their retention',
+    facts: { queue, ref },
+  })
+}
+
+export function assertVersion(item: Item, expected: number | undefined): void {
+  if (expected === undefined || expected === item.version) return
+  throw new VersionMismatchError({ subject: `item ${item.id}`, expected, current: item.version })
+}
+
+/** A change of an item with its event, the shape nearly every act ends in. */
+export function itemChange(
+  before: Item | null,
+  after: Item | null,
+  kind: NonNullable<Change['event']>['kind'],
+  caller: Pick<Caller, 'agent'>,
+  detail?: NonNullable<Change['event']>['detail'],
+): Change {
+  return { table: 'item', before, after, event: { kind, agent: caller.agent, ...(detail ? { detail } : {}) } }
+}

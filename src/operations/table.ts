@@ -1,0 +1,71 @@
+/** The table of operations: everything Holdfast can do, by name. Interfaces are made from it. */
+import * as event from './event.ts'
+import * as instance from './instance.ts'
+import * as lease from './lease.ts'
+import * as merge from './merge.ts'
+import type { AnyOperation } from './operation.ts'
+import * as processingLock from './processing-lock.ts'
+import * as queueAdd from './queue-add.ts'
+import * as queueClaim from './queue-claim.ts'
+import * as queueControl from './queue-control.ts'
+import * as queueDefine from './queue-define.ts'
+import * as queueFinish from './queue-finish.ts'
+import * as queueRead from './queue-read.ts'
+import * as recovery from './recovery.ts'
+import * as retention from './retention.ts'
+
+const all: readonly AnyOperation[] = [
+  queueDefine.defineWorkflow,
+  queueDefine.defineQueue,
+  queueDefine.describe,
+  queueDefine.pause,
+  queueDefine.resume,
+  queueAdd.add,
+  queueAdd.addMany,
+  queueAdd.submit,
+  queueClaim.peek,
+  queueClaim.next,
+  queueClaim.nextWithLock,
+  queueClaim.claimMany,
+  queueFinish.renew,
+  queueFinish.progress,
+  queueFinish.move,
+  queueFinish.complete,
+  queueFinish.fail,
+  queueFinish.release,
+  queueControl.retry,
+  queueControl.cancel,
+  queueControl.setPriority,
+  queueControl.releaseFromQuarantine,
+  queueControl.remove,
+  queueControl.cleanup,
+  queueRead.get,
+  queueRead.list,
+  queueRead.position,
+  queueRead.stats,
+  processingLock.acquireProcessingLock,
+  processingLock.releaseProcessingLock,
+  processingLock.getProcessingLock,
+  processingLock.isLockStale,
+  processingLock.renewLock,
+  processingLock.extendLock,
+  merge.updateRebaseMetadata,
+  merge.isFresh,
+  merge.returnToRebasing,
+  merge.beginMerge,
+  merge.completeMerge,
+  merge.failMerge,
+  recovery.run,
+  recovery.stats,
+  recovery.reclaimStale,
+  lease.renew,
+  lease.check,
+  instance.start,
+  instance.beat,
+  instance.end,
+  instance.list,
+  event.list,
+  retention.run,
+]
+
+export const operations: ReadonlyMap<string, AnyOperation> = new Map(all.map((each) => [each.name, each]))

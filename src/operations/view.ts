@@ -1,0 +1,136 @@
+/** Rows as callers see them: lapsed leases shown as lapsed before any sweep, JSON text as values. */
+import * as z from 'zod'
+import type { Item } from '../domain/item.ts'
+import { isExpired, leaseStatus } from '../domain/lease.ts'
+import type { Lock } from '../domain/lock.ts'
+
+const leaseView = z.object({
+  agent: z.string().nullable(),
+  instance: z.string().nullable(),
+  token: z.number(),
+  grantedAt: z.number().nullable(),
+  renewedAt: z.number().nullable(),
+  expiresAt: z.number().nullable(),
+  leaseMs: z.number().nullable(),
+  remainingMs: z.number(),
+  status: z.enum(['live', 'near', 'expired', 'stale']),
+})
+export type LeaseView = z.output<typeof leaseView>
+
+export const itemView = z.object({
+  id: z.string(),
+  queue: z.string(),
+  workflow: z.string(),
+  state: z.string(),
+  standing: z.enum(['ready', 'waiting', 'held', 'closed']),
+  priority: z.number(),
+  key: z.string().nullable(),
+  dedupeKey: z.string().nullable(),
+  parent: z.string().nullable(),
+  stackRoot: z.string(),
+  stackDepth: z.number(),
+  blockers: z.array(z.string()),
+  waitingFor: z.array(z.string()),
+  runAt: z.number().nullable(),
+  attempts: z.number(),
+  failures: z.number(),
+  crashes: z.number(),
+  attemptsMax: z.number(),
+  quarantine: z.object({ at: z.number(), reason: z.string().nullable() }).nullable(),
+  cancelRequestedAt: z.number().nullable(),
+  submittedBy: z.string().nullable(),
+  addedAt: z.number(),
+  startedAt: z.number().nullable(),
+  stateChangedAt: z.number(),
+  closedAt: z.number().nullable(),
+  outcome: z.enum(['well', 'badly']).nullable(),
+  previousState: z.string().nullable(),
+  version: z.number(),
+  /** Who works on it now; null also when the lease has lapsed. */
+  holder: z.string().nullable(),
+  lease: leaseView.nullable(),
+  token: z.number(),
+  error: z
+    .object({ message: z.string(), code: z.string().optional(), retryable: z.boolean().optional() })
+    .nullable(),
+  progress: z.unknown(),
+  result: z.unknown(),
+  payload: z.unknown(),
+  data: z.record(z.string(), z.unknown()),
+})
+/** An item as callers see it. */
+export type ItemView = z.output<typeof itemView>
+
+export function viewItem(item: Item, now: number): ItemView {
+  const {
+    agent,
+    instance,
+    grantedAt,
+    renewedAt,
+    expiresAt,
+    leaseMs,
+    ancestors,
+    quarantinedAt,
+    quarantineReason,
+    ...rest
+  } = item
+  const held = item.standing === 'held'
+  return {
+    ...rest,
+    blockers: [...item.blockers],
+    waitingFor: [...item.waitingFor],
+    stackRoot: ancestors[0] ?? item.id,
+    stackDepth: ancestors.length,
+    quarantine: quarantinedAt === null ? null : { at: quarantinedAt, reason: quarantineReason },
+    holder: held && !isExpired(item, now) ? agent : null,
+    lease: held ? viewLease(item, now) : null,
+    result: item.result === null ? null : JSON.parse(item.result),
+    payload: JSON.parse(item.payload),
+    error: item.error,
+    data: { ...item.data },
+  }
+}
+
+export function viewLease(row: Item | Lock, now: number): LeaseView {
+  const { agent, instance, token, grantedAt, renewedAt, expiresAt, leaseMs } = row
+  return {
+    agent,
+    instance,
+    token,
+    grantedAt,
+    renewedAt,
+    expiresAt,
+    leaseMs,
+    remainingMs: (expiresAt ?? now) - now,
+    status: leaseStatus(row, now),
+  }
+}
+
+export const lockView = z.object({
+  name: z.string(),
+  slot: z.number(),
+  reason: z.string().nullable(),
+  item: z.string().nullable(),
+  acquiredAt: z.number(),
+  version: z.number(),
+  holder: z.string().nullable(),
+  stale: z.boolean(),
+  lease: leaseView,
+})
+export type LockView = z.output<typeof lockView>
+
+export function viewLock(lock: Lock, now: number): LockView {
+  const { name, slot, reason, item, acquiredAt, version, agent } = lock
+  const stale = isExpired(lock, now)
+  return {
+    name,
+    slot,
+    reason,
+    item,
+    acquiredAt,
+    version,
+    holder: stale ? null : agent,
+    stale,
+    lease: viewLease(lock, now),
+  }
+}

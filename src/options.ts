@@ -1,0 +1,129 @@
+/** Every option of `open`: its sentence, unit, default and bounds, in one place. */
+import * as z from 'zod'
+import { isName, nearestName } from './domain/name.ts'
+import type { Environment } from './environment.ts'
+import { InvalidError } from './errors.ts'
+import type { Logger } from './logger.ts'
+
+const name = z.string().refine(isName, { error: 'is not a usable name' })
+
+const recovery = z.strictObject({
+  onOpen: z.boolean().default(true).describe('Heal when a store is opened.'),
+  onClaim: z.boolean().default(true).describe('Heal before claims, once a batch.'),
+  everyMs: z.int().min(0).max(3_600_000).default(5_000).describe('Heal every so often, ms; 0 = never.'),
+  probeEveryMs: z
+    .int()
+    .min(0)
+    .max(60_000)
+    .default(250)
+    .describe('Look for dead holders on this machine every so often, ms; 0 = never.'),
+})
+
+export const openOptions = z.strictObject({
+  agent: name.optional().describe('Name of this participant; default type-host-pid.'),
+  namespace: name.default('default').describe('Everything in one namespace is invisible to the others.'),
+  durability: z
+    .enum(['full', 'normal'])
+    .default('full')
+    .describe(
+      'full: every acknowledged change is on disk. normal: the last ones may be lost at a power failure.',
+    ),
+  busyTimeoutMs: z
+    .int()
+    .min(0)
+    .max(600_000)
+    .default(5_000)
+    .describe('How long to wait for other writers before BUSY, ms.'),
+  leaseMs: z
+    .int()
+    .min(0)
+    .max(86_400_000)
+    .default(30_000)
+    .describe('Length of a lease that this process renews, ms.'),
+  wedgedAfterMs: z
+    .int()
+    .min(1_000)
+    .max(86_400_000)
+    .default(300_000)
+    .describe('A main loop silent for so long loses its leases, ms.'),
+  background: z
+    .boolean()
+    .default(true)
+    .describe('Renew and heal in the background. Without it, claims are manual leases.'),
+  recovery: z
+    .union([z.boolean(), recovery.partial()])
+    .default({})
+    .describe('Which triggers heal; false turns all off.'),
+  retention: z
+    .strictObject({
+      itemsMs: z
+        .int()
+        .min(0)
+        .default(7 * 86_400_000)
+        .describe('Finished items are removed after, ms; 0 = kept.'),
+      everyMs: z.int().min(1_000).default(60_000).describe('Looked at every so often, ms.'),
+    })
+    .partial()
+    .default({}),
+  logger: z
+    .custom<Logger | false>(
+      (value) => value === false || (typeof value === 'object' && value !== null && 'warn' in value),
+    )
+    .optional()
+    .describe('Where log lines go; default warnings to stderr, false for silence.'),
+  environment: z
+    .custom<Environment>((value) => typeof value === 'object' && value !== null && 'monotonic' in value)
+    .optional()
+    .describe('Clock, randomness and timers, for tests.'),
+})
+
+/** Options of `open`. */
+export type OpenOptions = z.input<typeof openOptions>
+
+export interface RecoveryOptions {
+  readonly onOpen: boolean
+  readonly onClaim: boolean
+  readonly everyMs: number
+  readonly probeEveryMs: number
+}
+
+export interface Settings extends Omit<z.output<typeof openOptions>, 'recovery' | 'retention'> {
+  readonly recovery: RecoveryOptions
+  readonly retention: { readonly itemsMs: number; readonly everyMs: number }
+}
+
+const noRecovery: RecoveryOptions = Object.freeze({
+  onOpen: false,
+  onClaim: false,
+  everyMs: 0,
+  probeEveryMs: 0,
+})
+
+/** Fills in defaults; refuses unknown options with the nearest known name. */
+export function parseOptions(options: unknown): Settings {
+  const parsed = openOptions.safeParse(options ?? {})
+  if (!parsed.success) throw invalidOption(parsed.error.issues[0] as z.core.$ZodIssue)
+  const { recovery: triggers, retention, ...rest } = parsed.data
+  return {
+    ...rest,
+    recovery: triggers === false ? noRecovery : recovery.parse(triggers === true ? {} : triggers),
+    retention: { itemsMs: retention.itemsMs ?? 7 * 86_400_000, everyMs: retention.everyMs ?? 60_000 },
+  }
+}
+
+function invalidOption(issue: z.core.$ZodIssue): InvalidError {
+  if (issue.code !== 'unrecognized_keys') {
+    return new InvalidError({
+      what: `option ${issue.path.join('.')}: ${issue.message}`,
+      next: 'mend it and open again',
+      facts: { option: issue.path.join('.') },
+    })
+  }
+  const known = Object.keys(issue.path[0] === 'recovery' ? recovery.shape : openOptions.shape)
+  const nearest = nearestName(String(issue.keys[0]), known)
+  return new InvalidError({
+    what: `unknown option ${issue.keys.map((key) => `"${key}"`).join(', ')}`,
+    next: nearest ? `did you mean "${nearest}"?` : `known are ${known.join(', ')}`,
+    facts: { unknown: issue.keys },
+  })
+}

@@ -1,0 +1,250 @@
+/**
+ * The claim loop: claims, runs a handler, finishes, claims the next. Finishing one item and claiming the next are
+ * asked in the same turn, so both share a transaction. Items fetched ahead are held under leases like any other.
+ */
+import { type Environment, pause } from '../environment.ts'
+import { HoldfastError, isHoldfastError } from '../errors.ts'
+import type { Queue, QueueItem } from '../queue.ts'
+import type { Session } from '../session.ts'
+import type { Lease } from './keeper.ts'
+
+export interface WorkContext {
+  /** Fires when the lease is lost, the item is cancelled, or the worker stops and does not wait any longer. */
+  readonly signal: AbortSignal
+  readonly lease: Lease
+  /** Records progress of the item. */
+  progress(progress: unknown): Promise<void>
+}
+
+export type Handler<Payload> = (item: QueueItem<Payload>, context: WorkContext) => unknown
+
+export interface WorkOptions {
+  /** Handlers at once; default 1. A queue with a processing lock always runs one. */
+  readonly concurrency?: number
+  /** Items claimed ahead of free handlers; default 0. */
+  readonly prefetch?: number
+  readonly leaseMs?: number
+  /** Look for work at least this often even when nothing rings, ms; default 1000. */
+  readonly pollEveryMs?: number
+  /** Stops the worker like `stop()`. */
+  readonly signal?: AbortSignal
+}
+
+interface Claimed<Payload> {
+  readonly item: QueueItem<Payload>
+  readonly lease: Lease
+}
+
+const retryAfterErrorMs = { base: 100, max: 5000 }
+const drainDefaultMs = 30_000
+
+export class Worker<Payload> {
+  readonly #session: Session
+  readonly #queue: Queue<Payload>
+  readonly #handler: Handler<Payload>
+  readonly #options: Required<Omit<WorkOptions, 'leaseMs' | 'signal'>> & Pick<WorkOptions, 'leaseMs'>
+  readonly #environment: Environment
+  readonly #ahead: Claimed<Payload>[] = []
+  readonly #running = new Map<string, { stop: AbortController; done: Promise<void> }>()
+  readonly #finishing = new Set<Promise<unknown>>()
+  readonly #unwake: () => void
+  #claiming: Promise<void> | null = null
+  #cancelPoll: () => void = () => {}
+  #rung = false
+  #failures = 0
+  #stopped = false
+  #hasLock = false
+  #takesLock: boolean | null = null
+
+  constructor(session: Session, queue: Queue<Payload>, handler: Handler<Payload>, options: WorkOptions) {
+    this.#session = session
+    this.#queue = queue
+    this.#handler = handler
+    this.#environment = session.environment
+    this.#options = { concurrency: 1, prefetch: 0, pollEveryMs: 1000, ...options }
+    assertWhole('concurrency', this.#options.concurrency, 1, 1000)
+    assertWhole('prefetch', this.#options.prefetch, 0, 1000)
+    this.#unwake = session.engine.onWake(() => this.#ring())
+    options.signal?.addEventListener('abort', () => void this.stop(), { once: true })
+    this.#fill()
+  }
+
+  /** Items in handlers now. */
+  get running(): number {
+    return this.#running.size
+  }
+
+  /**
+   * Claims nothing more, gives back what was only fetched ahead, waits for handlers up to `drainMs`, then fires
+   * their signals and gives their items back.
+   */
+  async stop({ drainMs = drainDefaultMs }: { drainMs?: number } = {}): Promise<void> {
+    this.#stopped = true
+    this.#unwake()
+    this.#cancelPoll()
+    await this.#claiming
+    await Promise.all(this.#ahead.splice(0).map(({ item }) => this.#giveBack(item)))
+    const drained = Promise.all([...this.#running.values()].map(({ done }) => done))
+    const late = await Promise.race([
+      drained.then(() => false),
+      pause(this.#environment, drainMs).then(() => true),
+    ])
+    if (late) await this.#abandon()
+    await Promise.all(this.#finishing)
+    if (this.#hasLock) await this.#queue.releaseProcessingLock()
+    this.#hasLock = false
+  }
+
+  async #abandon(): Promise<void> {
+    const abandoned = [...this.#running]
+    for (const [, { stop }] of abandoned)
+      stop.abort(
+        new HoldfastError('TIMEOUT', {
+          what: 'the worker is stopping',
+          next: 'return soon; the item was given back',
+        }),
+      )
+    await Promise.all(abandoned.map(([id]) => this.#queue.release(id, { reason: 'its worker stopped' })))
+  }
+
+  #giveBack(item: QueueItem<Payload>): Promise<unknown> {
+    return this.#queue.release(item.id, { token: item.token, reason: 'its worker stopped' })
+  }
+
+  #ring(): void {
+    this.#rung = true
+    this.#fill()
+  }
+
+  /** Starts what is at hand, then asks for as many more as there is room for. */
+  #fill(): void {
+    while (this.#running.size < this.#concurrency && this.#ahead.length > 0)
+      this.#start(this.#ahead.shift() as Claimed<Payload>)
+    const room =
+      this.#concurrency -
+      this.#running.size +
+      (this.#takesLock ? 0 : this.#options.prefetch) -
+      this.#ahead.length
+    if (this.#stopped || this.#claiming || room <= 0) return
+    this.#cancelPoll()
+    this.#rung = false
+    this.#claiming = this.#claim(Math.min(room, 100)).then((waitMs) => {
+      this.#claiming = null
+      if (waitMs === 0 || this.#rung) this.#fill()
+      else if (!this.#stopped) this.#cancelPoll = this.#environment.timer(waitMs, () => this.#fill())
+    })
+  }
+
+  get #concurrency(): number {
+    return this.#takesLock ? 1 : this.#options.concurrency
+  }
+
+  /** How long to wait before the next claim, ms; 0 = there may be more. */
+  async #claim(limit: number): Promise<number> {
+    try {
+      this.#takesLock ??= (await this.#queue.isLocked()) ?? false
+      const claimed = this.#takesLock ? await this.#claimUnderLock() : await this.#claimMany(limit)
+      this.#failures = 0
+      if (Array.isArray(claimed)) {
+        this.#ahead.push(...claimed)
+        return 0
+      }
+      return this.#untilNext(claimed)
+    } catch (error) {
+      this.#session.logger.warn({ queue: this.#queue.name, error: String(error) }, 'worker.failed')
+      this.#failures++
+      return Math.min(retryAfterErrorMs.max, retryAfterErrorMs.base * 2 ** this.#failures)
+    }
+  }
+
+  async #claimMany(
+    limit: number,
+  ): Promise<Claimed<Payload>[] | { outcome: string; nextDueAt?: number | null }> {
+    const answer = await this.#queue.claimMany(limit, this.#claimOptions)
+    return answer.outcome === 'claimed' ? (answer.items as Claimed<Payload>[]) : answer
+  }
+
+  async #claimUnderLock(): Promise<Claimed<Payload>[] | { outcome: string; nextDueAt?: number | null }> {
+    const answer = await this.#queue.nextWithLock(this.#claimOptions)
+    if (answer.outcome === 'claimed') {
+      this.#hasLock = true
+      return [{ item: answer.item, lease: answer.lease as Lease }]
+    }
+    // Idle workers do not sit on the lock: another slot's queue may be longer than ours.
+    if (answer.outcome === 'empty' && this.#hasLock) {
+      this.#hasLock = false
+      await this.#queue.releaseProcessingLock()
+    }
+    return answer
+  }
+
+  get #claimOptions() {
+    return this.#options.leaseMs === undefined ? {} : { leaseMs: this.#options.leaseMs }
+  }
+
+  #untilNext({ nextDueAt }: { nextDueAt?: number | null }): number {
+    const pollMs = this.#options.pollEveryMs * (0.75 + 0.5 * this.#environment.random())
+    return nextDueAt == null ? pollMs : Math.max(1, Math.min(pollMs, nextDueAt - this.#environment.now() + 1))
+  }
+
+  #start(claimed: Claimed<Payload>): void {
+    const stop = new AbortController()
+    const done = this.#run(claimed, stop)
+    this.#running.set(claimed.item.id, { stop, done })
+  }
+
+  async #run({ item, lease }: Claimed<Payload>, stop: AbortController): Promise<void> {
+    const signal = AbortSignal.any([lease.signal, stop.signal])
+    const context: WorkContext = {
+      signal,
+      lease,
+      progress: async (progress) => {
+        await this.#queue.progress(item.id, progress, { token: item.token })
+      },
+    }
+    let finish: () => Promise<unknown>
+    try {
+      const result = await this.#handler(item, context)
+      finish = () =>
+        this.#queue.complete(item.id, { token: item.token, ...(result === undefined ? {} : { result }) })
+    } catch (error) {
+      finish = () => this.#queue.fail(item.id, failureOf(error), { token: item.token, ...retryableOf(error) })
+    }
+    this.#running.delete(item.id)
+    if (!signal.aborted) this.#finish(finish)
+    this.#fill()
+  }
+
+  /** Not waited for here: the next claim is asked in the same turn and shares the transaction. */
+  #finish(finish: () => Promise<unknown>): void {
+    const finishing: Promise<unknown> = finish()
+      .catch((error: unknown) =>
+        this.#session.logger.warn({ queue: this.#queue.name, error: String(error) }, 'worker.failed'),
+      )
+      .finally(() => this.#finishing.delete(finishing))
+    this.#finishing.add(finishing)
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop()
+  }
+}
+
+function failureOf(error: unknown): Error | string {
+  return error instanceof Error ? error : String(error)
+}
+
+/** An error may say of itself that trying again is pointless. */
+function retryableOf(error: unknown): { retryable?: boolean } {
+  if (isHoldfastError(error)) return {}
+  const says = error instanceof Error && 'retryable' in error ? error.retryable : undefined
+  return typeof says === 'boolean' ? { retryable: says } : {}
+}
+
+function assertWhole(name: string, value: number, min: number, max: number): void {
+  if (Number.isSafeInteger(value) && value >= min && value <= max) return
+  throw new HoldfastError('INVALID', {
+    what: `${name} is ${value}`,
+    next: `give a whole number from ${min} to ${max}`,
+  })
+}

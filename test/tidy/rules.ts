@@ -1,0 +1,253 @@
+/**
+ * The rules of the tidy test. Each takes files and returns one line per problem; an empty list means the
+ * promise holds. They read text, not a syntax tree: a false alarm costs a rename, a parser costs a
+ * dependency.
+ */
+
+import { posix } from 'node:path'
+
+export interface File {
+  /** From the repository root, with forward slashes. */
+  readonly path: string
+  readonly text: string
+}
+
+type Rule = (files: readonly File[]) => string[]
+
+const vocabulary = ['errors', 'options']
+const belowInterfaces = [
+  ...vocabulary,
+  'domain',
+  'operations',
+  'port',
+  'engines',
+  'runtime',
+  'host',
+  'environment',
+  'delivery',
+]
+
+/** Who may import whom; a layer may always import itself. `port` is engines/engine.ts. */
+const arrows: Record<string, readonly string[]> = {
+  index: [...belowInterfaces, 'holdfast', 'fences', 'import'],
+  testing: [...belowInterfaces, 'holdfast', 'index'],
+  holdfast: belowInterfaces,
+  // The command line starts the others, so it alone may reach across.
+  cli: [...vocabulary, 'operations', 'holdfast', 'index', 'http', 'mcp', 'merge', 'import'],
+  http: [...vocabulary, 'operations', 'holdfast', 'index'],
+  mcp: [...vocabulary, 'operations', 'holdfast', 'index'],
+  merge: [...vocabulary, 'operations', 'holdfast', 'index'],
+  import: [...vocabulary, 'operations', 'holdfast', 'index', 'domain'],
+  delivery: [...vocabulary, 'operations', 'domain', 'environment'],
+  fences: [...vocabulary, 'domain'],
+  runtime: [...vocabulary, 'operations', 'domain', 'port', 'host', 'environment'],
+  operations: [...vocabulary, 'domain', 'port'],
+  port: [...vocabulary, 'operations', 'domain', 'environment'],
+  engines: [...vocabulary, 'port', 'operations', 'domain', 'environment', 'host'],
+  host: ['environment', 'errors'],
+  options: ['errors', 'domain'],
+  environment: ['errors', 'domain'],
+  domain: ['errors'],
+  errors: [],
+}
+
+/** Layers that use no npm package, and the node modules they may use (null: all of them). */
+const plainLayers: Record<string, readonly string[] | null> = { domain: ['node:assert'], host: null }
+
+const entryPoints = ['src/index.ts', 'src/testing.ts', 'src/cli/main.ts']
+
+export const importsFollowTheArrows: Rule = (files) =>
+  inSource(files).flatMap((file) => {
+    const layer = layerOf(file.path)
+    const allowed = arrows[layer]
+    if (!allowed) return [`${file.path}: the layer ${layer} has no arrows; add it to the table in rules.ts`]
+    return importsOf(file).flatMap((specifier) => {
+      if (!specifier.startsWith('.')) return plainLayerProblems(file, layer, specifier)
+      const target = layerOf(resolveImport(file.path, specifier))
+      const isAllowed = target === layer || allowed.includes(target)
+      return isAllowed ? [] : [`${file.path}: ${layer} may not import ${target} (${specifier})`]
+    })
+  })
+
+export const driversStayInTheirEngine: Rule = (files) =>
+  findLines(
+    inSource(files).filter(({ path }) => !path.startsWith('src/engines/sqlite/')),
+    /['"](?:@photostructure\/sqlite|node:sqlite)['"]/,
+    withoutComments,
+  )
+
+export const dependenciesHaveOneFolder: Rule = (files) => {
+  const foldersByName = new Map<string, Set<string>>()
+  for (const file of inSource(files)) {
+    for (const specifier of importsOf(file)) {
+      if (isBuiltIn(specifier) || specifier.startsWith('.')) continue
+      const name = specifier.match(/^(?:@[^/]+\/)?[^/]+/)?.[0] ?? specifier
+      const folders = foldersByName.get(name) ?? new Set()
+      foldersByName.set(name, folders.add(file.path.split('/')[1] ?? ''))
+    }
+  }
+  foldersByName.delete('zod')
+  return [...foldersByName]
+    .filter(([, folders]) => folders.size > 1)
+    .map(([name, folders]) => `${name} is imported in ${[...folders].sort().join(' and ')}`)
+}
+
+export const domainIsPure: Rule = (files) =>
+  findLines(
+    files.filter(({ path }) => path.startsWith('src/domain/')),
+    /\b(?:Date\.now|new Date\(|Math\.random|setTimeout|setInterval|performance\.now|process\.hrtime|async |await )/,
+    withoutQuotes,
+  )
+
+export const timeComesThroughTheEnvironment: Rule = (files) => {
+  const edge = (path: string) => path.startsWith('src/host/') || path === 'src/testing.ts'
+  const rest = inSource(files).filter(({ path }) => !edge(path))
+  const clock =
+    /\b(?:setTimeout\b|setInterval\b|Date\.now\b|new Date\(\)|Math\.random\b|process\.hrtime\b|performance\.now\b)/
+  return [
+    ...findLines(rest, clock, withoutQuotes),
+    ...findLines(rest, /['"](?:node:)?timers(?:\/promises)?['"]/, withoutComments),
+  ]
+}
+
+export const sqlStaysInItsFolders: Rule = (files) => {
+  const start =
+    /^\s*(?:select\s(?=[\s\S]*\bfrom\s|\s*\w+\()|with\s[\s\S]+\bselect\s|insert\s(?:or\s\w+\s)?into\s|update\s+\S+\s+set\s|delete\sfrom\s|create\s(?:unique\s)?(?:table|index)\s|pragma\s)/
+  return inSource(files)
+    .filter(({ path }) => !/^src\/(?:engines|import|fences)\//.test(path))
+    .flatMap(({ path, text }) =>
+      [...withoutComments(text).matchAll(token)]
+        .filter(([literal]) => start.test(literal.slice(1)))
+        .map(([literal]) => `${path}: SQL: ${literal.slice(0, 60)}`),
+    )
+}
+
+export const noEscapeHatches: Rule = (files) => [
+  ...findLines(files, /:\s*any\b|\bas any\b|<any>|\.only\(/, withoutQuotes),
+  // The first two live in comments, where the compiler reads them.
+  ...findLines(files, /@ts-ignore|@ts-nocheck|\b(?:TODO|FIXME|XXX)\b/, (text) => text),
+]
+
+export const everySourceFileIsReached: Rule = (files) => {
+  const sources = new Map(inSource(files).map((file) => [file.path, file]))
+  const reached = new Set<string>()
+  const waiting = [...entryPoints]
+  for (let path = waiting.pop(); path !== undefined; path = waiting.pop()) {
+    const file = sources.get(path)
+    if (!file || reached.has(path)) continue
+    reached.add(path)
+    const threads = [
+      ...withoutComments(file.text).matchAll(/new URL\(\s*['"](\.[^'"]+)['"]\s*,\s*import\.meta\.url/g),
+    ]
+    for (const specifier of [...importsOf(file), ...threads.map(([, found]) => found ?? '')]) {
+      waiting.push(resolveImport(path, specifier))
+    }
+  }
+  return [...sources.keys()]
+    .filter((path) => !reached.has(path))
+    .map((path) => `${path}: no entry point reaches it`)
+}
+
+export const testNamesAreUnique: Rule = (files) =>
+  files
+    .filter(({ path }) => path.endsWith('.test.ts'))
+    .flatMap(({ path, text }) => {
+      const titles = [...withoutComments(text).matchAll(/\b(?:test|it)(?:\.\w+)*\(\s*(['"`])(.*?)\1/g)]
+      const names = titles.map(([, , name]) => name)
+      return names
+        .filter((name, index) => names.indexOf(name) !== index)
+        .map((name) => `${path}: twice: ${name}`)
+    })
+
+export const noMachinePaths: Rule = (files) =>
+  findLines(
+    files,
+    /\/(?:work|home|root)\/|registry\.[\w-]+\.\w|:\/\/[^\s/]*(?:registry|verdaccio|artifactory)/,
+    (text) => text,
+  )
+
+/** A list to read, not a rule. */
+export function longestFiles(files: readonly File[]): string[] {
+  return longest(files.map(({ path, text }) => ({ name: path, lines: text.split('\n').length - 1 })))
+}
+
+/** The formatter has put the end of a function at the indentation of its beginning. */
+export function longestFunctions(files: readonly File[]): string[] {
+  const start = /^( *)(?:export |default |static |async |override )*(?:function\*? )?([#\w]+)(?:<.*>)?\(.*\{$/
+  const arrow = /^( *)(?:export )?const (\w+)\b.*=>\s*\{?$/
+  const sizes = files.flatMap(({ path, text }) => {
+    const lines = text.split('\n')
+    return lines.flatMap((line, index) => {
+      const found = line.match(start) ?? line.match(arrow)
+      if (!found || /^(?:if|for|while|switch|catch)$/.test(found[2] ?? '')) return []
+      const end = lines.findIndex((later, at) => at > index && later.startsWith(`${found[1]}}`))
+      return end === -1 ? [] : [{ name: `${path} ${found[2]}`, lines: end - index + 1 }]
+    })
+  })
+  return longest(sizes)
+}
+
+function longest(sizes: { name: string; lines: number }[]): string[] {
+  const sorted = sizes.toSorted((left, right) => right.lines - left.lines)
+  return sorted.slice(0, 10).map(({ name, lines }) => `${String(lines).padStart(5)}  ${name}`)
+}
+
+function plainLayerProblems(file: File, layer: string, specifier: string): string[] {
+  const modules = plainLayers[layer]
+  if (modules === undefined) return []
+  const isAllowed = modules === null ? isBuiltIn(specifier) : modules.includes(specifier)
+  return isAllowed ? [] : [`${file.path}: ${layer} may not import ${specifier}`]
+}
+
+function inSource(files: readonly File[]): File[] {
+  return files.filter(({ path }) => path.startsWith('src/') && path.endsWith('.ts'))
+}
+
+/** The first part of the path below src/: a folder, or a file without its ending. */
+function layerOf(path: string): string {
+  if (path === 'src/engines/engine.ts') return 'port'
+  return (
+    path
+      .replace(/^src\//, '')
+      .replace(/\.ts$/, '')
+      .split('/')[0] ?? ''
+  )
+}
+
+function importsOf(file: File): string[] {
+  const pattern = /(?:\bfrom\s+|\bimport\s+|\bimport\(\s*|\brequire\(\s*)['"]([^'"\n]+)['"]/g
+  return [...withoutComments(file.text).matchAll(pattern)].map(([, specifier]) => specifier ?? '')
+}
+
+function resolveImport(from: string, specifier: string): string {
+  return posix.join(posix.dirname(from), specifier).replace(/\.js$/, '.ts')
+}
+
+function isBuiltIn(specifier: string): boolean {
+  return specifier.startsWith('node:')
+}
+
+/** Comments first, so that a quote inside one begins no string; then the three kinds of literals. */
+const token = /\/\*[\s\S]*?\*\/|\/\/[^\n]*|'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|`(?:\\[\s\S]|[^`\\])*`/g
+
+function withoutComments(text: string): string {
+  return text.replace(token, (found) => (found.startsWith('/') ? blank(found) : found))
+}
+
+/** Templates stay: what they enclose in `${}` is code. */
+function withoutQuotes(text: string): string {
+  return text.replace(token, (found) => (found.startsWith('`') ? found : blank(found)))
+}
+
+/** Keeps the line breaks, so that line numbers stay true. */
+function blank(text: string): string {
+  return text.replace(/[^\n]/g, ' ')
+}
+
+function findLines(files: readonly File[], pattern: RegExp, view: (text: string) => string): string[] {
+  return files.flatMap(({ path, text }) =>
+    view(text)
+      .split('\n')
+      .flatMap((line, index) => (pattern.test(line) ? [`${path}:${index + 1}: ${line.trim()}`] : [])),
+  )
+}

@@ -1,0 +1,145 @@
+/** Keeps the shape of the source: what a reader may rely on without looking. */
+
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import * as rules from './rules.ts'
+
+const source = readFolders('src')
+const everything = readFolders('src', 'test', 'bench', 'scripts').filter(isOutsideTidy)
+const published = [...source, ...readFolders('docs'), ...readFiles('README.md')]
+
+describe('the source', () => {
+  test('imports follow the arrows of the layers', () => {
+    expect(rules.importsFollowTheArrows(source)).toEqual([])
+  })
+
+  test('a database driver is imported by its own engine only', () => {
+    expect(rules.driversStayInTheirEngine(source)).toEqual([])
+  })
+
+  test('each dependency but zod is imported in one folder', () => {
+    expect(rules.dependenciesHaveOneFolder(source)).toEqual([])
+  })
+
+  test('the domain reads no clock, draws no random number and waits for nothing', () => {
+    expect(rules.domainIsPure(source)).toEqual([])
+  })
+
+  test('clocks, timers and randomness come through the environment', () => {
+    expect(rules.timeComesThroughTheEnvironment(source)).toEqual([])
+  })
+
+  test('SQL is written only where stores are spoken to', () => {
+    expect(rules.sqlStaysInItsFolders(source)).toEqual([])
+  })
+
+  test('nothing escapes the compiler, focuses a test or leaves a reminder', () => {
+    expect(rules.noEscapeHatches(everything)).toEqual([])
+  })
+
+  test('every source file is reached from an entry point', () => {
+    expect(rules.everySourceFileIsReached(source)).toEqual([])
+  })
+
+  test('no two tests of one file have the same name', () => {
+    expect(rules.testNamesAreUnique(everything)).toEqual([])
+  })
+
+  test('no published line names a path of one machine or a registry', () => {
+    expect(rules.noMachinePaths(published)).toEqual([])
+  })
+
+  test('the longest files and functions are printed for discussion', () => {
+    console.log(`longest files\n${rules.longestFiles(source).join('\n')}`)
+    console.log(`longest functions\n${rules.longestFunctions(source).join('\n')}`)
+  })
+})
+
+describe('the rules themselves', () => {
+  const clean = [
+    at('src/index.ts', "export { open } from './holdfast.ts'"),
+    at(
+      'src/holdfast.ts',
+      "import './domain/lease.ts'\nnew Worker(new URL('./runtime/beat.js', import.meta.url))",
+    ),
+    at('src/domain/lease.ts', "// never Date.now() here\nexport const why = 'not an async rule'"),
+    at('src/runtime/beat.ts', "import { z } from 'zod'\nqueueMicrotask(z)\nconst engine = 'sqlite'"),
+    at('test/a.test.ts', "test('one', f)\ntest('two', f)\nconst company = 1"),
+  ]
+
+  test.each(Object.values(rules).filter(({ name }) => !name.startsWith('longest')))(
+    '$name is content with clean source',
+    (rule) => {
+      expect(rule(clean)).toEqual([])
+    },
+  )
+
+  const violations: [rule: (files: rules.File[]) => string[], ...files: rules.File[]][] = [
+    [rules.importsFollowTheArrows, at('src/domain/a.ts', "import { b } from '../operations/b.ts'")],
+    [rules.importsFollowTheArrows, at('src/domain/a.ts', "import { z } from 'zod'")],
+    [rules.importsFollowTheArrows, at('src/domain/a.ts', "import { readFileSync } from 'node:fs'")],
+    [rules.importsFollowTheArrows, at('src/host/a.ts', "import { b } from '../domain/b.ts'")],
+    [rules.importsFollowTheArrows, at('src/host/a.ts', "import pid from 'pid'")],
+    [rules.importsFollowTheArrows, at('src/operations/a.ts', "import { b } from '../engines/sqlite/b.ts'")],
+    [rules.importsFollowTheArrows, at('src/http/a.ts', "export * from '../engines/engine.ts'")],
+    [rules.importsFollowTheArrows, at('src/engines/sqlite/a.ts', "await import('../../runtime/b.ts')")],
+    [rules.importsFollowTheArrows, at('src/stray/a.ts', '')],
+    [rules.driversStayInTheirEngine, at('src/engines/a.ts', "await import('node:sqlite')")],
+    [rules.driversStayInTheirEngine, at('src/host/a.ts', "import x from '@photostructure/sqlite'")],
+    [
+      rules.dependenciesHaveOneFolder,
+      at('src/cli/a.ts', "import 'uuid'"),
+      at('src/host/a.ts', "import 'uuid/v7'"),
+    ],
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: the text is source, to be read and not to be filled in
+    [rules.domainIsPure, at('src/domain/a.ts', 'const at = `${Date.now()}`')],
+    [rules.domainIsPure, at('src/domain/a.ts', 'export async function a() {}')],
+    [rules.domainIsPure, at('src/domain/a.ts', 'new Date(5)')],
+    [rules.timeComesThroughTheEnvironment, at('src/runtime/a.ts', 'setTimeout(f, 5)')],
+    [rules.timeComesThroughTheEnvironment, at('src/runtime/a.ts', 'const t = new Date()')],
+    [
+      rules.timeComesThroughTheEnvironment,
+      at('src/cli/a.ts', "import * as timers from 'node:timers/promises'"),
+    ],
+    [rules.sqlStaysInItsFolders, at('src/runtime/a.ts', 'run(`\n  select id\n  from item\n`)')],
+    [rules.sqlStaysInItsFolders, at('src/runtime/a.ts', "run('update item set a = 1')")],
+    [rules.sqlStaysInItsFolders, at('src/runtime/a.ts', "run('pragma journal_mode')")],
+    [rules.noEscapeHatches, at('test/a.ts', 'let a: any')],
+    [rules.noEscapeHatches, at('bench/a.ts', 'b as any')],
+    [rules.noEscapeHatches, at('src/a.ts', '// @ts-ignore')],
+    [rules.noEscapeHatches, at('test/a.test.ts', "test.only('a', f)")],
+    [rules.noEscapeHatches, at('scripts/a.mjs', '// TODO later')],
+    [rules.everySourceFileIsReached, at('src/index.ts', ''), at('src/domain/a.ts', '')],
+    [rules.testNamesAreUnique, at('test/a.test.ts', "test('a', f)\ntest('a', g)")],
+    [rules.noMachinePaths, at('docs/a.md', 'see /home/someone/holdfast')],
+    [rules.noMachinePaths, at('README.md', 'from https://registry.example.com/holdfast')],
+  ]
+
+  test.each(
+    violations.map(([rule, ...files]) => ({ rule, files, shown: files.map(({ text }) => text).join(' & ') })),
+  )('$rule.name refuses $shown', ({ rule, files }) => {
+    expect(rule(files)).not.toEqual([])
+  })
+})
+
+function at(path: string, text: string): rules.File {
+  return { path, text }
+}
+
+function isOutsideTidy({ path }: rules.File): boolean {
+  return !path.startsWith('test/tidy/') && !path.startsWith('test/docs/.tmp/')
+}
+
+function readFolders(...folders: string[]): rules.File[] {
+  const paths = folders
+    .filter(existsSync)
+    .flatMap((folder) =>
+      readdirSync(folder, { recursive: true, encoding: 'utf8' }).map((path) => join(folder, path)),
+    )
+  return readFiles(...paths.filter((path) => /\.(?:ts|mjs|js|sql|md)$/.test(path)))
+}
+
+function readFiles(...paths: string[]): rules.File[] {
+  return paths.filter(existsSync).map((path) => at(path.replaceAll('\\', '/'), readFileSync(path, 'utf8')))
+}
