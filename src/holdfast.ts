@@ -125,6 +125,11 @@ export class Holdfast {
     return worker
   }
 
+  /** Any operation by name, as the interfaces call it; for everyday work use the typed methods. */
+  execute(operation: string, input: unknown, options: { idempotencyKey?: string } = {}): Promise<unknown> {
+    return this.#session.call(operation, input, options)
+  }
+
   /** The same recovery calls over everything. */
   readonly recovery = {
     detectAndRecoverStale: (options: { dryRun?: boolean } = {}): Promise<RecoveryReport> =>

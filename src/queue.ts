@@ -134,7 +134,7 @@ export class Queue<Payload = unknown> {
         without({ ...each, runAt: wallTime(each.runAt), payload: await this.#checked(each.payload) }),
       ),
     )
-    return this.#write('queue.addMany', { items: checked }, { ...options, ids: items.length })
+    return this.#write('queue.addMany', { items: checked }, options)
   }
 
   /** Submits a change under its workspace: new, updated (open) or resubmitted (finished). */
@@ -407,7 +407,7 @@ export class Queue<Payload = unknown> {
   /** Whether items of this queue are claimed through its processing lock. */
   async isLocked(): Promise<boolean> {
     const { workflow, slots } = this.#options
-    if (workflow !== undefined || slots !== undefined) await (this.#defined ??= this.define())
+    if (workflow !== undefined || slots !== undefined) await this.#defineOnce()
     const queue = await this.#read<QueueView | null>('queue.describe', {})
     return queue !== null && queue.slots !== null
   }
@@ -556,15 +556,19 @@ export class Queue<Payload = unknown> {
     const { workflow, slots, attemptsMax, crashesMax } = this.#options
     const hasSettings =
       workflow !== undefined || slots !== undefined || attemptsMax !== undefined || crashesMax !== undefined
-    // Once, before the first write: a queue of another workflow must refuse before anything is added to it.
-    if (hasSettings) await (this.#defined ??= this.define())
-    const { agent, renew, idempotencyKey, ids } = options
+    if (hasSettings) await this.#defineOnce()
+    const { agent, renew, idempotencyKey } = options
     return this.#session.call(operation, without({ ...input, queue: this.name }), {
       agent,
       renew,
       idempotencyKey,
-      ...(ids === undefined ? {} : { ids }),
     })
+  }
+
+  /** Before the first write: a queue of another workflow must refuse before anything is added to it. */
+  #defineOnce(): Promise<unknown> {
+    this.#defined ??= this.define()
+    return this.#defined
   }
 
   #read<Result>(operation: string, input: object): Promise<Result> {

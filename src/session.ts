@@ -5,6 +5,7 @@ import type { Environment } from './environment.ts'
 import { isHoldfastError } from './errors.ts'
 import type { Logger } from './logger.ts'
 import type { LeaseRef } from './operations/lease.ts'
+import { chanceFor } from './operations/table.ts'
 import type { Settings } from './options.ts'
 import type { Keeper, Lease } from './runtime/keeper.ts'
 
@@ -14,8 +15,6 @@ export interface CallOptions {
   /** False: the claim is a manual lease that nobody renews. */
   readonly renew?: boolean | undefined
   readonly idempotencyKey?: string | undefined
-  /** How many fresh ids the command may need. */
-  readonly ids?: number
 }
 
 interface Grant {
@@ -46,13 +45,12 @@ export class Session {
   }
 
   async call<Result>(operation: string, input: unknown, options: CallOptions = {}): Promise<Result> {
-    const ids = Array.from({ length: options.ids ?? 1 }, () => this.environment.id())
     const command: Command = {
       operation,
       input,
       namespace: this.settings.namespace,
       caller: { agent: options.agent ?? this.agent, instance: this.isBound(options) ? this.instance : null },
-      chance: { ids, random: this.environment.random() },
+      chance: chanceFor(operation, input, this.environment),
       ...(options.idempotencyKey === undefined ? {} : { idempotencyKey: options.idempotencyKey }),
     }
     return (await this.engine.execute(command)) as Result

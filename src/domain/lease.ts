@@ -68,16 +68,24 @@ export function nextToken(previous: number, floor: number, now: number): number 
   return Math.max(previous + 1, floor + 1, now * 1000)
 }
 
-export function grant(options: Holder & { leaseMs: number; now: number; previous: number; floor?: number }) {
-  assertLeaseMs(options.leaseMs)
+export interface Granting {
+  readonly leaseMs: number
+  readonly now: number
+  /** Token of the last grant of this resource; 0 when there was none. */
+  readonly previous: number
+  readonly floor: number
+}
+
+export function grant(holder: Holder, { leaseMs, now, previous, floor }: Granting) {
+  assertLeaseMs(leaseMs)
   return {
-    agent: options.agent,
-    instance: options.instance,
-    token: nextToken(options.previous, options.floor ?? 0, options.now),
-    grantedAt: options.now,
-    renewedAt: options.now,
-    expiresAt: options.now + options.leaseMs,
-    leaseMs: options.leaseMs,
+    agent: holder.agent,
+    instance: holder.instance,
+    token: nextToken(previous, floor, now),
+    grantedAt: now,
+    renewedAt: now,
+    expiresAt: now + leaseMs,
+    leaseMs,
   }
 }
 

@@ -53,7 +53,12 @@ function grantSlot(
   at: { now: number; wall: number; floor: number },
 ): Lock {
   return {
-    ...grant({ ...request, now: at.now, previous: previous?.token ?? 0, floor: at.floor }),
+    ...grant(request, {
+      leaseMs: request.leaseMs,
+      now: at.now,
+      previous: previous?.token ?? 0,
+      floor: at.floor,
+    }),
     name: request.name,
     slot,
     reason: request.reason,

@@ -26,6 +26,10 @@ export interface DefinedQueue {
   readonly definition: Workflow | null
 }
 
+export interface Dependent extends DefinedQueue {
+  readonly item: Item
+}
+
 export interface WorkflowRow {
   readonly name: string
   readonly definition: Workflow
@@ -91,8 +95,8 @@ export interface Selectors {
   dueItems: [{ limit: number }, readonly Item[]]
   /** When the next delayed item of any queue is due; null when none is delayed. */
   nextDueAt: [Record<never, never>, number | null]
-  /** Items that wait for one of these. */
-  dependents: [{ ids: readonly string[]; limit: number }, readonly Item[]]
+  /** Items that wait for one of these, each with its queue. */
+  dependents: [{ ids: readonly string[]; limit: number }, readonly Dependent[]]
   /** Items stacked directly on this one. */
   children: [{ id: string; limit: number }, readonly Item[]]
   items: [

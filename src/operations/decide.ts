@@ -54,8 +54,8 @@ export function* decide(
   return { ...decision, changes: [...decision.changes, remember(prepared, decision, context.wall)] }
 }
 
-function contextOf(command: Command, moment: { now: number; wall: number }): Context {
-  return { ...command.caller, ...moment, ids: command.chance.ids, random: command.chance.random }
+function contextOf({ caller, chance }: Command, { now, wall }: { now: number; wall: number }): Context {
+  return { agent: caller.agent, instance: caller.instance, now, wall, ids: chance.ids, random: chance.random }
 }
 
 function* settle(step: Decision | Ask): Generator<Needs, Decision, Loaded<Needs>> {

@@ -40,8 +40,8 @@ export const expectedVersion = z
 export const limit = z.int().min(1).max(pageMax).optional()
 export const wallTime = z.int().min(0).max(8_640_000_000_000_000)
 
-export const payload = z.unknown().describe('Any JSON value.')
-export const result = z.unknown().describe('Any JSON value; kept with the item.')
+export const payload = z.unknown().optional().describe('Any JSON value.')
+export const result = z.unknown().optional().describe('Any JSON value; kept with the item.')
 export const data = z.record(z.string().max(100), z.json()).describe("The workflow's own facts.")
 
 /** JSON text of a value; refuses what JSON cannot carry and what is too large to belong in a queue. */

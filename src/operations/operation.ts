@@ -16,6 +16,8 @@ export interface Operation<Schema extends z.ZodType = z.ZodType, N extends Needs
   readonly claims?: true
   /** Not offered by CLI, HTTP or MCP: the runtime's own. */
   readonly internal?: true
+  /** How many fresh ids the command must bring along; none unless it says so. */
+  readonly freshIds?: (input: z.input<Schema>) => number
   readonly input: Schema
   readonly output: z.ZodType<Output>
   needs(input: z.output<Schema>, caller: Caller): N
@@ -26,7 +28,8 @@ export interface Operation<Schema extends z.ZodType = z.ZodType, N extends Needs
 export type Step<Output> = Decision<Output> | Ask<Needs, Output>
 
 /** The operation as the engine runs it, its types erased after they were checked here. */
-export interface AnyOperation extends Omit<Operation, 'needs' | 'decide'> {
+export interface AnyOperation extends Omit<Operation, 'needs' | 'decide' | 'freshIds'> {
+  readonly freshIds?: (input: unknown) => number
   needs(input: unknown, caller: Caller): Needs
   decide(rows: Loaded<Needs>, input: unknown, context: Context): Decision | Ask
 }

@@ -115,6 +115,7 @@ export const add = operation({
   name: 'queue.add',
   summary: 'Add an item to a queue.',
   effect: 'write',
+  freshIds: () => 1,
   input: z.strictObject({ queue: fields.queue, ...newItem }),
   output: z.object({ item: itemView, ...place }),
   needs: (input) => ({
@@ -153,6 +154,7 @@ export const addMany = operation({
   name: 'queue.addMany',
   summary: 'Add up to 1,000 plain items at once, all or none.',
   effect: 'write',
+  freshIds: ({ items }) => items.length,
   input: z.strictObject({
     queue: fields.queue,
     items: z
@@ -191,6 +193,7 @@ export const submit = operation({
   name: 'queue.submit',
   summary: 'Add a change to the queue, update the open one, or start a finished one over.',
   effect: 'write',
+  freshIds: () => 1,
   input: z.strictObject({
     queue: fields.queue,
     ...newItem,

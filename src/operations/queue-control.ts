@@ -168,9 +168,9 @@ export const remove = operation({
     return ask({ waiting: { select: 'dependents', ids: [item.id], limit: 10 } as const }, ({ waiting }) => {
       if (waiting.length > 0) {
         throw new HoldfastError('ILLEGAL_MOVE', {
-          what: `${describeItem(item)} cannot be removed: ${waiting.map(({ id }) => id).join(', ')} wait for it`,
+          what: `${describeItem(item)} cannot be removed: ${waiting.map(({ item: { id } }) => id).join(', ')} wait for it`,
           next: 'cancel or remove those first',
-          facts: { waiting: waiting.map(({ id }) => id) },
+          facts: { waiting: waiting.map((dependent) => dependent.item.id) },
         })
       }
       return { changes: [removal(item, context.agent, why(input.reason))], result: true, wakes: true }
@@ -209,7 +209,7 @@ export const cleanup = operation({
       { waiting: { select: 'dependents', ids: closed.map(({ id }) => id), limit: fields.batchMax } as const },
       ({ waiting }) => {
         // What others still wait for stays, or nobody could say why they wait.
-        const needed = new Set(waiting.flatMap((item) => item.waitingFor))
+        const needed = new Set(waiting.flatMap(({ item }) => item.waitingFor))
         const removable = closed.filter((item) => !needed.has(item.id))
         return {
           changes: removable.map((item) => removal(item, context.agent, { reason: 'retention' })),

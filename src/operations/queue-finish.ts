@@ -14,11 +14,20 @@ import {
   unblockItem,
 } from '../domain/item.ts'
 import { renew as renewLease } from '../domain/lease.ts'
-import { builtInWorkflows, type Workflow } from '../domain/workflow.ts'
-import type { Ask, Change, Context, Decision, DefinedQueue, EventDraft, Needs } from '../engines/engine.ts'
+import type { Workflow } from '../domain/workflow.ts'
+import type {
+  Ask,
+  Change,
+  Context,
+  Decision,
+  DefinedQueue,
+  Dependent,
+  EventDraft,
+  Needs,
+} from '../engines/engine.ts'
 import * as fields from './fields.ts'
 import { ask, operation } from './operation.ts'
-import { assertVersion, itemChange, requireItem, requireQueue } from './subject.ts'
+import { assertVersion, itemChange, requireItem, requireQueue, workflowOf } from './subject.ts'
 import { type ItemView, itemView, viewItem } from './view.ts'
 
 /** How many waiting items one closing item frees in its own transaction; more would hold others up. */
@@ -60,22 +69,17 @@ export function finish(
   }
   if (after.outcome !== 'well') return decision
   return ask(
-    {
-      waiting: { select: 'dependents', ids: [after.id], limit: dependentsMax } as const,
-      queues: { select: 'queues', names: null } as const,
-    },
-    ({ waiting, queues }) => ({
+    { waiting: { select: 'dependents', ids: [after.id], limit: dependentsMax } as const },
+    ({ waiting }) => ({
       ...decision,
-      changes: [change, ...waiting.flatMap((item) => unblocked(item, after.id, queues, context))],
+      changes: [change, ...waiting.flatMap((dependent) => unblocked(dependent, after.id, context))],
     }),
   )
 }
 
-function unblocked(item: Item, blocker: string, queues: readonly DefinedQueue[], context: Context): Change[] {
-  const defined = queues.find(({ queue }) => queue.name === item.queue)
-  const workflow = defined?.definition ?? builtInWorkflows[item.workflow]
-  const after = workflow ? unblockItem(item, workflow, blocker) : null
-  return after ? [itemChange(item, after, 'item.unblocked', context, { blocker })] : []
+function unblocked(dependent: Dependent, blocker: string, context: Context): Change[] {
+  const after = unblockItem(dependent.item, workflowOf(dependent), blocker)
+  return after ? [itemChange(dependent.item, after, 'item.unblocked', context, { blocker })] : []
 }
 
 export function changed(

@@ -52,6 +52,7 @@ export const run = operation({
   name: 'recovery.run',
   summary: 'Give back what lapsed or belongs to a process proven dead; promote what is due.',
   effect: 'admin',
+  freshIds: () => 1,
   internal: true,
   input: z.strictObject({
     trigger: z.enum(recoveryTriggers),

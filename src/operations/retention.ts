@@ -30,7 +30,7 @@ export const run = operation({
       { waiting: { select: 'dependents', ids: items.map(({ id }) => id), limit: pieceMax } as const },
       ({ waiting }) => {
         // What others still wait for stays, or nobody could say why they wait.
-        const needed = new Set(waiting.flatMap((item) => item.waitingFor))
+        const needed = new Set(waiting.flatMap(({ item }) => item.waitingFor))
         const removable = items.filter(({ id }) => !needed.has(id))
         const changes: Change[] = [
           ...removable.map(

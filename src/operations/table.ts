@@ -1,4 +1,5 @@
 /** The table of operations: everything Holdfast can do, by name. Interfaces are made from it. */
+import type { Command } from '../engines/engine.ts'
 import * as event from './event.ts'
 import * as instance from './instance.ts'
 import * as lease from './lease.ts'
@@ -69,3 +70,13 @@ const all: readonly AnyOperation[] = [
 ]
 
 export const operations: ReadonlyMap<string, AnyOperation> = new Map(all.map((each) => [each.name, each]))
+
+/** What a command brings along beside its input: fresh ids and a random number, made where it is made. */
+export function chanceFor(
+  operation: string,
+  input: unknown,
+  source: { id(): string; random(): number },
+): Command['chance'] {
+  const count = operations.get(operation)?.freshIds?.(input) ?? 0
+  return { ids: Array.from({ length: count }, () => source.id()), random: source.random() }
+}

@@ -62,31 +62,44 @@ export const itemView = z.object({
 export type ItemView = z.output<typeof itemView>
 
 export function viewItem(item: Item, now: number): ItemView {
-  const {
-    agent,
-    instance,
-    grantedAt,
-    renewedAt,
-    expiresAt,
-    leaseMs,
-    ancestors,
-    quarantinedAt,
-    quarantineReason,
-    ...rest
-  } = item
   const held = item.standing === 'held'
   return {
-    ...rest,
+    id: item.id,
+    queue: item.queue,
+    workflow: item.workflow,
+    state: item.state,
+    standing: item.standing,
+    priority: item.priority,
+    key: item.key,
+    dedupeKey: item.dedupeKey,
+    parent: item.parent,
+    stackRoot: item.ancestors[0] ?? item.id,
+    stackDepth: item.ancestors.length,
     blockers: [...item.blockers],
     waitingFor: [...item.waitingFor],
-    stackRoot: ancestors[0] ?? item.id,
-    stackDepth: ancestors.length,
-    quarantine: quarantinedAt === null ? null : { at: quarantinedAt, reason: quarantineReason },
-    holder: held && !isExpired(item, now) ? agent : null,
+    runAt: item.runAt,
+    attempts: item.attempts,
+    failures: item.failures,
+    crashes: item.crashes,
+    attemptsMax: item.attemptsMax,
+    quarantine:
+      item.quarantinedAt === null ? null : { at: item.quarantinedAt, reason: item.quarantineReason },
+    cancelRequestedAt: item.cancelRequestedAt,
+    submittedBy: item.submittedBy,
+    addedAt: item.addedAt,
+    startedAt: item.startedAt,
+    stateChangedAt: item.stateChangedAt,
+    closedAt: item.closedAt,
+    outcome: item.outcome,
+    previousState: item.previousState,
+    version: item.version,
+    holder: held && !isExpired(item, now) ? item.agent : null,
     lease: held ? viewLease(item, now) : null,
+    token: item.token,
+    error: item.error,
+    progress: item.progress,
     result: item.result === null ? null : JSON.parse(item.result),
     payload: JSON.parse(item.payload),
-    error: item.error,
     data: { ...item.data },
   }
 }

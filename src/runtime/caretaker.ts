@@ -10,6 +10,7 @@ import { HoldfastError } from '../errors.ts'
 import type { LogFacts, LogName } from '../logger.ts'
 import { type LeaseRef, renewalsMax } from '../operations/lease.ts'
 import { type RecoveryReport, recoveryMax } from '../operations/recovery.ts'
+import { chanceFor } from '../operations/table.ts'
 import type { RecoveryOptions } from '../options.ts'
 import { ClockWatch } from './clock-watch.ts'
 import type { Deadlines } from './deadlines.ts'
@@ -268,7 +269,7 @@ export class Caretaker {
 
   #execute(operation: string, input: unknown): Promise<unknown> {
     const { namespace, caller } = this.#options
-    const chance = { ids: [this.#environment.id()], random: this.#environment.random() }
+    const chance = chanceFor(operation, input, this.#environment)
     const command: Command = { operation, input, namespace, caller, chance }
     return this.#executor.execute(command)
   }

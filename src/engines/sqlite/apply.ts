@@ -4,17 +4,11 @@ import type { Item } from '../../domain/item.ts'
 import type { Lock } from '../../domain/lock.ts'
 import { HoldfastError } from '../../errors.ts'
 import type { Change, Decision, EventDraft, Tables } from '../engine.ts'
-import type { Connection } from './connection.ts'
 import type { Value } from './driver.ts'
+import type { Source } from './rows.ts'
 import { differingFields, encode, snakeCase, type Table, tables } from './tables.ts'
 
-export interface Place {
-  readonly connection: Connection
-  readonly namespace: string
-  readonly wall: number
-}
-
-export function apply(place: Place, decision: Decision): void {
+export function apply(place: Source, decision: Decision): void {
   for (const change of decision.changes) applyChange(place, change)
   for (const remark of decision.remarks ?? []) {
     writeEvent(place, remark, {
@@ -28,7 +22,7 @@ export function apply(place: Place, decision: Decision): void {
   }
 }
 
-function applyChange(place: Place, change: Change): void {
+function applyChange(place: Source, change: Change): void {
   const table = tables[change.table]
   const before = change.before as Record<string, unknown> | null
   const after = change.after as Record<string, unknown> | null
@@ -37,11 +31,12 @@ function applyChange(place: Place, change: Change): void {
   else if (before !== null && after === null) remove(place, table, before)
   else if (before !== null && after !== null && fields.length > 0) update(place, table, before, after, fields)
   if (change.table === 'item') indexBlockers(place, change.before, change.after)
+  if (change.table === 'queue' || change.table === 'workflow') place.queues.clear()
   if (change.table === 'lock' && change.after === null) raiseFloor(place, change.before as Lock)
   if (change.event) writeEvent(place, change.event, subjectOf(change, patch(before, after, fields)))
 }
 
-function insert({ connection, namespace }: Place, table: Table, row: Record<string, unknown>): void {
+function insert({ connection, namespace }: Source, table: Table, row: Record<string, unknown>): void {
   const sql = connection.memo(`insert ${table.name}`, () => {
     const columns = ['namespace', ...table.columns]
     return `insert into ${table.name} (${columns.join(', ')})\nvalues (${columns.map(() => '?').join(', ')})`
@@ -54,7 +49,7 @@ function insert({ connection, namespace }: Place, table: Table, row: Record<stri
 }
 
 function update(
-  { connection, namespace }: Place,
+  { connection, namespace }: Source,
   table: Table,
   before: Record<string, unknown>,
   after: Record<string, unknown>,
@@ -70,7 +65,7 @@ function update(
   expectOne(connection.run(sql, ...values, namespace, ...asRead(table, before)), table, before)
 }
 
-function remove({ connection, namespace }: Place, table: Table, before: Record<string, unknown>): void {
+function remove({ connection, namespace }: Source, table: Table, before: Record<string, unknown>): void {
   const sql = connection.memo(
     `delete ${table.name}`,
     () => `delete from ${table.name}\n${whereAsRead(table)}`,
@@ -97,7 +92,7 @@ function expectOne(changed: number, table: Table, before: Record<string, unknown
   })
 }
 
-function indexBlockers({ connection, namespace }: Place, before: Item | null, after: Item | null): void {
+function indexBlockers({ connection, namespace }: Source, before: Item | null, after: Item | null): void {
   const old = before?.waitingFor ?? []
   const now = after?.waitingFor ?? []
   if (old === now || (old.length === 0 && now.length === 0)) return
@@ -122,7 +117,7 @@ function indexBlockers({ connection, namespace }: Place, before: Item | null, af
   }
 }
 
-function raiseFloor({ connection, namespace }: Place, lock: Lock): void {
+function raiseFloor({ connection, namespace }: Source, lock: Lock): void {
   connection.run(
     'insert into namespace (name, token_floor) values (?, ?) on conflict (name) do update set token_floor = max(token_floor, excluded.token_floor)',
     namespace,
@@ -166,7 +161,7 @@ function idOf(change: Change): string {
   return String((row as unknown as Record<string, unknown>)[tables[change.table].key[0] as string])
 }
 
-function writeEvent({ connection, namespace, wall }: Place, event: EventDraft, parts: EventParts): void {
+function writeEvent({ connection, namespace, wall }: Source, event: EventDraft, parts: EventParts): void {
   connection.run(
     'insert into event (namespace, at, kind, subject, id, queue, version, agent, token, change, detail) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)',
     namespace,

@@ -8,6 +8,7 @@ import type { Environment } from '../../environment.ts'
 import { HoldfastError, isHoldfastError } from '../../errors.ts'
 import { decide, type Prepared, prepare } from '../../operations/decide.ts'
 import type { RecoveryReport } from '../../operations/recovery.ts'
+import { chanceFor } from '../../operations/table.ts'
 import type { Command, Decision, Engine, StoreStatus } from '../engine.ts'
 import { apply } from './apply.ts'
 import { classify, isBusy } from './classify.ts'
@@ -186,12 +187,13 @@ export class SqliteEngine implements Engine {
   #transact(batch: Waiting[], { alone } = { alone: false }): boolean {
     const started = this.#environment.monotonic()
     const outcomes: Outcome[] = []
+    const queues: Source['queues'] = new Map()
     let wakes = false
     this.#connection.run('begin immediate')
     this.#environment.reached?.('transaction.begun')
     try {
       for (const { prepared } of batch) {
-        const outcome = this.#runOne(prepared)
+        const outcome = this.#runOne(prepared, queues)
         outcomes.push(outcome)
         if ('decision' in outcome) wakes ||= outcome.decision.wakes === true
         if (this.#environment.monotonic() - started > batchMs) break
@@ -215,8 +217,8 @@ export class SqliteEngine implements Engine {
   }
 
   /** A refusal by the rules touches nothing; an error of the store spoils the transaction. */
-  #runOne(prepared: Prepared): Outcome & { decision?: Decision } {
-    const source = this.#source(prepared.command.namespace)
+  #runOne(prepared: Prepared, queues: Source['queues']): Outcome & { decision?: Decision } {
+    const source = this.#source(prepared.command.namespace, queues)
     let decision: Decision
     try {
       decision = this.#decide(prepared, source)
@@ -235,8 +237,14 @@ export class SqliteEngine implements Engine {
     return step.value
   }
 
-  #source(namespace: string): Source {
-    return { connection: this.#connection, namespace, now: this.leaseNow(), wall: this.#environment.now() }
+  #source(namespace: string, queues: Source['queues'] = new Map()): Source {
+    return {
+      connection: this.#connection,
+      namespace,
+      now: this.leaseNow(),
+      wall: this.#environment.now(),
+      queues,
+    }
   }
 
   /** In a transaction of its own: its failure is reported and never keeps a claim from going on. */
@@ -248,7 +256,7 @@ export class SqliteEngine implements Engine {
     const started = this.#environment.monotonic()
     try {
       if (!isAnythingDue(this.#source(namespace))) return
-      const chance = { ids: [this.#environment.id()], random: this.#environment.random() }
+      const chance = chanceFor('recovery.run', { trigger: 'claim' }, this.#environment)
       const command: Command = {
         operation: 'recovery.run',
         input: { trigger: 'claim' },
@@ -267,7 +275,7 @@ export class SqliteEngine implements Engine {
   #transactNow(prepared: Prepared): unknown {
     this.#connection.run('begin immediate')
     try {
-      const outcome = this.#runOne(prepared)
+      const outcome = this.#runOne(prepared, new Map())
       if ('error' in outcome) throw outcome.error
       this.#connection.run('commit')
       if (outcome.decision?.wakes) this.#wake.ring()
@@ -295,7 +303,7 @@ export class SqliteEngine implements Engine {
   async close(): Promise<void> {
     if (this.#closed) return
     this.#closed = true
-    while (this.#flushing) await this.#flushing
+    while (this.#flushing !== null) await this.#flushing
     this.#wake.close()
     this.#connection.close()
   }

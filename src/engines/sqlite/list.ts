@@ -39,11 +39,10 @@ function openItems(source: Source, request: Request, cursor: Cursor | null, limi
     .map((standing) =>
       items(
         source,
-        `where namespace = ? and queue = ? and standing = '${standing}' ${condition} ${filters(request)}\norder by priority, added_at, id\nlimit ?`,
+        `where namespace = ? and queue = ? and standing = '${standing}' ${condition} ${filters(request)}\norder by priority, added_at, id\nlimit ${limit}`,
         request.queue,
         ...values,
         ...filterValues(request),
-        BigInt(limit),
       ),
     )
   return lists.flat().sort(inWorkingOrder).slice(0, limit)
@@ -55,11 +54,10 @@ function closedItems(source: Source, request: Request, cursor: Cursor | null, li
   const values: Value[] = from ? [BigInt(from[1]), from[2]] : []
   return items(
     source,
-    `where namespace = ? and queue = ? and standing = 'closed' ${condition} ${filters(request)}\norder by closed_at desc, id desc\nlimit ?`,
+    `where namespace = ? and queue = ? and standing = 'closed' ${condition} ${filters(request)}\norder by closed_at desc, id desc\nlimit ${limit}`,
     request.queue,
     ...values,
     ...filterValues(request),
-    BigInt(limit),
   )
 }
 

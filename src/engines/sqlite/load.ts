@@ -1,13 +1,14 @@
 /** One function a selector. Real SQL, parameters only; the lease clock and wall clock come with the call. */
 import type { StoredEvent } from '../../domain/event.ts'
 import type { Instance } from '../../domain/instance.ts'
-import type { Standing } from '../../domain/item.ts'
+import type { Item, Standing } from '../../domain/item.ts'
 import type { Lock } from '../../domain/lock.ts'
 import type { Queue } from '../../domain/queue.ts'
 import type { Workflow } from '../../domain/workflow.ts'
 import type {
   Answer,
   DefinedQueue,
+  Dependent,
   Loaded,
   Needs,
   RecoveryRun,
@@ -17,7 +18,7 @@ import type {
 } from '../engine.ts'
 import type { Value } from './driver.ts'
 import { listItems } from './list.ts'
-import { item, items, type Source, select } from './rows.ts'
+import { item, items, packed, type Source, select } from './rows.ts'
 import { decode, tables } from './tables.ts'
 
 export function load(source: Source, needs: Needs): Loaded<Needs> {
@@ -37,7 +38,7 @@ type Loaders = {
 
 const selectLock = select(tables.lock)
 const selectInstance = select(tables.instance)
-const selectQueue = `select ${tables.queue.columns.map((column) => `queue.${column}`).join(', ')}, workflow.definition
+const selectQueue = `select ${packed(tables.queue)}, workflow.definition
 from queue
 left join workflow on workflow.namespace = queue.namespace and workflow.name = queue.workflow`
 
@@ -54,11 +55,22 @@ function instances(source: Source, where: string, ...values: Value[]): Instance[
 }
 
 function definedQueue(row: readonly unknown[]): DefinedQueue {
-  const definition = row[tables.queue.columns.length] as string | null
+  const definition = row[1] as string | null
   return {
     queue: decode<Queue>(tables.queue, row),
     definition: definition === null ? null : (JSON.parse(definition) as Workflow),
   }
+}
+
+const selectDependents = `select ${packed(tables.item)}, ${packed(tables.queue)}, workflow.definition
+from blocker
+join item on item.namespace = blocker.namespace and item.id = blocker.item
+join queue on queue.namespace = item.namespace and queue.name = item.queue
+left join workflow on workflow.namespace = queue.namespace and workflow.name = queue.workflow
+where blocker.namespace = ? and blocker.blocker = ?`
+
+function dependent([item, ...queue]: readonly unknown[]): Dependent {
+  return { item: decode<Item>(tables.item, [item]), ...definedQueue(queue) }
 }
 
 const inList = (values: readonly string[]) => JSON.stringify(values)
@@ -102,9 +114,8 @@ const loaders: Loaders = {
   claimable: (source, { queue, limit }) =>
     items(
       source,
-      "where namespace = ? and queue = ? and standing = 'ready'\norder by priority, added_at, id\nlimit ?",
+      `where namespace = ? and queue = ? and standing = 'ready'\norder by priority, added_at, id\nlimit ${limit}`,
       queue,
-      BigInt(limit),
     ),
 
   heldItems: (source, { queue, agent, instance }) =>
@@ -121,10 +132,9 @@ const loaders: Loaders = {
     const name = queue === null ? [] : [queue]
     return items(
       source,
-      `where namespace = ? and standing = 'held' and coalesce(expires_at, 0) < ? ${one}\norder by coalesce(expires_at, 0)\nlimit ?`,
+      `where namespace = ? and standing = 'held' and coalesce(expires_at, 0) < ? ${one}\norder by coalesce(expires_at, 0)\nlimit ${limit}`,
       BigInt(source.now),
       ...name,
-      BigInt(limit),
     )
   },
 
@@ -133,44 +143,39 @@ const loaders: Loaders = {
     const names = name === null ? [] : [name]
     return locks(
       source,
-      `where namespace = ? and expires_at < ? ${one}\norder by expires_at\nlimit ?`,
+      `where namespace = ? and expires_at < ? ${one}\norder by expires_at\nlimit ${limit}`,
       BigInt(source.now),
       ...names,
-      BigInt(limit),
     )
   },
 
   itemsOfInstances: (source, { instances, limit }) =>
     items(
       source,
-      "where namespace = ? and standing = 'held' and instance in (select value from json_each(?))\nlimit ?",
+      `where namespace = ? and standing = 'held' and instance in (select value from json_each(?))\nlimit ${limit}`,
       inList(instances),
-      BigInt(limit),
     ),
 
   locksOfInstances: (source, { instances, limit }) =>
     locks(
       source,
-      'where namespace = ? and instance in (select value from json_each(?))\nlimit ?',
+      `where namespace = ? and instance in (select value from json_each(?))\nlimit ${limit}`,
       inList(instances),
-      BigInt(limit),
     ),
 
   silentItems: (source, { queue, thresholdMs, limit }) =>
     items(
       source,
-      "where namespace = ? and standing = 'held' and queue = ? and max(coalesce(granted_at, 0), coalesce(renewed_at, 0)) <= ?\norder by max(coalesce(granted_at, 0), coalesce(renewed_at, 0))\nlimit ?",
+      `where namespace = ? and standing = 'held' and queue = ? and max(coalesce(granted_at, 0), coalesce(renewed_at, 0)) <= ?\norder by max(coalesce(granted_at, 0), coalesce(renewed_at, 0))\nlimit ${limit}`,
       queue,
       BigInt(source.now - thresholdMs),
-      BigInt(limit),
     ),
 
   dueItems: (source, { limit }) =>
     items(
       source,
-      'where namespace = ? and run_at <= ?\norder by run_at\nlimit ?',
+      `where namespace = ? and run_at <= ?\norder by run_at\nlimit ${limit}`,
       BigInt(source.wall),
-      BigInt(limit),
     ),
 
   nextDueAt: (source) =>
@@ -179,16 +184,14 @@ const loaders: Loaders = {
       source.namespace,
     )?.[0] ?? null) as number | null,
 
-  dependents: (source, { ids, limit }) =>
-    items(
-      source,
-      'where namespace = ?1 and id in (select item from blocker where namespace = ?1 and blocker in (select value from json_each(?2)))\nlimit ?3',
-      inList(ids),
-      BigInt(limit),
-    ),
+  dependents(source, { ids, limit }) {
+    return ids.flatMap((id) =>
+      source.connection.all(`${selectDependents}\nlimit ${limit}`, source.namespace, id).map(dependent),
+    )
+  },
 
   children: (source, { id, limit }) =>
-    items(source, 'where namespace = ? and parent = ?\norder by added_at, id\nlimit ?', id, BigInt(limit)),
+    items(source, `where namespace = ? and parent = ?\norder by added_at, id\nlimit ${limit}`, id),
 
   items: listItems,
 
@@ -197,11 +200,10 @@ const loaders: Loaders = {
     const count = (condition: string, ...values: Value[]) =>
       Number(
         source.connection.get(
-          `select count(*) from (${ready} ${condition} limit ?)`,
+          `select count(*) from (${ready} ${condition} limit ${limit})`,
           source.namespace,
           queue,
           ...values,
-          BigInt(limit),
         )?.[0],
       )
     const ahead =
@@ -248,20 +250,24 @@ const loaders: Loaders = {
     const names = queue === null ? [] : [queue]
     return items(
       source,
-      `where namespace = ? and ${one} and standing = 'closed' and closed_at <= ?\nlimit ?`,
+      `where namespace = ? and ${one} and standing = 'closed' and closed_at <= ?\nlimit ${limit}`,
       ...names,
       BigInt(source.wall - ageMs),
-      BigInt(limit),
     )
   },
 
   queue(source, { name }) {
+    const key = `${source.namespace}\n${name}`
+    const known = source.queues.get(key)
+    if (known !== undefined) return known
     const row = source.connection.get(
       `${selectQueue}\nwhere queue.namespace = ? and queue.name = ?`,
       source.namespace,
       name,
     )
-    return row ? definedQueue(row) : null
+    const found = row ? definedQueue(row) : null
+    source.queues.set(key, found)
+    return found
   },
 
   queues(source, { names }) {
@@ -296,18 +302,13 @@ const loaders: Loaders = {
     instances(source, 'where namespace = ? and id in (select value from json_each(?))', inList(ids)),
 
   runningInstances: (source, { limit }) =>
-    instances(
-      source,
-      'where namespace = ? and ended_at is null\norder by started_at\nlimit ?',
-      BigInt(limit),
-    ),
+    instances(source, `where namespace = ? and ended_at is null\norder by started_at\nlimit ${limit}`),
 
   instancesEndedBefore: (source, { ageMs, limit }) =>
     instances(
       source,
-      'where namespace = ? and ended_at < ?\norder by ended_at\nlimit ?',
+      `where namespace = ? and ended_at < ?\norder by ended_at\nlimit ${limit}`,
       BigInt(source.wall - ageMs),
-      BigInt(limit),
     ),
 
   answer(source, { key }) {
@@ -322,10 +323,9 @@ const loaders: Loaders = {
   answersBefore: (source, { ageMs, limit }) =>
     source.connection
       .all(
-        `${select(tables.answer)}\nwhere namespace = ? and at < ?\norder by at\nlimit ?`,
+        `${select(tables.answer)}\nwhere namespace = ? and at < ?\norder by at\nlimit ${limit}`,
         source.namespace,
         BigInt(source.wall - ageMs),
-        BigInt(limit),
       )
       .map((row) => decode<Answer>(tables.answer, row)),
 
@@ -377,8 +377,8 @@ const loaders: Loaders = {
 from event
 where ${conditions.join(' and ')}
 order by seq ${newest ? 'desc' : 'asc'}
-limit ?`
-    const rows = source.connection.all(sql, ...values, BigInt(limit)).map(event)
+limit ${limit}`
+    const rows = source.connection.all(sql, ...values).map(event)
     return newest ? rows.reverse() : rows
   },
 

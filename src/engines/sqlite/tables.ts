@@ -11,13 +11,16 @@ export interface Table {
   readonly kinds: readonly Kind[]
   /** Fields that identify a row within its namespace. */
   readonly key: readonly string[]
+  /** A row of nulls: filling one in is faster than growing one field by field. */
+  readonly blank: Readonly<Record<string, unknown>>
   /** Fields a write must still find as it read them. */
   readonly guards: readonly string[]
 }
 
 function table(name: string, key: string[], guards: string[], kinds: Record<string, Kind>): Table {
   const fields = Object.keys(kinds)
-  return { name, key, guards, fields, columns: fields.map(snakeCase), kinds: Object.values(kinds) }
+  const blank = Object.fromEntries(fields.map((field) => [field, null]))
+  return { name, key, guards, fields, blank, columns: fields.map(snakeCase), kinds: Object.values(kinds) }
 }
 
 export function snakeCase(field: string): string {
@@ -147,9 +150,10 @@ function emptyJson(value: unknown): string | undefined {
 const noElements: readonly never[] = Object.freeze([])
 const noFields = Object.freeze({})
 
-/** A row from an array of column values, in the order of the table's columns. */
-export function decode<Row>(table: Table, values: readonly unknown[]): Row {
-  const row: Record<string, unknown> = {}
+/** A row from its first column: a JSON array of values in the order of the table's columns. */
+export function decode<Row>(table: Table, [packed]: readonly unknown[]): Row {
+  const values = JSON.parse(packed as string) as unknown[]
+  const row: Record<string, unknown> = { ...table.blank }
   for (let index = 0; index < table.fields.length; index++) {
     const value = values[index]
     row[table.fields[index] as string] =

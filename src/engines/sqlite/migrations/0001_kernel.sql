@@ -185,7 +185,8 @@ create table recovery_run (
 create index recovery_run_at on recovery_run (namespace, at);
 
 create table event (
-  seq integer primary key autoincrement,
+  -- Grows without gaps as long as the newest event is never removed; retention keeps it.
+  seq integer primary key,
   namespace text not null,
   at integer not null,
   kind text not null,

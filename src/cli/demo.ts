@@ -1,0 +1,215 @@
+/**
+ * The demo: real processes on a temporary store. Kills workers with `kill -9` in the middle of an item, freezes one
+ * past its lease, and checks from the audit that every item was finished exactly once.
+ */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import colors from 'picocolors'
+import type { Holdfast } from '../holdfast.ts'
+import { open } from '../holdfast.ts'
+import { Fleet } from './demo-fleet.ts'
+import { printJson, printLine, printTable } from './output.ts'
+
+const itemCount = 60
+const killCount = 5
+const workerCount = 4
+const queueName = 'demo'
+
+interface Findings {
+  readonly items: number
+  readonly done: number
+  readonly duplicates: number
+  readonly lost: number
+  readonly kills: number
+  readonly healP50Ms: number
+  readonly healP95Ms: number
+  readonly frozenReplaced: boolean
+  readonly lateCompletionRefused: boolean
+  readonly seconds: number
+}
+
+export async function demo({ json }: { json: boolean }): Promise<number> {
+  const say = (text: string) => {
+    if (!json) printLine(text)
+  }
+  const folder = mkdtempSync(join(tmpdir(), 'holdfast-demo-'))
+  const store = join(folder, 'store.db')
+  const hf = await open(store, { agent: 'demo', logger: false })
+  const fleet = new Fleet(store, queueName)
+  const started = performance.now()
+  try {
+    say(colors.bold('Holdfast demo: work that heals by itself'))
+    say(`One store file, ${workerCount} worker processes, ${itemCount} items.\n`)
+    await hf
+      .queue(queueName)
+      .addMany(Array.from({ length: itemCount }, (_, number) => ({ payload: { number } })))
+    for (let number = 0; number < workerCount; number++) await fleet.start()
+
+    const healMs = await killWorkers(hf, fleet, say)
+    const frozen = await freezeWorker(hf, fleet, say)
+    await untilAllDone(hf)
+    const findings = await check(hf, healMs, frozen, (performance.now() - started) / 1000)
+    report(findings, json)
+    return isSound(findings) ? 0 : 1
+  } finally {
+    await fleet.stop()
+    await hf.close()
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+/** Kills a worker in the middle of an item and waits until another has claimed that item. */
+async function killWorkers(hf: Holdfast, fleet: Fleet, say: (text: string) => void): Promise<number[]> {
+  say(colors.bold(`1. kill -9 in the middle of an item, ${killCount} times`))
+  const healMs: number[] = []
+  for (let round = 0; round < killCount; round++) {
+    const victim = await fleet.workingOne()
+    const again = claimedAgain(hf, victim.item)
+    const killedAt = performance.now()
+    fleet.kill(victim.name)
+    const successor = await again
+    const ms = performance.now() - killedAt
+    healMs.push(ms)
+    say(
+      `   ${colors.red('killed')} ${victim.name} holding ${short(victim.item)}  ${colors.green('→')} ${successor} took it over after ${colors.bold(`${Math.round(ms)} ms`)}`,
+    )
+    await fleet.start()
+  }
+  return healMs
+}
+
+/** Stops a worker until its lease has lapsed and another finished its item; then lets it go on, too late. */
+async function freezeWorker(hf: Holdfast, fleet: Fleet, say: (text: string) => void) {
+  say(colors.bold('\n2. freeze a worker (SIGSTOP) past its lease of 2 s, then let it go on'))
+  const victim = await fleet.workingOne()
+  const finished = finishedByAnother(hf, victim.item, victim.name)
+  fleet.freeze(victim.name)
+  say(
+    `   ${colors.yellow('frozen')} ${victim.name} holding ${short(victim.item)}; alive, so nobody takes it before its lease lapses`,
+  )
+  const successor = await finished
+  say(`   ${colors.green('→')} ${successor} finished it`)
+  const answer = fleet.answerOf(victim.name, victim.item)
+  fleet.thaw(victim.name)
+  const refusal = await answer
+  say(`   ${colors.yellow('thawed')} ${victim.name} reports completion: ${colors.bold(refusal)}`)
+  return { replaced: successor !== victim.name, refused: refusal === 'LEASE_LOST' }
+}
+
+async function claimedAgain(hf: Holdfast, item: string): Promise<string> {
+  return nextEvent(hf, (event) => event.kind === 'item.claimed' && event.id === item)
+}
+
+async function finishedByAnother(hf: Holdfast, item: string, than: string): Promise<string> {
+  return nextEvent(
+    hf,
+    (event) => event.kind === 'item.completed' && event.id === item && event.agent !== than,
+  )
+}
+
+async function nextEvent(
+  hf: Holdfast,
+  matches: (event: { kind: string; id: string; agent: string | null }) => boolean,
+): Promise<string> {
+  const newest = (await hf.execute('events.list', { newest: true, limit: 1 })) as { seq: number }[]
+  for await (const event of hf.events({ since: newest[0]?.seq ?? 0 })) {
+    if (matches(event)) return event.agent ?? 'nobody'
+  }
+  throw new Error('the store closed before it happened')
+}
+
+async function untilAllDone(hf: Holdfast): Promise<void> {
+  const allDone = async () => (await hf.queue(queueName).stats()).completed === itemCount
+  if (await allDone()) return
+  for await (const event of hf.events()) {
+    if (event.kind === 'item.completed' && (await allDone())) return
+  }
+}
+
+/** From the audit, not from what the workers say. */
+async function check(
+  hf: Holdfast,
+  healMs: number[],
+  frozen: { replaced: boolean; refused: boolean },
+  seconds: number,
+): Promise<Findings> {
+  const completions = new Map<string, number>()
+  for (let since = 0; ; ) {
+    const page = (await hf.execute('events.list', { since, limit: 1000 })) as {
+      seq: number
+      kind: string
+      id: string
+    }[]
+    if (page.length === 0) break
+    for (const event of page) {
+      since = event.seq
+      if (event.kind === 'item.completed') completions.set(event.id, (completions.get(event.id) ?? 0) + 1)
+    }
+  }
+  const sorted = healMs.toSorted((left, right) => left - right)
+  const quantile = (share: number) =>
+    Math.round(sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0)
+  return {
+    items: itemCount,
+    done: completions.size,
+    duplicates: [...completions.values()].filter((count) => count > 1).length,
+    lost: itemCount - completions.size,
+    kills: healMs.length,
+    healP50Ms: quantile(0.5),
+    healP95Ms: quantile(0.95),
+    frozenReplaced: frozen.replaced,
+    lateCompletionRefused: frozen.refused,
+    seconds: Math.round(seconds * 10) / 10,
+  }
+}
+
+function isSound(findings: Findings): boolean {
+  return (
+    findings.duplicates === 0 &&
+    findings.lost === 0 &&
+    findings.frozenReplaced &&
+    findings.lateCompletionRefused
+  )
+}
+
+function report(findings: Findings, json: boolean): void {
+  if (json) {
+    printJson({ ...findings, ok: isSound(findings) })
+    return
+  }
+  printLine('')
+  printTable(
+    [
+      'items',
+      'finished',
+      'duplicates',
+      'lost',
+      'workers killed',
+      'time to heal p50',
+      'p95',
+      'late completion',
+    ],
+    [
+      [
+        String(findings.items),
+        String(findings.done),
+        String(findings.duplicates),
+        String(findings.lost),
+        String(findings.kills),
+        `${findings.healP50Ms} ms`,
+        `${findings.healP95Ms} ms`,
+        findings.lateCompletionRefused ? 'refused' : 'ACCEPTED',
+      ],
+    ],
+  )
+  printLine(
+    isSound(findings)
+      ? colors.green(`All of it held, in ${findings.seconds} s.`)
+      : colors.red('A guarantee did not hold.'),
+  )
+}
+
+function short(id: string): string {
+  return `item …${id.slice(-6)}`
+}
