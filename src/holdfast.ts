@@ -6,15 +6,16 @@ import { getAgentId } from './host/agent-id.ts'
 import { systemEnvironment } from './host/system.ts'
 import { type Logger, silentLogger, stderrLogger } from './logger.ts'
 import type { EventView } from './operations/event.ts'
+import { renewalsMax } from './operations/lease.ts'
 import type { RecoveryReport } from './operations/recovery.ts'
 import { type OpenOptions, parseOptions, type Settings } from './options.ts'
-import { Queue, type QueueOptions, type RecoveryStats, recoverAll } from './queue.ts'
-import { logRecovery } from './runtime/caretaker.ts'
+import { Queue, type QueueOptions, type RecoveryStats } from './queue.ts'
 import { Deadlines } from './runtime/deadlines.ts'
 import { employCaretaker } from './runtime/employ.ts'
+import { logRecovery } from './runtime/heal.ts'
 import { Keeper } from './runtime/keeper.ts'
 import { type Handler, Worker, type WorkOptions } from './runtime/worker.ts'
-import { Session } from './session.ts'
+import { type Health, Session } from './session.ts'
 
 /**
  * Opens a store: a path, `sqlite:path` or `sqlite::memory:` (private). Makes it when it is not there. Until
@@ -23,7 +24,12 @@ import { Session } from './session.ts'
 export async function open(url: string, options: OpenOptions = {}): Promise<Holdfast> {
   const settings = parseOptions(options)
   const environment: Environment = settings.environment ?? systemEnvironment
-  const logger: Logger = settings.logger === false ? silentLogger : (settings.logger ?? stderrLogger)
+  const health: Health = { lastError: null }
+  const logger = watched(
+    settings.logger === false ? silentLogger : (settings.logger ?? stderrLogger),
+    health,
+    environment,
+  )
   const agent = settings.agent ?? getAgentId()
   const engine = await openEngine(url, {
     environment,
@@ -31,20 +37,36 @@ export async function open(url: string, options: OpenOptions = {}): Promise<Hold
     busyTimeoutMs: settings.busyTimeoutMs,
     recoverOnClaim: settings.recovery.onClaim,
     onRecovered: (report, trigger, ms) =>
-      logRecovery({ log: (level, name, facts) => logger[level]?.(facts, name) }, report, trigger, ms),
+      logRecovery((level, name, facts) => logger[level]?.(facts, name), report, trigger, ms),
     onRecoveryFailed: (error, trigger) => logger.warn({ trigger, error: String(error) }, 'recovery.failed'),
   })
   try {
-    return await begin({ url, engine, environment, settings, logger, agent })
+    return await begin({ url, engine, environment, settings, logger, health, agent })
   } catch (error) {
     await engine.close()
     throw error
   }
 }
 
+/** Failures to heal pass through here on their way to the log, so that the stats can tell of the last one. */
+function watched(logger: Logger, health: Health, environment: Environment): Logger {
+  const warn: Logger['warn'] = (facts, name) => {
+    if (name === 'recovery.failed') {
+      health.lastError = { at: environment.now(), trigger: String(facts.trigger), error: String(facts.error) }
+    }
+    logger.warn(facts, name)
+  }
+  return {
+    debug: (facts, name) => logger.debug?.(facts, name),
+    info: (facts, name) => logger.info?.(facts, name),
+    warn,
+    error: (facts, name) => logger.error(facts, name),
+  }
+}
+
 type Beginning = { url: string; settings: Settings } & Pick<
   Session,
-  'engine' | 'environment' | 'logger' | 'agent'
+  'engine' | 'environment' | 'logger' | 'health' | 'agent'
 >
 
 async function begin({ url, ...parts }: Beginning): Promise<Holdfast> {
@@ -53,10 +75,8 @@ async function begin({ url, ...parts }: Beginning): Promise<Holdfast> {
   const keeper = new Keeper(environment, deadlines)
   const instance = settings.background ? environment.id() : null
   const session = new Session({ ...parts, instance, keeper })
-  if (instance === null) {
-    if (settings.recovery.onOpen) await recoverAll(session, {})
-    return new Holdfast(session)
-  }
+  if (settings.recovery.onOpen) await healAtOpen(session)
+  if (instance === null) return new Holdfast(session)
   await session.call('instance.start', { id: instance, ...environment.host.identity })
   keeper.employ(
     employCaretaker({
@@ -80,6 +100,15 @@ async function begin({ url, ...parts }: Beginning): Promise<Holdfast> {
     }),
   )
   return new Holdfast(session)
+}
+
+/** A failure to heal is told and does not keep anybody from working. */
+async function healAtOpen(session: Session): Promise<void> {
+  try {
+    await session.heal('open')
+  } catch (error) {
+    session.logger.warn({ trigger: 'open', error: String(error) }, 'recovery.failed')
+  }
 }
 
 export interface EventOptions {
@@ -133,8 +162,8 @@ export class Holdfast {
   /** The same recovery calls over everything. */
   readonly recovery = {
     detectAndRecoverStale: (options: { dryRun?: boolean } = {}): Promise<RecoveryReport> =>
-      recoverAll(this.#session, options),
-    getRecoveryStats: (): Promise<RecoveryStats> => this.#session.call('recovery.stats', {}),
+      this.#session.heal('manual', options),
+    getRecoveryStats: (): Promise<RecoveryStats> => this.#session.recoveryStats({}),
   }
 
   /** Everything that happens, in order and without gaps; waits for more until the signal fires or the store closes. */
@@ -168,6 +197,14 @@ export class Holdfast {
   async #close(): Promise<void> {
     const { keeper, engine, instance } = this.#session
     await Promise.all([...this.#workers].map((worker) => worker.stop()))
+    const held = keeper.refs()
+    // What is still held goes back at once, not when its lease lapses.
+    for (let start = 0; start < held.length; start += renewalsMax) {
+      await this.#session.call('lease.release', {
+        leases: held.slice(start, start + renewalsMax),
+        reason: 'its process closed the store',
+      })
+    }
     if (instance !== null) await this.#session.call('instance.end', { id: instance, reason: 'closed' })
     await keeper.close()
     await engine.close()

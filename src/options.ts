@@ -5,6 +5,7 @@ import type { Environment } from './environment.ts'
 import { InvalidError } from './errors.ts'
 import type { Logger } from './logger.ts'
 
+const dayMs = 86_400_000
 const name = z.string().refine(isName, { error: 'is not a usable name' })
 
 const recovery = z.strictObject({
@@ -18,6 +19,25 @@ const recovery = z.strictObject({
     .default(250)
     .describe('Look for dead holders on this machine every so often, ms; 0 = never.'),
 })
+
+const retention = z.strictObject({
+  itemsMs: z
+    .int()
+    .min(0)
+    .default(7 * dayMs)
+    .describe('Finished items are removed after, ms; 0 = kept.'),
+  eventsMs: z
+    .int()
+    .min(0)
+    .default(90 * dayMs)
+    .describe('Events are removed after, ms; 0 = kept.'),
+  eventsExport: z
+    .string()
+    .optional()
+    .describe('Events are appended to this file as JSON lines before they are removed.'),
+  everyMs: z.int().min(1_000).default(60_000).describe('Looked at every so often, ms.'),
+})
+export type RetentionOptions = z.output<typeof retention>
 
 export const openOptions = z.strictObject({
   agent: name.optional().describe('Name of this participant; default type-host-pid.'),
@@ -54,17 +74,7 @@ export const openOptions = z.strictObject({
     .union([z.boolean(), recovery.partial()])
     .default({})
     .describe('Which triggers heal; false turns all off.'),
-  retention: z
-    .strictObject({
-      itemsMs: z
-        .int()
-        .min(0)
-        .default(7 * 86_400_000)
-        .describe('Finished items are removed after, ms; 0 = kept.'),
-      everyMs: z.int().min(1_000).default(60_000).describe('Looked at every so often, ms.'),
-    })
-    .partial()
-    .default({}),
+  retention: retention.partial().default({}).describe('How long finished things are kept.'),
   logger: z
     .custom<Logger | false>(
       (value) => value === false || (typeof value === 'object' && value !== null && 'warn' in value),
@@ -89,7 +99,7 @@ export interface RecoveryOptions {
 
 export interface Settings extends Omit<z.output<typeof openOptions>, 'recovery' | 'retention'> {
   readonly recovery: RecoveryOptions
-  readonly retention: { readonly itemsMs: number; readonly everyMs: number }
+  readonly retention: RetentionOptions
 }
 
 const noRecovery: RecoveryOptions = Object.freeze({
@@ -103,13 +113,15 @@ const noRecovery: RecoveryOptions = Object.freeze({
 export function parseOptions(options: unknown): Settings {
   const parsed = openOptions.safeParse(options ?? {})
   if (!parsed.success) throw invalidOption(parsed.error.issues[0] as z.core.$ZodIssue)
-  const { recovery: triggers, retention, ...rest } = parsed.data
+  const { recovery: triggers, retention: kept, ...rest } = parsed.data
   return {
     ...rest,
     recovery: triggers === false ? noRecovery : recovery.parse(triggers === true ? {} : triggers),
-    retention: { itemsMs: retention.itemsMs ?? 7 * 86_400_000, everyMs: retention.everyMs ?? 60_000 },
+    retention: retention.parse(kept),
   }
 }
+
+const parts: Readonly<Record<string, z.ZodObject>> = { recovery, retention }
 
 function invalidOption(issue: z.core.$ZodIssue): InvalidError {
   if (issue.code !== 'unrecognized_keys') {
@@ -119,7 +131,7 @@ function invalidOption(issue: z.core.$ZodIssue): InvalidError {
       facts: { option: issue.path.join('.') },
     })
   }
-  const known = Object.keys(issue.path[0] === 'recovery' ? recovery.shape : openOptions.shape)
+  const known = Object.keys((parts[String(issue.path[0])] ?? openOptions).shape)
   const nearest = nearestName(String(issue.keys[0]), known)
   return new InvalidError({
     what: `unknown option ${issue.keys.map((key) => `"${key}"`).join(', ')}`,

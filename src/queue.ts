@@ -1,14 +1,13 @@
 /** `hf.queue(name)`: a thin view on the operations of one queue. */
 import { processingLockName } from './domain/queue.ts'
 import type { Workflow } from './domain/workflow.ts'
-import { InvalidError } from './errors.ts'
 import type { EventView } from './operations/event.ts'
 import { lockRef } from './operations/lease.ts'
 import type { AcquireOutcome } from './operations/processing-lock.ts'
 import type { ClaimManyOutcome, ClaimOutcome } from './operations/queue-claim.ts'
 import type { QueueView } from './operations/queue-define.ts'
 import type { RecoveryReport } from './operations/recovery.ts'
-import type { ItemView, LockView } from './operations/view.ts'
+import type { ItemView, LeaseView, LockView } from './operations/view.ts'
 import { checkPayload, type PayloadSchema } from './payload.ts'
 import type { Lease } from './runtime/keeper.ts'
 import type { CallOptions, Session } from './session.ts'
@@ -96,18 +95,10 @@ export class Queue<Payload = unknown> {
 
   /** Makes the queue with its workflow and limits now, instead of at the first use. */
   async define(): Promise<QueueView> {
-    const { workflow, slots, attemptsMax, crashesMax } = this.#options
+    const { schema, workflow, ...limits } = this.#options
     if (typeof workflow === 'object') await this.#session.call('workflow.define', { workflow })
-    return this.#session.call(
-      'queue.define',
-      without({
-        queue: this.name,
-        workflow: typeof workflow === 'object' ? workflow.name : workflow,
-        slots,
-        attemptsMax,
-        crashesMax,
-      }),
-    )
+    const named = typeof workflow === 'object' ? workflow.name : workflow
+    return this.#session.call('queue.define', given({ ...limits, workflow: named, queue: this.name }))
   }
 
   /** Adds an item. DUPLICATE while its key or dedupe key belongs to an open item. */
@@ -115,13 +106,7 @@ export class Queue<Payload = unknown> {
     payload: Payload,
     options: AddOptions = {},
   ): Promise<{ item: QueueItem<Payload>; position: number | null; totalPending: number }> {
-    const { agent, idempotencyKey, runAt, ...rest } = options
-    const checked = await this.#checked(payload)
-    return this.#write(
-      'queue.add',
-      { ...rest, runAt: wallTime(runAt), payload: checked },
-      { agent, idempotencyKey },
-    )
+    return this.#write('queue.add', { ...withWallTime(options), payload: await this.#checked(payload) })
   }
 
   /** Adds up to 1,000 plain items at once, all or none. */
@@ -130,11 +115,9 @@ export class Queue<Payload = unknown> {
     options: MutationOptions = {},
   ): Promise<{ ids: string[] }> {
     const checked = await Promise.all(
-      items.map(async (each) =>
-        without({ ...each, runAt: wallTime(each.runAt), payload: await this.#checked(each.payload) }),
-      ),
+      items.map(async (each) => given({ ...withWallTime(each), payload: await this.#checked(each.payload) })),
     )
-    return this.#write('queue.addMany', { items: checked }, options)
+    return this.#write('queue.addMany', { ...options, items: checked })
   }
 
   /** Submits a change under its workspace: new, updated (open) or resubmitted (finished). */
@@ -147,13 +130,8 @@ export class Queue<Payload = unknown> {
     position: number | null
     totalPending: number
   }> {
-    const { agent, idempotencyKey, runAt, payload, ...rest } = options
-    const checked = payload === undefined ? null : await this.#checked(payload)
-    return this.#write(
-      'queue.submit',
-      { ...rest, key, runAt: wallTime(runAt), payload: checked },
-      { agent, idempotencyKey },
-    )
+    const payload = options.payload === undefined ? null : await this.#checked(options.payload)
+    return this.#write('queue.submit', { ...withWallTime(options), key, payload })
   }
 
   /** The item that would be claimed next. */
@@ -172,54 +150,39 @@ export class Queue<Payload = unknown> {
   }
 
   async #claim(operation: string, options: ClaimOptions): Promise<Claim<Payload>> {
-    const { leaseMs, agent, renew, idempotencyKey } = options
-    const call = { agent, renew, idempotencyKey }
     const requestedAt = this.#session.environment.monotonic()
-    const token = this.#session.tokenFor('lock', lockRef({ name: processingLockName(this.name), slot: 0 }), {
-      ...call,
-      token: options.token,
+    const leaseMs = this.#session.leaseMs(options.leaseMs, options)
+    const answer = await this.#write<ClaimOutcome>(operation, {
+      ...options,
+      leaseMs,
+      token: this.#lockToken(options),
     })
-    const answer = await this.#write<ClaimOutcome>(
-      operation,
-      { leaseMs: this.#session.leaseMs(leaseMs, call), token },
-      call,
-    )
     if (answer.outcome !== 'claimed') return answer
-    if (answer.lock)
-      this.#session.granted(grantOf('lock', lockRef(answer.lock), answer.lock.lease, requestedAt), call)
-    const lease = this.#session.granted(grantOf('item', answer.item.id, answer.lease, requestedAt), call)
-    const item = await this.#checkedItem(answer.item, answer.item.token)
+    if (answer.lock) this.#granted('lock', lockRef(answer.lock), answer.lock.lease, requestedAt, options)
+    const lease = this.#granted('item', answer.item.id, answer.lease, requestedAt, options)
+    const item = await this.#checkedItem(answer.item)
     if (item === null) return this.#claim(operation, options)
-    return { outcome: 'claimed', item, lease: lease ?? null, ...(answer.lock ? { lock: answer.lock } : {}) }
+    return { outcome: 'claimed', item, lease, ...(answer.lock ? { lock: answer.lock } : {}) }
   }
 
   /** Claims up to `limit` items, each under a lease of its own. */
   async claimMany(
     limit: number,
-    options: ClaimOptions = {},
+    options: Omit<ClaimOptions, 'token'> = {},
   ): Promise<
     | { outcome: 'claimed'; items: { item: QueueItem<Payload>; lease: Lease | null }[] }
     | Exclude<ClaimManyOutcome, { outcome: 'claimed' }>
   > {
-    const { leaseMs, agent, renew, idempotencyKey } = options
-    const call = { agent, renew, idempotencyKey }
     const requestedAt = this.#session.environment.monotonic()
-    const answer = await this.#write<ClaimManyOutcome>(
-      'queue.claimMany',
-      { limit, leaseMs: this.#session.leaseMs(leaseMs, call) },
-      call,
-    )
+    const leaseMs = this.#session.leaseMs(options.leaseMs, options)
+    const answer = await this.#write<ClaimManyOutcome>('queue.claimMany', { ...options, limit, leaseMs })
     if (answer.outcome !== 'claimed') return answer
     const claims = answer.items.map((item) => ({
       item,
-      lease:
-        this.#session.granted(
-          grantOf('item', item.id, item.lease as NonNullable<ItemView['lease']>, requestedAt),
-          call,
-        ) ?? null,
+      lease: this.#granted('item', item.id, item.lease as LeaseView, requestedAt, options),
     }))
     const checked = await Promise.all(
-      claims.map(async ({ item, lease }) => ({ item: await this.#checkedItem(item, item.token), lease })),
+      claims.map(async ({ item, lease }) => ({ item: await this.#checkedItem(item), lease })),
     )
     return {
       outcome: 'claimed',
@@ -227,20 +190,32 @@ export class Queue<Payload = unknown> {
     }
   }
 
+  #granted(
+    kind: 'item' | 'lock',
+    id: string,
+    { token, leaseMs }: LeaseView,
+    requestedAt: number,
+    options: CallOptions,
+  ): Lease | null {
+    const name = kind === 'lock' ? this.#lockName : id
+    const ref = { kind, id, token, leaseMs: leaseMs ?? 0, requestedAt }
+    return this.#session.granted(name, ref, options) ?? null
+  }
+
   /** What no longer fits the queue's schema fails for good, instead of reaching a handler. */
-  async #checkedItem(item: ItemView, token: number): Promise<QueueItem<Payload> | null> {
+  async #checkedItem(item: ItemView): Promise<QueueItem<Payload> | null> {
     if (!this.#options.schema) return item as QueueItem<Payload>
     try {
       return { ...item, payload: await checkPayload(this.#options.schema, item.payload, this.name) }
     } catch (error) {
-      await this.fail(item.id, error as Error, { token, retryable: false })
+      await this.fail(item.id, error as Error, { token: item.token, retryable: false })
       return null
     }
   }
 
   /** Renews a lease by hand: it runs for its whole length from now. LEASE_LOST once it is another's. */
   renew(ref: string, options: TokenOptions & { leaseMs?: number } = {}): Promise<QueueItem<Payload>> {
-    return this.#guarded('queue.renew', ref, { leaseMs: options.leaseMs }, options)
+    return this.#guarded('queue.renew', ref, {}, options)
   }
 
   /** Records progress (any JSON): shows the work is sound, so its crash count starts again at 0. */
@@ -249,7 +224,7 @@ export class Queue<Payload = unknown> {
     progress: unknown,
     options: TokenOptions & { data?: Record<string, unknown> } = {},
   ): Promise<QueueItem<Payload>> {
-    return this.#guarded('queue.progress', ref, { progress, data: options.data }, options)
+    return this.#guarded('queue.progress', ref, { progress }, options)
   }
 
   /** Moves along the workflow. ILLEGAL_MOVE names both states. */
@@ -258,12 +233,7 @@ export class Queue<Payload = unknown> {
     to: string,
     options: TokenOptions & { data?: Record<string, unknown>; expectedVersion?: number } = {},
   ): Promise<QueueItem<Payload>> {
-    return this.#guarded(
-      'queue.move',
-      ref,
-      { to, data: options.data, expectedVersion: options.expectedVersion },
-      options,
-    )
+    return this.#guarded('queue.move', ref, { to }, options)
   }
 
   /** Finishes an item well. LEASE_LOST when it is no longer yours; repeating it is harmless. */
@@ -271,33 +241,19 @@ export class Queue<Payload = unknown> {
     ref: string,
     options: TokenOptions & { result?: unknown; expectedVersion?: number } = {},
   ): Promise<QueueItem<Payload>> {
-    return this.#guarded(
-      'queue.complete',
-      ref,
-      { result: options.result, expectedVersion: options.expectedVersion },
-      options,
-    )
+    return this.#guarded('queue.complete', ref, {}, options)
   }
 
   /** Reports a handled failure; tried again with growing delays while attempts are left. */
   fail(ref: string, error: Failure, options: FailOptions = {}): Promise<QueueItem<Payload>> {
-    return this.#guarded(
-      'queue.fail',
-      ref,
-      { error: failureOf(error), retryable: options.retryable, backoff: options.backoff },
-      options,
-    )
+    return this.#guarded('queue.fail', ref, { error: failureOf(error) }, options)
   }
 
   /** Gives an item back unfinished. False, and nothing changed, when it was no longer yours. */
   async release(ref: string, options: TokenOptions & { reason?: string } = {}): Promise<boolean> {
-    const { id, token, call } = await this.#holderCall(ref, options)
-    const released = await this.#write<boolean>(
-      'queue.release',
-      { ref: id, token, reason: options.reason },
-      call,
-    )
-    this.#session.ended('item', id, token)
+    const { id, token } = await this.#held(ref, options)
+    const released = await this.#write<boolean>('queue.release', { ...options, ref: id, token })
+    this.#session.ended('item', id, token, options)
     return released
   }
 
@@ -319,35 +275,37 @@ export class Queue<Payload = unknown> {
   }
 
   retry(ref: string, options: OperatorOptions = {}): Promise<QueueItem<Payload>> {
-    return this.#operate('queue.retry', ref, {}, options)
+    return this.#write('queue.retry', { ...options, ref })
   }
 
   cancel(ref: string, options: OperatorOptions = {}): Promise<QueueItem<Payload>> {
-    return this.#operate('queue.cancel', ref, {}, options)
+    return this.#write('queue.cancel', { ...options, ref })
   }
 
   setPriority(ref: string, priority: number, options: OperatorOptions = {}): Promise<QueueItem<Payload>> {
-    return this.#operate('queue.setPriority', ref, { priority }, options)
+    return this.#write('queue.setPriority', { ...options, ref, priority })
   }
 
   releaseFromQuarantine(ref: string, options: OperatorOptions = {}): Promise<QueueItem<Payload>> {
-    return this.#operate('queue.releaseFromQuarantine', ref, {}, options)
+    return this.#write('queue.releaseFromQuarantine', { ...options, ref })
   }
 
   /** Removes an item; its events stay. False when there is none. */
   remove(ref: string, options: OperatorOptions & { force?: boolean } = {}): Promise<boolean> {
-    return this.#operate('queue.remove', ref, { force: options.force }, options)
+    return this.#write('queue.remove', { ...options, ref })
   }
 
   /** Removes finished items older than an age; 0 = all finished. */
   async cleanup(options: { maxAgeMs: number } & MutationOptions): Promise<number> {
+    const { idempotencyKey, ...rest } = options
     let removed = 0
-    for (let more = true; more; ) {
-      const answer = await this.#write<{ removed: number; more: boolean }>(
-        'queue.cleanup',
-        { maxAgeMs: options.maxAgeMs },
-        options,
-      )
+    for (let piece = 0, more = true; more; piece++) {
+      // Each piece is a request of its own.
+      const key = idempotencyKey === undefined ? {} : { idempotencyKey: `${idempotencyKey}#${piece}` }
+      const answer = await this.#write<{ removed: number; more: boolean }>('queue.cleanup', {
+        ...rest,
+        ...key,
+      })
       removed += answer.removed
       more = answer.more
     }
@@ -356,16 +314,12 @@ export class Queue<Payload = unknown> {
 
   /** Stops new claims; what is held goes on. False when it was paused already. */
   async pause(options: MutationOptions & { reason?: string } = {}): Promise<boolean> {
-    const { changed } = await this.#write<{ changed: boolean }>(
-      'queue.pause',
-      { reason: options.reason },
-      options,
-    )
+    const { changed } = await this.#write<{ changed: boolean }>('queue.pause', { ...options })
     return changed
   }
 
   async resume(options: MutationOptions = {}): Promise<boolean> {
-    const { changed } = await this.#write<{ changed: boolean }>('queue.resume', {}, options)
+    const { changed } = await this.#write<{ changed: boolean }>('queue.resume', { ...options })
     return changed
   }
 
@@ -375,27 +329,22 @@ export class Queue<Payload = unknown> {
     | { outcome: 'claimed'; lock: LockView; lease: Lease | null }
     | Exclude<AcquireOutcome, { outcome: 'claimed' }>
   > {
-    const { leaseMs, agent, renew, idempotencyKey, reason } = options
-    const call = { agent, renew, idempotencyKey }
     const requestedAt = this.#session.environment.monotonic()
-    const answer = await this.#write<AcquireOutcome>(
-      'queue.acquireProcessingLock',
-      { leaseMs: this.#session.leaseMs(leaseMs, call), token: this.#lockToken(options), reason },
-      call,
-    )
+    const answer = await this.#write<AcquireOutcome>('queue.acquireProcessingLock', {
+      ...options,
+      leaseMs: this.#session.leaseMs(options.leaseMs, options),
+      token: this.#lockToken(options),
+    })
     if (answer.outcome !== 'claimed') return answer
-    const lease = this.#session.granted(
-      grantOf('lock', lockRef(answer.lock), answer.lock.lease, requestedAt),
-      call,
-    )
-    return { ...answer, lease: lease ?? null }
+    const lease = this.#granted('lock', lockRef(answer.lock), answer.lock.lease, requestedAt, options)
+    return { ...answer, lease }
   }
 
   /** Gives the processing lock back; its item stays claimed. False when it is not yours. */
   async releaseProcessingLock(options: TokenOptions = {}): Promise<boolean> {
     const token = this.#lockToken(options)
-    const released = await this.#write<boolean>('queue.releaseProcessingLock', { token }, options)
-    this.#session.ended('lock', this.#lockRef, token)
+    const released = await this.#write<boolean>('queue.releaseProcessingLock', { ...options, token })
+    this.#session.ended('lock', this.#lockName, token, options)
     return released
   }
 
@@ -406,8 +355,7 @@ export class Queue<Payload = unknown> {
 
   /** Whether items of this queue are claimed through its processing lock. */
   async isLocked(): Promise<boolean> {
-    const { workflow, slots } = this.#options
-    if (workflow !== undefined || slots !== undefined) await this.#defineOnce()
+    if (this.#hasSettings) await this.#defineOnce()
     const queue = await this.#read<QueueView | null>('queue.describe', {})
     return queue !== null && queue.slots !== null
   }
@@ -418,48 +366,36 @@ export class Queue<Payload = unknown> {
 
   /** Adds time to the lock and to the item claimed with it. LEASE_LOST once it has lapsed. */
   extendLock(options: TokenOptions & { extraMs: number }): Promise<LockView & { capped: boolean }> {
-    return this.#lockWrite('queue.extendLock', { extraMs: options.extraMs }, options)
+    return this.#guardedLock('queue.extendLock', options)
   }
 
   /** Lock and item run for their length from now. */
   renewLock(options: TokenOptions & { leaseMs?: number } = {}): Promise<LockView> {
-    return this.#lockWrite('queue.renewLock', { leaseMs: options.leaseMs }, options)
+    return this.#guardedLock('queue.renewLock', options)
   }
 
   /** An operator's tool: takes held items without a sign of life for `thresholdMs`. Returns how many. */
   reclaimStale(
     options: { thresholdMs: number; force?: boolean; reason?: string } & MutationOptions,
   ): Promise<number> {
-    const { thresholdMs, force, reason } = options
-    if (force && !reason) {
-      throw new InvalidError({
-        what: 'reclaimStale with force takes work from live processes',
-        next: 'say why: give a reason',
-      })
-    }
-    return this.#write('queue.reclaimStale', { thresholdMs, force, reason }, options)
+    return this.#write('queue.reclaimStale', { ...options })
   }
 
   /** Gives back everything lapsed in this queue. Runs by itself before claims and on a timer. */
-  async detectAndRecoverStale(options: { dryRun?: boolean } = {}): Promise<RecoveryReport> {
-    return recoverAll(this.#session, { queue: this.name, dryRun: options.dryRun })
+  detectAndRecoverStale(options: { dryRun?: boolean } = {}): Promise<RecoveryReport> {
+    return this.#session.heal('manual', { ...options, queue: this.name })
   }
 
   /** What a recovery would do now, and what past ones did. Changes nothing. */
   getRecoveryStats(): Promise<RecoveryStats> {
-    return this.#session.call('recovery.stats', { queue: this.name })
+    return this.#session.recoveryStats({ queue: this.name })
   }
 
   updateRebaseMetadata(
     ref: string,
     options: TokenOptions & { headSha: string; testedAgainstSha: string },
   ): Promise<QueueItem<Payload>> {
-    return this.#guarded(
-      'queue.updateRebaseMetadata',
-      ref,
-      { headSha: options.headSha, testedAgainstSha: options.testedAgainstSha },
-      options,
-    )
+    return this.#guarded('queue.updateRebaseMetadata', ref, {}, options)
   }
 
   /** Was it tested against what the target is now? No baseline counts as no. */
@@ -475,7 +411,7 @@ export class Queue<Payload = unknown> {
     ref: string,
     options: TokenOptions & { journal?: Record<string, unknown> } = {},
   ): Promise<QueueItem<Payload>> {
-    return this.#guarded('queue.beginMerge', ref, { journal: options.journal }, options)
+    return this.#guarded('queue.beginMerge', ref, {}, options)
   }
 
   completeMerge(ref: string, mergedSha: string, options: TokenOptions = {}): Promise<QueueItem<Payload>> {
@@ -483,36 +419,29 @@ export class Queue<Payload = unknown> {
   }
 
   failMerge(ref: string, error: Failure, options: FailOptions = {}): Promise<QueueItem<Payload>> {
-    return this.#guarded(
-      'queue.failMerge',
-      ref,
-      { error: failureOf(error), retryable: options.retryable },
-      options,
-    )
+    return this.#guarded('queue.failMerge', ref, { error: failureOf(error) }, options)
   }
 
   /** Events of one item, oldest first; the last `limit` of them when given. */
   async events(ref: string, options: { limit?: number } = {}): Promise<EventView[]> {
     const item = await this.get(ref)
     const newest = options.limit !== undefined
-    return this.#session.call(
-      'events.list',
-      without({ subject: 'item', id: item?.id ?? ref, limit: options.limit ?? 1000, newest }),
-    )
+    const of = { subject: 'item', id: item?.id ?? ref, newest, limit: 1000, ...given(options) }
+    return this.#session.call('events.list', of)
   }
 
-  get #lockRef(): string {
-    return lockRef({ name: processingLockName(this.name), slot: 0 })
+  get #lockName(): string {
+    return processingLockName(this.name)
   }
 
   #lockToken(options: CallOptions & { token?: number | undefined }): number | undefined {
-    return this.#session.tokenFor('lock', this.#lockRef, options)
+    return this.#session.tokenFor('lock', this.#lockName, options)
   }
 
-  async #lockWrite<Result>(operation: string, input: object, options: TokenOptions): Promise<Result> {
+  async #guardedLock<Result>(operation: string, options: TokenOptions): Promise<Result> {
     const token = this.#lockToken(options)
-    return this.#session.guarded('lock', this.#lockRef, token, () =>
-      this.#write<Result>(operation, { ...input, token }, options),
+    return this.#session.guarded('lock', this.#lockName, token, options, () =>
+      this.#write<Result>(operation, { ...options, token }),
     )
   }
 
@@ -523,46 +452,43 @@ export class Queue<Payload = unknown> {
     input: object,
     options: TokenOptions,
   ): Promise<QueueItem<Payload>> {
-    const { id, token, call } = await this.#holderCall(ref, options)
-    const item = await this.#session.guarded('item', id, token, () =>
-      this.#write<QueueItem<Payload>>(operation, { ...input, ref: id, token }, call),
+    const { id, token } = await this.#held(ref, options)
+    const item = await this.#session.guarded('item', id, token, options, () =>
+      this.#write<QueueItem<Payload>>(operation, { ...options, ...input, ref: id, token }),
     )
-    if (item.standing !== 'held') this.#session.ended('item', item.id, token)
+    if (item.standing !== 'held') this.#session.ended('item', item.id, token, options)
     return item
   }
 
   /** Grants are remembered by id; a key is looked up first unless the caller brings the token. */
-  async #holderCall(ref: string, options: TokenOptions) {
-    const call = { agent: options.agent, idempotencyKey: options.idempotencyKey }
-    const direct = this.#session.tokenFor('item', ref, { ...call, token: options.token })
-    if (direct !== undefined) return { id: ref, token: direct, call }
+  async #held(ref: string, options: TokenOptions): Promise<{ id: string; token: number | undefined }> {
+    const direct = this.#session.tokenFor('item', ref, options)
+    if (direct !== undefined) return { id: ref, token: direct }
     const id = (await this.get(ref))?.id ?? ref
-    return { id, token: this.#session.tokenFor('item', id, call), call }
-  }
-
-  #operate<Result>(operation: string, ref: string, input: object, options: OperatorOptions): Promise<Result> {
-    return this.#write(
-      operation,
-      { ...input, ref, reason: options.reason, expectedVersion: options.expectedVersion },
-      options,
-    )
+    return { id, token: this.#session.tokenFor('item', id, options) }
   }
 
   #checked(payload: unknown): Promise<Payload> {
     return checkPayload(this.#options.schema, payload, this.name)
   }
 
-  async #write<Result>(operation: string, input: object, options: CallOptions): Promise<Result> {
-    const { workflow, slots, attemptsMax, crashesMax } = this.#options
-    const hasSettings =
-      workflow !== undefined || slots !== undefined || attemptsMax !== undefined || crashesMax !== undefined
-    if (hasSettings) await this.#defineOnce()
-    const { agent, renew, idempotencyKey } = options
-    return this.#session.call(operation, without({ ...input, queue: this.name }), {
+  /** Who acts and how is split off; everything else is input, so that an unknown option is refused by its schema. */
+  async #write<Result>(
+    operation: string,
+    options: CallOptions & { readonly [name: string]: unknown },
+  ): Promise<Result> {
+    if (this.#hasSettings) await this.#defineOnce()
+    const { agent, renew, idempotencyKey, ...input } = options
+    return this.#session.call(operation, given({ ...input, queue: this.name }), {
       agent,
       renew,
       idempotencyKey,
     })
+  }
+
+  get #hasSettings(): boolean {
+    const { schema, ...settings } = this.#options
+    return Object.values(settings).some((value) => value !== undefined)
   }
 
   /** Before the first write: a queue of another workflow must refuse before anything is added to it. */
@@ -572,7 +498,7 @@ export class Queue<Payload = unknown> {
   }
 
   #read<Result>(operation: string, input: object): Promise<Result> {
-    return this.#session.call(operation, without({ ...input, queue: this.name }))
+    return this.#session.call(operation, given({ ...input, queue: this.name }))
   }
 }
 
@@ -604,62 +530,22 @@ export interface RecoveryStats {
   } | null
   readonly totals: { locksCleaned: number; entriesReclaimed: number }
   readonly lastSweptAt: number | null
+  /** The last failure to heal that this handle saw. */
+  readonly lastError: { at: number; trigger: string; error: string } | null
 }
 
-/** Repeats the bounded command until nothing is left, and adds the reports up. */
-export async function recoverAll(
-  session: Session,
-  options: { queue?: string; dryRun?: boolean | undefined },
-): Promise<RecoveryReport> {
-  let total: RecoveryReport | null = null
-  for (let more = true; more; ) {
-    const report = await session.call<RecoveryReport>(
-      'recovery.run',
-      without({ trigger: 'manual', ...options }),
-    )
-    total = total ? addReports(total, report) : report
-    more = report.more && !options.dryRun
-  }
-  return total as RecoveryReport
-}
-
-function addReports(left: RecoveryReport, right: RecoveryReport): RecoveryReport {
-  const byState = { ...left.byState }
-  for (const [state, count] of Object.entries(right.byState)) byState[state] = (byState[state] ?? 0) + count
-  return {
-    locksCleaned: left.locksCleaned + right.locksCleaned,
-    entriesReclaimed: left.entriesReclaimed + right.entriesReclaimed,
-    quarantined: left.quarantined + right.quarantined,
-    promoted: left.promoted + right.promoted,
-    instancesEnded: left.instancesEnded + right.instancesEnded,
-    recoveryTimestamp: right.recoveryTimestamp,
-    ids: [...left.ids, ...right.ids],
-    byState,
-    reclaimed: [...left.reclaimed, ...right.reclaimed],
-    more: right.more,
-  }
-}
-
-function grantOf(
-  kind: 'item' | 'lock',
-  id: string,
-  lease: { token: number; leaseMs: number | null },
-  requestedAt: number,
-) {
-  return { kind, id, token: lease.token, leaseMs: lease.leaseMs ?? 0, requestedAt }
-}
-
-function wallTime(time: number | Date | undefined): number | undefined {
-  return time instanceof Date ? time.getTime() : time
+function withWallTime<Options extends { runAt?: number | Date }>(options: Options) {
+  const { runAt, ...rest } = options
+  return { ...rest, runAt: runAt instanceof Date ? runAt.getTime() : runAt }
 }
 
 function failureOf(error: Failure): { message: string; code?: string } {
   if (typeof error === 'string') return { message: error }
   const code = 'code' in error && typeof error.code === 'string' ? { code: error.code } : {}
-  return { message: error.message.slice(0, 10_000), ...code }
+  return { message: String(error.message).slice(0, 10_000), ...code }
 }
 
 /** Without the fields nobody gave: an absent option and an undefined one are the same. */
-function without(input: Record<string, unknown>): Record<string, unknown> {
+function given(input: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(Object.entries(input).filter(([, value]) => value !== undefined))
 }

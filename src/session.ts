@@ -5,8 +5,11 @@ import type { Environment } from './environment.ts'
 import { isHoldfastError } from './errors.ts'
 import type { Logger } from './logger.ts'
 import type { LeaseRef } from './operations/lease.ts'
+import type { RecoveryReport, RecoveryTrigger } from './operations/recovery.ts'
 import { chanceFor } from './operations/table.ts'
 import type { Settings } from './options.ts'
+import type { RecoveryStats } from './queue.ts'
+import { findDeaths, type Healing, heal } from './runtime/heal.ts'
 import type { Keeper, Lease } from './runtime/keeper.ts'
 
 export interface CallOptions {
@@ -17,10 +20,17 @@ export interface CallOptions {
   readonly idempotencyKey?: string | undefined
 }
 
-interface Grant {
-  readonly agent: string
-  readonly token: number
+export interface Health {
+  lastError: RecoveryStats['lastError']
 }
+
+interface Grant {
+  readonly token: number
+  /** What the keeper knows it by: the item, or the slot of the lock. */
+  readonly id: string
+}
+
+const grantsMax = 10_000
 
 export class Session {
   readonly engine: OpenedEngine
@@ -30,10 +40,15 @@ export class Session {
   readonly instance: string | null
   readonly keeper: Keeper
   readonly logger: Logger
+  /** What this process has seen go wrong in healing. */
+  readonly health: Health
   readonly #grants = new Map<string, Grant>()
 
   constructor(
-    parts: Pick<Session, 'engine' | 'environment' | 'settings' | 'agent' | 'instance' | 'keeper' | 'logger'>,
+    parts: Pick<
+      Session,
+      'engine' | 'environment' | 'settings' | 'agent' | 'instance' | 'keeper' | 'logger' | 'health'
+    >,
   ) {
     this.engine = parts.engine
     this.environment = parts.environment
@@ -42,6 +57,7 @@ export class Session {
     this.instance = parts.instance
     this.keeper = parts.keeper
     this.logger = parts.logger
+    this.health = parts.health
   }
 
   async call<Result>(operation: string, input: unknown, options: CallOptions = {}): Promise<Result> {
@@ -56,6 +72,27 @@ export class Session {
     return (await this.engine.execute(command)) as Result
   }
 
+  /** Gives back what lapsed and what the proven dead held. */
+  async heal(
+    trigger: RecoveryTrigger,
+    options: { queue?: string | undefined; dryRun?: boolean | undefined } = {},
+  ): Promise<RecoveryReport> {
+    const healing: Healing = {
+      ...options,
+      environment: this.environment,
+      storeIsLocal: true,
+      trigger,
+      execute: (operation, input) => this.call(operation, input),
+      log: (level, name, facts) => this.logger[level]?.(facts, name),
+    }
+    return heal(healing, await findDeaths(healing))
+  }
+
+  async recoveryStats(of: { queue?: string }): Promise<RecoveryStats> {
+    const stats = await this.call<Omit<RecoveryStats, 'lastError'>>('recovery.stats', of)
+    return { ...stats, lastError: this.health.lastError }
+  }
+
   /** Whether a claim made now belongs to this process and is renewed by it. */
   isBound({ agent, renew }: CallOptions): boolean {
     return this.instance !== null && renew !== false && (agent === undefined || agent === this.agent)
@@ -66,43 +103,65 @@ export class Session {
     return asked ?? (this.isBound(options) ? this.settings.leaseMs : undefined)
   }
 
-  /** Remembers a grant, and keeps it renewed when it is bound. */
-  granted(ref: LeaseRef & { leaseMs: number; requestedAt: number }, options: CallOptions): Lease | undefined {
-    this.#grants.set(`${ref.kind} ${ref.id}`, { agent: options.agent ?? this.agent, token: ref.token })
+  /** Remembers a grant under its name, and keeps it renewed when it is bound. */
+  granted(
+    name: string,
+    ref: LeaseRef & { leaseMs: number; requestedAt: number },
+    options: CallOptions,
+  ): Lease | undefined {
+    this.#grants.set(this.#grantKey(ref.kind, name, options), { token: ref.token, id: ref.id })
+    const [oldest] = this.#grants.keys()
+    // Manual grants that are never finished here must not pile up; their holders know their tokens.
+    if (this.#grants.size > grantsMax && oldest !== undefined) this.#grants.delete(oldest)
     return this.isBound(options) ? this.keeper.hold(ref) : undefined
+  }
+
+  #grantKey(kind: 'item' | 'lock', name: string, { agent }: CallOptions): string {
+    return `${kind} ${agent ?? this.agent} ${name}`
   }
 
   /** The token this handle was granted, unless the caller names one. */
   tokenFor(
     kind: 'item' | 'lock',
-    id: string,
+    name: string,
     options: CallOptions & { token?: number | undefined },
   ): number | undefined {
-    if (options.token !== undefined) return options.token
-    const grant = this.#grants.get(`${kind} ${id}`)
-    return grant?.agent === (options.agent ?? this.agent) ? grant.token : undefined
+    return options.token ?? this.#grants.get(this.#grantKey(kind, name, options))?.token
   }
 
   /** The grant has ended, by us or without us. */
-  ended(kind: 'item' | 'lock', id: string, token: number | undefined): void {
-    if (token === undefined) return
-    if (this.#grants.get(`${kind} ${id}`)?.token === token) this.#grants.delete(`${kind} ${id}`)
-    this.keeper.drop({ kind, id, token })
+  ended(kind: 'item' | 'lock', name: string, token: number | undefined, options: CallOptions): void {
+    const grant = this.#forget(kind, name, token, options)
+    if (grant) this.keeper.drop({ kind, ...grant })
+  }
+
+  #forget(
+    kind: 'item' | 'lock',
+    name: string,
+    token: number | undefined,
+    options: CallOptions,
+  ): Grant | null {
+    const key = this.#grantKey(kind, name, options)
+    const grant = this.#grants.get(key)
+    if (!grant || grant.token !== token) return null
+    this.#grants.delete(key)
+    return grant
   }
 
   /** Runs a guarded write; a grant found lost is forgotten and its work told. */
   async guarded<Result>(
     kind: 'item' | 'lock',
-    id: string,
+    name: string,
     token: number | undefined,
+    options: CallOptions,
     write: () => Promise<Result>,
   ): Promise<Result> {
     try {
       return await write()
     } catch (error) {
-      if (isHoldfastError(error) && error.code === 'LEASE_LOST' && token !== undefined) {
-        this.keeper.lose({ kind, id, token }, String(error.facts.reason ?? 'it was lost'))
-        this.ended(kind, id, token)
+      if (isHoldfastError(error) && error.code === 'LEASE_LOST') {
+        const grant = this.#forget(kind, name, token, options)
+        if (grant) this.keeper.lose({ kind, ...grant }, String(error.facts.reason ?? 'it was lost'))
       }
       throw error
     }

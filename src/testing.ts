@@ -1,5 +1,4 @@
 /** For tests of programs that use Holdfast: an environment whose time you move. */
-import { v7 } from 'uuid'
 import type { ProcessIdentity } from './domain/instance.ts'
 import type { Environment, Host, Verdict } from './environment.ts'
 import { systemEnvironment } from './host/system.ts'
@@ -45,7 +44,7 @@ export class MovableEnvironment implements Environment {
   }
 
   now(): number {
-    return this.#wall
+    return Math.floor(this.#wall)
   }
 
   monotonic(): number {
@@ -63,7 +62,7 @@ export class MovableEnvironment implements Environment {
   }
 
   id(): string {
-    return v7()
+    return systemEnvironment.id()
   }
 
   timer(ms: number, run: () => void): () => void {

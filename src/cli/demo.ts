@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import colors from 'picocolors'
 import type { Holdfast } from '../holdfast.ts'
 import { open } from '../holdfast.ts'
+import { systemEnvironment } from '../host/system.ts'
 import { Fleet } from './demo-fleet.ts'
 import { printJson, printLine, printTable } from './output.ts'
 
@@ -37,7 +38,7 @@ export async function demo({ json }: { json: boolean }): Promise<number> {
   const store = join(folder, 'store.db')
   const hf = await open(store, { agent: 'demo', logger: false })
   const fleet = new Fleet(store, queueName)
-  const started = performance.now()
+  const started = systemEnvironment.monotonic()
   try {
     say(colors.bold('Holdfast demo: work that heals by itself'))
     say(`One store file, ${workerCount} worker processes, ${itemCount} items.\n`)
@@ -49,7 +50,7 @@ export async function demo({ json }: { json: boolean }): Promise<number> {
     const healMs = await killWorkers(hf, fleet, say)
     const frozen = await freezeWorker(hf, fleet, say)
     await untilAllDone(hf)
-    const findings = await check(hf, healMs, frozen, (performance.now() - started) / 1000)
+    const findings = await check(hf, healMs, frozen, (systemEnvironment.monotonic() - started) / 1000)
     report(findings, json)
     return isSound(findings) ? 0 : 1
   } finally {
@@ -66,10 +67,10 @@ async function killWorkers(hf: Holdfast, fleet: Fleet, say: (text: string) => vo
   for (let round = 0; round < killCount; round++) {
     const victim = await fleet.workingOne()
     const again = claimedAgain(hf, victim.item)
-    const killedAt = performance.now()
+    const killedAt = systemEnvironment.monotonic()
     fleet.kill(victim.name)
     const successor = await again
-    const ms = performance.now() - killedAt
+    const ms = systemEnvironment.monotonic() - killedAt
     healMs.push(ms)
     say(
       `   ${colors.red('killed')} ${victim.name} holding ${short(victim.item)}  ${colors.green('→')} ${successor} took it over after ${colors.bold(`${Math.round(ms)} ms`)}`,

@@ -1,7 +1,6 @@
 /** Which store a command works on, and one operation on it. A command line's claims are manual leases. */
 import { mkdirSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { sqlitePath } from '../engines/open.ts'
 import { open } from '../holdfast.ts'
 
 export interface GlobalOptions {
@@ -28,6 +27,6 @@ export async function execute(options: GlobalOptions, operation: string, input: 
 }
 
 function makeDefaultStore(): string {
-  mkdirSync(dirname(sqlitePath(defaultStore)), { recursive: true })
+  mkdirSync(dirname(defaultStore), { recursive: true })
   return defaultStore
 }

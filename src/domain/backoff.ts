@@ -1,4 +1,4 @@
-/** Waiting times that grow: doubling from a base up to a cap, with full jitter so that a herd spreads out. */
+/** Waiting times that grow: doubling from a base up to a cap, with jitter so that a herd spreads out. */
 export interface Backoff {
   readonly baseMs: number
   readonly factor: number

@@ -80,15 +80,26 @@ const removals: ReadonlySet<EventKind> = new Set([
   'instance.removed',
 ])
 
-export type Replica = Map<string, Record<string, unknown>>
+/** A thing as its events tell it: the fields that were ever set. */
+export type Image = Readonly<Record<string, unknown>>
+
+/** Copies of the tables' rows, rebuilt from events, by subject and id. */
+export type Replica = Map<string, Image>
 
 export function replicaKey(event: Pick<StoredEvent, 'subject' | 'id'>): string {
   return `${event.subject}:${event.id}`
 }
 
-/** Applies one event to a replica of the tables, keyed by subject and id. */
+/** A thing after one more of its events; null once it was removed. */
+export function foldEvent(image: Image | null, event: Pick<StoredEvent, 'kind' | 'change'>): Image | null {
+  if (removals.has(event.kind)) return null
+  return event.change ? { ...image, ...event.change } : image
+}
+
+/** Applies one event to a replica. */
 export function replay(replica: Replica, event: StoredEvent): void {
   const key = replicaKey(event)
-  if (removals.has(event.kind)) replica.delete(key)
-  else if (event.change) replica.set(key, { ...replica.get(key), ...event.change })
+  const image = foldEvent(replica.get(key) ?? null, event)
+  if (image === null) replica.delete(key)
+  else replica.set(key, image)
 }

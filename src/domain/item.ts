@@ -6,7 +6,7 @@
 import { AttemptsExhaustedError, IllegalMoveError, InvalidError } from '../errors.ts'
 import { type Backoff, backoffMs } from './backoff.ts'
 import { assertHolder, grant, type Holder, type LeaseColumns, noLease } from './lease.ts'
-import { type State, stateOf, type Workflow } from './workflow.ts'
+import { knownState, type State, stateOf, type Workflow } from './workflow.ts'
 
 export type Json =
   | null
@@ -108,6 +108,8 @@ export interface NewItem {
   readonly submittedBy: string | null
   readonly payload: string
   readonly data: Item['data']
+  /** Tokens start above this: an earlier item under the same key may have had it. */
+  readonly tokenFloor?: number | undefined
 }
 
 // Written out field by field, here and in `enter`: an object literal with one leading spread, or none, is many
@@ -146,7 +148,7 @@ export function createItem(input: NewItem, workflow: Workflow, wall: number): It
       version: 1,
       agent: null,
       instance: null,
-      token: 0,
+      token: input.tokenFloor ?? 0,
       grantedAt: null,
       renewedAt: null,
       expiresAt: null,
@@ -169,10 +171,11 @@ function delayed(runAt: number | null | undefined, wall: number): number | null 
 function dependenciesOf(input: NewItem) {
   const { parent } = input
   const ancestors = parent ? [...parent.ancestors, parent.id] : []
-  if (ancestors.includes(input.id)) {
+  const waitsForMe = (item: Item) => item.id === input.id || item.waitingFor.includes(input.id)
+  if (ancestors.includes(input.id) || input.blockers?.some(waitsForMe)) {
     throw new InvalidError({
-      what: `item ${input.id} would be stacked on itself`,
-      next: 'choose a parent that is not above it in the stack',
+      what: `item ${input.id} would wait for itself`,
+      next: 'choose a parent and blockers that do not come after it',
       facts: { path: [...ancestors, input.id] },
     })
   }
@@ -274,7 +277,8 @@ export function failItem(item: Item, workflow: Workflow, options: FailOptions, a
   const mayRepeat = options.retryable && failures < item.attemptsMax
   const to = mayRepeat ? (from.failRetryableTo ?? from.failTo) : from.failTo
   const failed = { ...item, failures, error: { ...options.error, retryable: options.retryable } }
-  if (mayRepeat && workflow.states[to]?.claimTo !== undefined) {
+  // Whatever can be claimed at once after a failure waits first, or it would fail in a tight circle.
+  if (stateOf(workflow, to).claimTo !== undefined) {
     const runAt = at.wall + backoffMs(options.backoff, failures, options.random)
     return enter({ ...failed, runAt }, to, workflow, at.wall)
   }
@@ -345,24 +349,28 @@ export function setItemAside(item: Item, reason: string, at: Moment): Item {
     ...item,
     ...noLease,
     standing: 'waiting',
+    startedAt: null,
     quarantinedAt: at.wall,
     quarantineReason: reason,
     version: item.version + 1,
   }
 }
 
-export function releaseItemFromQuarantine(item: Item, workflow: Workflow): Item {
+export function releaseItemFromQuarantine(item: Item, workflow: Workflow, at: Moment): Item {
   if (item.quarantinedAt === null) {
     throw new InvalidError({
       what: `${describeItem(item)} is not quarantined`,
       next: 'nothing needs to be done',
     })
   }
-  const state = workflow.states[item.state] ? item.state : workflow.initial
-  return settle(
-    { ...item, state, crashes: 0, quarantinedAt: null, quarantineReason: null, version: item.version + 1 },
-    workflow,
-  )
+  const known = knownState(workflow, item.state)
+  // What was set aside in a held or unknown state goes back in line: nobody holds it.
+  const to = known ? (known.lostTo ?? item.state) : workflow.initial
+  const freed = { ...item, crashes: 0, quarantinedAt: null, quarantineReason: null }
+  const stays = to === item.state && !known?.closed
+  return stays
+    ? settle({ ...freed, version: item.version + 1 }, workflow)
+    : enter(freed, to, workflow, at.wall)
 }
 
 /** Progress is a sign that the work itself is sound, so it clears the crash count. */
@@ -371,6 +379,12 @@ export function recordProgress(item: Item, progress: Json): Item {
 }
 
 export function setItemPriority(item: Item, priority: number): Item | null {
+  if (item.standing === 'closed') {
+    throw new IllegalMoveError(
+      { subject: describeItem(item), from: item.state, to: item.state },
+      `${item.state} is a terminal state`,
+    )
+  }
   return item.priority === priority ? null : { ...item, priority, version: item.version + 1 }
 }
 
@@ -405,6 +419,8 @@ function enter(item: Item, to: string, workflow: Workflow, wall: number): Item {
       startedAt: held || closed ? item.startedAt : null,
       closedAt: closed ? stateChangedAt : null,
       outcome: closed ?? null,
+      quarantinedAt: closed ? null : item.quarantinedAt,
+      quarantineReason: closed ? null : item.quarantineReason,
       runAt: held || closed ? null : item.runAt,
       version: item.version + 1,
       agent: held ? item.agent : null,

@@ -37,26 +37,33 @@ export function acquireLock(
 ): Acquisition {
   const own = held.find((lock) => isSameHolder(lock, request))
   if (own) return { outcome: 'renewed', before: own, after: renew(own, at.now, request.leaseMs) }
+  const live = held.filter((lock) => !isExpired(lock, at.now))
+  if (live.length >= request.slots) return { outcome: 'held', by: firstToExpire(live) }
+  // Fewer live holders than slots, so one of the slots is free or has lapsed; a free one robs nobody.
   const taken = new Set(held.map((lock) => lock.slot))
   const free = Array.from({ length: request.slots }, (_, slot) => slot).find((slot) => !taken.has(slot))
-  if (free !== undefined)
-    return { outcome: 'granted', before: null, after: grantSlot(request, free, null, at) }
-  const first = firstToExpire(held)
-  if (!isExpired(first, at.now)) return { outcome: 'held', by: first }
-  return { outcome: 'granted', before: first, after: grantSlot(request, first.slot, first, at) }
+  const lapsed = held.filter((lock) => lock.slot < request.slots && isExpired(lock, at.now))
+  const before = free === undefined ? firstToExpire(lapsed) : null
+  // Above the tokens of all slots: a token alone says which slot is meant.
+  const previous = Math.max(0, ...held.map((lock) => lock.token))
+  return {
+    outcome: 'granted',
+    before,
+    after: grantSlot(request, before?.slot ?? (free as number), before, { ...at, previous }),
+  }
 }
 
 function grantSlot(
   request: AcquireRequest,
   slot: number,
-  previous: Lock | null,
-  at: { now: number; wall: number; floor: number },
+  before: Lock | null,
+  at: { now: number; wall: number; floor: number; previous: number },
 ): Lock {
   return {
     ...grant(request, {
       leaseMs: request.leaseMs,
       now: at.now,
-      previous: previous?.token ?? 0,
+      previous: at.previous,
       floor: at.floor,
     }),
     name: request.name,
@@ -64,7 +71,7 @@ function grantSlot(
     reason: request.reason,
     item: null,
     acquiredAt: at.wall,
-    version: (previous?.version ?? 0) + 1,
+    version: (before?.version ?? 0) + 1,
   }
 }
 
@@ -115,5 +122,12 @@ export function extendLock(lock: Lock, extraMs: number, now: number): { lock: Lo
       next: 'give the extra time in milliseconds',
     })
   const { capped, ...after } = extend(lock, now, extraMs)
+  if (after.expiresAt === lock.expiresAt) {
+    throw new InvalidError({
+      what: `lock ${lock.name} already runs longer than an extension may reach`,
+      next: 'extend it later, or renew it',
+      facts: { expiresAt: lock.expiresAt, extraMs },
+    })
+  }
   return { lock: after, capped }
 }

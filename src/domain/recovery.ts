@@ -6,7 +6,7 @@
 import { type Item, type Moment, reclaimItem, setItemAside } from './item.ts'
 import { isExpired, type LeaseColumns, lastSignOfLife } from './lease.ts'
 import type { Lock } from './lock.ts'
-import type { Workflow } from './workflow.ts'
+import { knownState, type Workflow } from './workflow.ts'
 
 /** Instances proven dead, each with how we know. */
 export type Deaths = ReadonlyMap<string, string>
@@ -83,9 +83,10 @@ function takeItem(
   at: Moment,
 ): Reclaimed<Item> {
   const loss = { evidence, countsAsCrash, crashesMax: rules.crashesMax }
-  const after = rules.workflow?.states[item.state]?.held
-    ? reclaimItem(item, rules.workflow, loss, at)
-    : setItemAside(item, `state "${item.state}" is not a held state of workflow ${item.workflow}`, at)
+  const after =
+    rules.workflow && knownState(rules.workflow, item.state)?.held
+      ? reclaimItem(item, rules.workflow, loss, at)
+      : setItemAside(item, `state "${item.state}" is not a held state of workflow ${item.workflow}`, at)
   return { before: item, after, evidence, expiredForMs: expiredFor(item, at.now) }
 }
 
@@ -105,7 +106,7 @@ export function countRecovered(
   items: readonly Reclaimed<Item>[],
   locks: readonly Reclaimed<Lock>[],
 ): RecoveryCounts {
-  const byState: Record<string, number> = {}
+  const byState: Record<string, number> = Object.create(null)
   for (const { before } of items) byState[before.state] = (byState[before.state] ?? 0) + 1
   return {
     locksCleaned: locks.length,

@@ -131,8 +131,18 @@ const task: Workflow = {
 
 export const builtInWorkflows: Readonly<Record<string, Workflow>> = Object.freeze({ job, merge, task })
 
+/** The state, or undefined; names that every object answers to (`constructor`) are not states. */
+export function knownState(workflow: Workflow, name: string): State | undefined {
+  return Object.hasOwn(workflow.states, name) ? workflow.states[name] : undefined
+}
+
+/** The built-in workflow of this name, if there is one. */
+export function builtInWorkflow(name: string): Workflow | undefined {
+  return Object.hasOwn(builtInWorkflows, name) ? builtInWorkflows[name] : undefined
+}
+
 export function stateOf(workflow: Workflow, name: string): State {
-  const state = workflow.states[name]
+  const state = knownState(workflow, name)
   if (state) return state
   const nearest = nearestName(name, Object.keys(workflow.states))
   throw new InvalidError({
@@ -183,13 +193,14 @@ function shapeFaults(workflow: Workflow): string[] {
   const faults: string[] = []
   const states = Object.entries(workflow.states)
   if (!isName(workflow.name)) faults.push('its name is not usable')
-  if (workflow.name in builtInWorkflows) faults.push('its name is that of a built-in workflow')
+  if (builtInWorkflow(workflow.name)) faults.push('its name is that of a built-in workflow')
   if (states.length > 50) faults.push('it has more than 50 states')
-  if (!(workflow.initial in workflow.states))
-    faults.push(`initial state "${workflow.initial}" does not exist`)
+  const initial = knownState(workflow, workflow.initial)
+  if (!initial) faults.push(`initial state "${workflow.initial}" does not exist`)
+  if (initial?.held || initial?.closed) faults.push(`initial state "${workflow.initial}" is held or closed`)
   if (!states.some(([, state]) => state.claimTo)) faults.push('no state can be claimed')
   if (!states.some(([, state]) => state.closed === 'well')) faults.push('no state is closed well')
-  if (workflow.cancelTo !== undefined && workflow.states[workflow.cancelTo]?.closed !== 'badly') {
+  if (workflow.cancelTo !== undefined && knownState(workflow, workflow.cancelTo)?.closed !== 'badly') {
     faults.push(`cancelTo "${workflow.cancelTo}" must be a state closed badly`)
   }
   if (
@@ -203,29 +214,47 @@ function shapeFaults(workflow: Workflow): string[] {
 
 function stateFaults(workflow: Workflow, name: string, state: State): string[] {
   const faults: string[] = []
-  const held = (target: string) => workflow.states[target]?.held === true
+  const held = (target: string) => knownState(workflow, target)?.held === true
   const targets = [...state.moves, ...actTargets(state).map(([, to]) => to)]
   for (const to of new Set(targets)) {
-    if (!(to in workflow.states)) faults.push(`${name} leads to "${to}", which does not exist`)
+    if (!knownState(workflow, to)) faults.push(`${name} leads to "${to}", which does not exist`)
   }
   if (!isName(name)) faults.push(`state name "${name}" is not usable`)
   if (state.claimTo && !held(state.claimTo))
     faults.push(`${name} is claimed to "${state.claimTo}", which is not held`)
   if (state.held && state.lostTo === undefined)
     faults.push(`${name} is held but says no lostTo, so it could never heal`)
-  if (state.lostTo !== undefined && (!state.held || held(state.lostTo))) {
-    faults.push(`lostTo of ${name} must lead from a held state to one that is not`)
+  if (state.lostTo !== undefined && (!state.held || !isOpenAndFree(workflow, state.lostTo))) {
+    faults.push(`lostTo of ${name} must lead from a held state to an open one that is not held`)
   }
+  if (state.retryTo !== undefined && !isOpenAndFree(workflow, state.retryTo)) {
+    faults.push(`retryTo of ${name} must lead to an open state that is not held`)
+  }
+  if (!state.closed && !canClose(workflow, name)) faults.push(`nothing leads from ${name} to a closed state`)
   if (state.held && (state.closed || state.claimTo))
     faults.push(`${name} is held and closed or claimable at once`)
   if (state.closed && (state.moves.length > 0 || state.claimTo))
     faults.push(`${name} is closed but can be left`)
   if (state.closed === 'well' && state.retryTo) faults.push(`${name} is closed well but can be retried`)
-  if (state.completeTo !== undefined && workflow.states[state.completeTo]?.closed !== 'well') {
+  if (state.completeTo !== undefined && knownState(workflow, state.completeTo)?.closed !== 'well') {
     faults.push(`completeTo of ${name} must be a state closed well`)
   }
   const acts = [state.completeTo, state.failTo, state.failRetryableTo, state.returnTo]
   if (!state.held && acts.some((to) => to !== undefined))
     faults.push(`${name} is not held, so nobody can complete, fail or return it`)
   return faults
+}
+
+function isOpenAndFree(workflow: Workflow, name: string): boolean {
+  const state = knownState(workflow, name)
+  return state !== undefined && !state.held && !state.closed
+}
+
+function canClose(workflow: Workflow, start: string): boolean {
+  const reached = new Set([start])
+  const all = arrows(workflow)
+  for (const from of reached) {
+    for (const [source, , to] of all) if (source === from) reached.add(to)
+  }
+  return [...reached].some((name) => knownState(workflow, name)?.closed !== undefined)
 }

@@ -3,7 +3,7 @@
  * engine loads them, the rules decide, the engine applies the changes with their events, guarded by version and
  * token, in one transaction. An engine contains no rule.
  */
-import type { EventKind, StoredEvent, Subject } from '../domain/event.ts'
+import type { EventKind, Image, StoredEvent, Subject } from '../domain/event.ts'
 import type { Instance } from '../domain/instance.ts'
 import type { Item, Json, Standing } from '../domain/item.ts'
 import type { Lock } from '../domain/lock.ts'
@@ -19,6 +19,10 @@ export interface Tables {
   instance: Instance
   answer: Answer
   recoveryRun: RecoveryRun
+  cascade: Cascade
+  checkpoint: Checkpoint
+  image: ImageRow
+  sealedEvents: SealedEvents
 }
 
 export interface DefinedQueue {
@@ -43,10 +47,16 @@ export interface Answer {
   readonly requestHash: string
   /** JSON text. */
   readonly answer: string
-  /** The grant it handed out, if any: the answer is repeated only while that is current. */
-  readonly grantedItem: string | null
-  readonly grantedToken: number | null
+  /** The grants it handed out: the answer is repeated only while they are current. */
+  readonly grants: readonly Grant[]
   readonly at: number
+}
+
+/** A lease by what identifies it. */
+export interface Grant {
+  readonly kind: 'item' | 'lock'
+  readonly id: string
+  readonly token: number
 }
 
 export interface RecoveryRun {
@@ -57,6 +67,35 @@ export interface RecoveryRun {
   readonly locksCleaned: number
   readonly entriesReclaimed: number
   readonly quarantined: number
+}
+
+/** Where the events begin that are still kept; what came before is in the images. */
+export interface Checkpoint {
+  readonly name: 'events'
+  readonly seq: number
+  readonly at: number
+  /** Digest over every event removed so far, each range chained to the one before. */
+  readonly digest: string
+  readonly version: number
+}
+
+/** A thing as it was at the checkpoint. */
+export interface ImageRow {
+  readonly subject: Subject
+  readonly id: string
+  readonly image: Image
+}
+
+/** A range of events, from the oldest kept one on; it can only be removed. */
+export interface SealedEvents {
+  readonly through: number
+  readonly count: number
+}
+
+/** An item that closed well and for which more items waited than its own transaction freed. */
+export interface Cascade {
+  readonly blocker: string
+  readonly at: number
 }
 
 export interface Page<Row> {
@@ -87,8 +126,8 @@ export interface Selectors {
   /** Everything held whose lease lapsed before now, longest expired first. */
   lapsedItems: [{ queue: string | null; limit: number }, readonly Item[]]
   lapsedLocks: [{ name: string | null; limit: number }, readonly Lock[]]
-  itemsOfInstances: [{ instances: readonly string[]; limit: number }, readonly Item[]]
-  locksOfInstances: [{ instances: readonly string[]; limit: number }, readonly Lock[]]
+  itemsOfInstances: [{ instances: readonly string[]; queue: string | null; limit: number }, readonly Item[]]
+  locksOfInstances: [{ instances: readonly string[]; name: string | null; limit: number }, readonly Lock[]]
   /** Held items of a queue without a sign of life for a time, most silent first. */
   silentItems: [{ queue: string; thresholdMs: number; limit: number }, readonly Item[]]
   /** Delayed items whose time has come. */
@@ -97,6 +136,13 @@ export interface Selectors {
   nextDueAt: [Record<never, never>, number | null]
   /** Items that wait for one of these, each with its queue. */
   dependents: [{ ids: readonly string[]; limit: number }, readonly Dependent[]]
+  /** Items still waiting for one that closed well, each with that blocker, and cascades with nothing left to free. */
+  freedDependents: [
+    { limit: number },
+    { dependents: readonly (Dependent & { blocker: string })[]; finished: readonly Cascade[] },
+  ]
+  /** Ids of everything that waits for this item, directly or through others. */
+  waitingTransitively: [{ id: string; limit: number }, readonly string[]]
   /** Items stacked directly on this one. */
   children: [{ id: string; limit: number }, readonly Item[]]
   items: [
@@ -116,7 +162,7 @@ export interface Selectors {
     { ahead: number; total: number },
   ]
   counts: [{ queue: string }, QueueCounts]
-  /** Closed items, closed at least `ageMs` ago by the wall clock, oldest first. */
+  /** Closed items that nobody waits for, closed at least `ageMs` ago by the wall clock, oldest first. */
   closedBefore: [{ queue: string | null; ageMs: number; limit: number }, readonly Item[]]
   /** A queue with the definition of its workflow, where that is not a built-in one. */
   queue: [{ name: string }, DefinedQueue | null]
@@ -141,6 +187,10 @@ export interface Selectors {
     { since: number; limit: number; subject: Subject | null; id: string | null; newest: boolean },
     readonly StoredEvent[],
   ]
+  checkpoint: [Record<never, never>, Checkpoint | null]
+  images: [{ keys: readonly { subject: Subject; id: string }[] }, readonly ImageRow[]]
+  /** Images in order of subject and id, after the given one. */
+  imagePage: [{ after: { subject: string; id: string } | null; limit: number }, readonly ImageRow[]]
   /** The highest token a deleted row of this namespace has had. */
   tokenFloor: [Record<never, never>, number]
 }
@@ -184,8 +234,8 @@ export interface Decision<Result = unknown> {
   readonly result: Result
   /** This commit made something claimable, freed a lock or ended a lease: others should look. */
   readonly wakes?: boolean
-  /** The grant an idempotent repetition depends on. */
-  readonly granted?: { readonly item: string; readonly token: number }
+  /** The grants an idempotent repetition depends on. */
+  readonly granted?: readonly Grant[]
 }
 
 /** A decision that needs more rows, once: children of a merged parent, queues of lapsed items. */

@@ -3,9 +3,10 @@
  * once more) and returns the decision. Idempotency is here, so that it is the same for every operation.
  */
 import { createHash } from 'node:crypto'
-import type { Item } from '../domain/item.ts'
+import { assertName, isName } from '../domain/name.ts'
 import type { Answer, Ask, Caller, Command, Context, Decision, Loaded, Needs } from '../engines/engine.ts'
 import { HoldfastError, InvalidError, LeaseLostError } from '../errors.ts'
+import { leaseNeeds, lostLeases } from './lease.ts'
 import { type AnyOperation, parseInput } from './operation.ts'
 import { operations } from './table.ts'
 
@@ -25,14 +26,25 @@ export function prepare(command: Command): Prepared {
       next: 'check the name, or the version of the other side',
     })
   }
+  if (!isName(command.caller.agent)) assertName('agent', command.caller.agent)
   const input = parseInput(operation, command.input)
   const requestHash = command.idempotencyKey === undefined ? null : hashRequest(command)
   return { command, operation, input, requestHash }
 }
 
-function hashRequest(command: Command): string {
-  const request = JSON.stringify([command.operation, command.caller.agent, command.input])
-  return createHash('sha256').update(request).digest('hex')
+/** The same request whatever the order of its fields; a token proves who asks, it is not what is asked. */
+function hashRequest({ operation, caller, input }: Command): string {
+  const { token, ...rest } = (input ?? {}) as Record<string, unknown>
+  return createHash('sha256')
+    .update(canonicalJson([operation, caller.agent, rest]))
+    .digest('hex')
+}
+
+function canonicalJson(value: unknown): string {
+  return JSON.stringify(value, (_, part: unknown) => {
+    if (typeof part !== 'object' || part === null || Array.isArray(part)) return part
+    return Object.fromEntries(Object.entries(part).sort(([left], [right]) => (left < right ? -1 : 1)))
+  })
 }
 
 export function* decide(
@@ -72,15 +84,15 @@ function* repeat(earlier: Answer, prepared: Prepared): Generator<Needs, Decision
     })
   }
   const again: Decision = { changes: [], result: JSON.parse(earlier.answer) }
-  if (earlier.grantedItem === null) return again
-  const granted = yield { items: { select: 'itemsById', ids: [earlier.grantedItem] } }
-  const item = (granted.items as readonly Item[])[0]
-  if (item?.standing === 'held' && item.token === earlier.grantedToken) return again
+  if (earlier.grants.length === 0) return again
+  const rows = yield leaseNeeds(earlier.grants)
+  const [lost] = lostLeases(rows as never, earlier.grants)
+  if (!lost) return again
   throw new LeaseLostError({
-    subject: `item ${earlier.grantedItem}`,
-    token: earlier.grantedToken,
-    currentToken: item?.token ?? 0,
-    holder: item?.agent ?? null,
+    subject: `${lost.kind} ${lost.id}`,
+    token: lost.token,
+    currentToken: lost.token,
+    holder: null,
     reason: 'the claim made under this idempotency key has ended',
   })
 }
@@ -91,8 +103,7 @@ function remember(prepared: Prepared, decision: Decision, wall: number) {
     operation: prepared.operation.name,
     requestHash: prepared.requestHash as string,
     answer: JSON.stringify(decision.result ?? null),
-    grantedItem: decision.granted?.item ?? null,
-    grantedToken: decision.granted?.token ?? null,
+    grants: decision.granted ?? [],
     at: wall,
   }
   return { table: 'answer', before: null, after } as const

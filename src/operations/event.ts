@@ -1,8 +1,11 @@
 /** The audit, in order: what changed, when, by whom, under which token. */
+
+import { createHash } from 'node:crypto'
 import * as z from 'zod'
-import { eventKinds } from '../domain/event.ts'
+import { eventKinds, foldEvent, type Image, replicaKey } from '../domain/event.ts'
+import type { Change } from '../engines/engine.ts'
 import * as fields from './fields.ts'
-import { operation } from './operation.ts'
+import { ask, operation } from './operation.ts'
 
 const eventView = z.object({
   seq: z.number(),
@@ -43,4 +46,108 @@ export const list = operation({
     } as const,
   }),
   decide: ({ events }) => ({ changes: [], result: events as EventView[] }),
+})
+
+/** Events one transaction seals: keeps it under 20 ms. */
+const sealMax = 200
+
+export const seal = operation({
+  name: 'events.seal',
+  summary:
+    'Remove the oldest events, up to a sequence number and older than an age; a replay then starts from images.',
+  effect: 'admin',
+  internal: true,
+  input: z.strictObject({
+    olderThanMs: z.int().min(0),
+    through: z.int().min(0).optional(),
+    dryRun: z.boolean().optional(),
+  }),
+  output: z.object({ removed: z.number(), through: z.number(), more: z.boolean() }),
+  needs: () => ({
+    // One more than is taken: the newest event always stays, so that the sequence goes on from it.
+    events: {
+      select: 'events',
+      since: 0,
+      limit: sealMax + 1,
+      subject: null,
+      id: null,
+      newest: false,
+    } as const,
+    checkpoint: { select: 'checkpoint' } as const,
+  }),
+  decide({ events, checkpoint }, { olderThanMs, through, dryRun }, { wall }) {
+    const isOld = ({ at, seq }: { at: number; seq: number }) =>
+      at <= wall - olderThanMs && seq <= (through ?? seq)
+    const young = events.findIndex((event) => !isOld(event))
+    const range = events.slice(
+      0,
+      Math.min(young === -1 ? events.length - 1 : young, events.length - 1, sealMax),
+    )
+    const last = range.at(-1)
+    if (!last) return { changes: [], result: { removed: 0, through: checkpoint?.seq ?? 0, more: false } }
+    const result = { removed: range.length, through: last.seq, more: range.length === sealMax }
+    if (dryRun) return { changes: [], result }
+    const keys = [
+      ...new Map(
+        range.map((event) => [replicaKey(event), { subject: event.subject, id: event.id }]),
+      ).values(),
+    ]
+    return ask({ images: { select: 'images', keys } as const }, ({ images }) => {
+      const before = new Map(images.map((row) => [replicaKey(row), row]))
+      const after = new Map<string, Image | null>(images.map((row) => [replicaKey(row), row.image]))
+      for (const event of range)
+        after.set(replicaKey(event), foldEvent(after.get(replicaKey(event)) ?? null, event))
+      const digest = createHash('sha256')
+        .update(checkpoint?.digest ?? '')
+        .update(JSON.stringify(range))
+        .digest('hex')
+      const next = {
+        name: 'events',
+        seq: last.seq,
+        at: last.at,
+        digest,
+        version: (checkpoint?.version ?? 0) + 1,
+      } as const
+      const changes: Change[] = [
+        { table: 'sealedEvents', before: { through: last.seq, count: range.length }, after: null },
+        { table: 'checkpoint', before: checkpoint, after: next },
+        ...keys.flatMap((key): Change[] => {
+          const image = after.get(replicaKey(key)) ?? null
+          const old = before.get(replicaKey(key)) ?? null
+          if (old === null && image === null) return []
+          return [{ table: 'image', before: old, after: image === null ? null : { ...key, image } }]
+        }),
+      ]
+      return { changes, result }
+    })
+  },
+})
+
+export const images = operation({
+  name: 'events.images',
+  summary: 'Things as they were where the kept events begin; a replay starts from these.',
+  effect: 'read',
+  input: z.strictObject({
+    after: z.strictObject({ subject: z.string(), id: z.string() }).optional(),
+    limit: fields.limit,
+  }),
+  output: z.object({
+    seq: z.number(),
+    digest: z.string().nullable(),
+    images: z.array(
+      z.object({ subject: z.string(), id: z.string(), image: z.record(z.string(), z.unknown()) }),
+    ),
+  }),
+  needs: ({ after, limit }) => ({
+    checkpoint: { select: 'checkpoint' } as const,
+    images: { select: 'imagePage', after: after ?? null, limit: limit ?? 100 } as const,
+  }),
+  decide: ({ checkpoint, images }) => ({
+    changes: [],
+    result: {
+      seq: checkpoint?.seq ?? 0,
+      digest: checkpoint?.digest ?? null,
+      images: images.map((row) => ({ ...row, image: { ...row.image } })),
+    },
+  }),
 })

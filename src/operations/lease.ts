@@ -1,8 +1,12 @@
 /** Renewal of leases a process knows it has, by id and token: one command for all of them. */
 import * as z from 'zod'
+import { type Item, releaseItem } from '../domain/item.ts'
 import { renew as renewLease } from '../domain/lease.ts'
+import type { Lock } from '../domain/lock.ts'
 import type { Change } from '../engines/engine.ts'
-import { operation } from './operation.ts'
+import * as fields from './fields.ts'
+import { ask, operation } from './operation.ts'
+import { requireQueue } from './subject.ts'
 
 export const renewalsMax = 200
 
@@ -16,7 +20,7 @@ export function lockRef(lock: { name: string; slot: number }): string {
   return `${lock.name}#${lock.slot}`
 }
 
-const needs = ({ leases }: z.output<typeof input>) => ({
+export const leaseNeeds = (leases: readonly LeaseRef[]) => ({
   items: {
     select: 'itemsById',
     ids: leases.filter(({ kind }) => kind === 'item').map(({ id }) => id),
@@ -34,7 +38,7 @@ export const renew = operation({
   internal: true,
   input,
   output: z.object({ renewed: z.array(lease), lost: z.array(lease) }),
-  needs,
+  needs: ({ leases }) => leaseNeeds(leases),
   decide({ items, locks }, { leases }, { now }) {
     const changes: Change[] = []
     const renewed: LeaseRef[] = []
@@ -61,15 +65,62 @@ export const check = operation({
   internal: true,
   input,
   output: z.object({ lost: z.array(lease) }),
-  needs,
-  decide({ items, locks }, { leases }) {
-    const current = new Set([
-      ...items.filter((item) => item.standing === 'held').map((item) => `item ${item.id} ${item.token}`),
-      ...locks.map((lock) => `lock ${lockRef(lock)} ${lock.token}`),
-    ])
-    return {
-      changes: [],
-      result: { lost: leases.filter(({ kind, id, token }) => !current.has(`${kind} ${id} ${token}`)) },
-    }
+  needs: ({ leases }) => leaseNeeds(leases),
+  decide: (rows, { leases }) => ({ changes: [], result: { lost: [...lostLeases(rows, leases)] } }),
+})
+
+/** Those that ended, or were granted anew. */
+export function lostLeases(
+  { items, locks }: { items: readonly Item[]; locks: readonly Lock[] },
+  leases: readonly LeaseRef[],
+): readonly LeaseRef[] {
+  const current = new Set([
+    ...items.filter((item) => item.standing === 'held').map((item) => `item ${item.id} ${item.token}`),
+    ...locks.map((lock) => `lock ${lockRef(lock)} ${lock.token}`),
+  ])
+  return leases.filter(({ kind, id, token }) => !current.has(`${kind} ${id} ${token}`))
+}
+
+export const release = operation({
+  name: 'lease.release',
+  summary: 'Give leases back by id and token; those already lost are left alone.',
+  effect: 'write',
+  internal: true,
+  input: input.extend({ reason: fields.reason }),
+  output: z.object({ released: z.number() }),
+  needs: ({ leases }) => leaseNeeds(leases),
+  decide({ items, locks }, { leases, reason }, context) {
+    const isNamed = (kind: LeaseRef['kind'], id: string, token: number) =>
+      leases.some((each) => each.kind === kind && each.id === id && each.token === token)
+    const heldItems = items.filter((item) => item.standing === 'held' && isNamed('item', item.id, item.token))
+    const heldLocks = locks.filter((lock) => isNamed('lock', lockRef(lock), lock.token))
+    const event = (kind: 'item.released' | 'lock.released') => ({
+      kind,
+      agent: context.agent,
+      ...(reason === undefined ? {} : { detail: { reason } }),
+    })
+    return ask(
+      { queues: { select: 'queues', names: [...new Set(heldItems.map(({ queue }) => queue))] } as const },
+      ({ queues }) => {
+        const changes = [
+          ...heldItems.map((before): Change => {
+            const defined = requireQueue(
+              queues.find(({ queue }) => queue.name === before.queue) ?? null,
+              before.queue,
+            )
+            return {
+              table: 'item',
+              before,
+              after: releaseItem(before, defined.workflow, context),
+              event: event('item.released'),
+            }
+          }),
+          ...heldLocks.map(
+            (before): Change => ({ table: 'lock', before, after: null, event: event('lock.released') }),
+          ),
+        ]
+        return { changes, result: { released: changes.length }, wakes: changes.length > 0 }
+      },
+    )
   },
 })

@@ -6,6 +6,7 @@ import { acquireLock, assertOwn, extendLock as extendOwn, findOwn, type Lock } f
 import { processingLockName } from '../domain/queue.ts'
 import type { Change } from '../engines/engine.ts'
 import * as fields from './fields.ts'
+import { lockRef } from './lease.ts'
 import { ask, operation, type Step } from './operation.ts'
 import { leaseLength, lockChange } from './queue-claim.ts'
 import { type LockView, lockView, viewLock } from './view.ts'
@@ -53,7 +54,11 @@ export const acquireProcessingLock = operation({
       acquired.outcome === 'renewed'
         ? { table: 'lock', before: acquired.before, after: acquired.after }
         : lockChange(acquired.before, acquired.after, context)
-    return { changes: [change], result: { outcome: 'claimed', lock: viewLock(acquired.after, context.now) } }
+    return {
+      changes: [change],
+      result: { outcome: 'claimed', lock: viewLock(acquired.after, context.now) },
+      granted: [{ kind: 'lock', id: lockRef(acquired.after), token: acquired.after.token }],
+    }
   },
 })
 
@@ -75,7 +80,7 @@ export const releaseProcessingLock = operation({
         wakes: true,
       }
     }
-    const name = processingLockName(of.queue)
+    const id = lockRef({ name: processingLockName(of.queue), slot: 0 })
     const detail = { act: 'release', holder: locks[0]?.agent ?? null, doubleUnlock: locks.length === 0 }
     return {
       changes: [],
@@ -84,7 +89,7 @@ export const releaseProcessingLock = operation({
           kind: 'lock.refused',
           agent: context.agent,
           subject: 'lock',
-          id: name,
+          id,
           queue: of.queue,
           token: of.token ?? null,
           detail,

@@ -1,6 +1,13 @@
 /** Putting work in: add, addMany, submit. */
 import * as z from 'zod'
-import { createItem, describeItem, type Item, type NewItem, priorityDefault } from '../domain/item.ts'
+import {
+  blockersMax,
+  createItem,
+  describeItem,
+  type Item,
+  type NewItem,
+  priorityDefault,
+} from '../domain/item.ts'
 import { assertHeadSha, isPastCancelling, withHead } from '../domain/merge.ts'
 import type { Change, Context, Selector } from '../engines/engine.ts'
 import { DuplicateError, HeldError, InvalidError, NotFoundError } from '../errors.ts'
@@ -22,7 +29,11 @@ const newItem = {
     .describe('Name of the thing worked on; unique while the item is open.'),
   dedupeKey: fields.name.nullable().optional().describe('A second add under the same open key is refused.'),
   parent: fields.ref.nullable().optional().describe('Id or key of the item this one is stacked on.'),
-  blockers: z.array(fields.ref).max(100).optional().describe('Ids of items that must close well first.'),
+  blockers: z
+    .array(fields.ref)
+    .max(blockersMax)
+    .optional()
+    .describe('Ids of items that must close well first.'),
   runAt: fields.wallTime.nullable().optional().describe('Not before this time, ms since 1970.'),
   attemptsMax: z.int().min(1).max(1000).optional(),
   data: fields.data.optional(),
@@ -127,6 +138,7 @@ export const add = operation({
         ? null
         : ({ select: 'openItemByDedupeKey', queue: input.queue, dedupeKey: input.dedupeKey } as const),
     line: line(input.queue, input.priority),
+    tokenFloor: input.key == null ? null : ({ select: 'tokenFloor' } as const),
     ...dependencyNeeds(input.queue, input),
   }),
   decide(rows, { queue: name, ...input }, context) {
@@ -141,7 +153,7 @@ export const add = operation({
       blockers: rows.blockers,
       context,
     })
-    const item = createItem(draft, workflow, context.wall)
+    const item = createItem({ ...draft, tokenFloor: rows.tokenFloor ?? 0 }, workflow, context.wall)
     return {
       changes: [...changes, itemChange(null, item, 'item.created', context)],
       result: { item: viewItem(item, context.now), ...placeOf(item, rows.line) },
@@ -212,6 +224,7 @@ export const submit = operation({
       dedupeKey: dedupeKeyOf(input),
     } as const,
     line: line(input.queue, input.priority),
+    tokenFloor: { select: 'tokenFloor' } as const,
     ...dependencyNeeds(input.queue, input),
   }),
   decide(rows, input, context) {
@@ -253,7 +266,7 @@ export const submit = operation({
       return answer('updated', after, [itemChange(open, after, 'item.updated', context)])
     }
     function start() {
-      const item = createItem(draft, workflow, context.wall)
+      const item = createItem({ ...draft, tokenFloor: rows.tokenFloor }, workflow, context.wall)
       return answer('new', item, [itemChange(null, item, 'item.created', context)])
     }
     function startOver(closed: Item) {

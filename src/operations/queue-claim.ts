@@ -5,9 +5,10 @@ import { type Holder, renew } from '../domain/lease.ts'
 import { acquireLock, type Lock } from '../domain/lock.ts'
 import { processingLockName, type Queue } from '../domain/queue.ts'
 import type { Workflow } from '../domain/workflow.ts'
-import type { Caller, Change, Context, Decision } from '../engines/engine.ts'
+import type { Caller, Change, Context, Decision, Grant } from '../engines/engine.ts'
 import { InvalidError } from '../errors.ts'
 import * as fields from './fields.ts'
+import { lockRef } from './lease.ts'
 import { ask, operation, type Step } from './operation.ts'
 import { itemChange, workflowOf } from './subject.ts'
 import { itemView, type LeaseView, lockView, viewItem, viewLease, viewLock } from './view.ts'
@@ -77,7 +78,7 @@ export const next = operation({
     return {
       changes: [change],
       result: { outcome: 'claimed', item: viewItem(item, context.now), lease: viewLease(item, context.now) },
-      granted: { item: item.id, token: item.token },
+      granted: [grantOf(item)],
     }
   },
 })
@@ -109,6 +110,7 @@ export const claimMany = operation({
     return {
       changes: claims.map(({ change }) => change),
       result: { outcome: 'claimed', items: claims.map(({ item }) => viewItem(item, context.now)) },
+      granted: claims.map(({ item }) => grantOf(item)),
     }
   },
 })
@@ -205,7 +207,7 @@ function claimUnderLock(
     return {
       changes: [lockChange(acquired.before, lock, context), change],
       result: answer(item, lock, context.now),
-      granted: { item: item.id, token: item.token },
+      granted: [grantOf(item), { kind: 'lock', id: lockRef(lock), token: lock.token }],
     }
   })
 
@@ -217,9 +219,13 @@ function claimUnderLock(
         { table: 'item', before: item, after: renewed },
       ],
       result: answer(renewed, after, context.now),
-      granted: { item: item.id, token: item.token },
+      granted: [grantOf(item), { kind: 'lock', id: lockRef(after), token: after.token }],
     }
   }
+}
+
+function grantOf({ id, token }: Item): Grant {
+  return { kind: 'item', id, token }
 }
 
 function pick(acquired: { before: Lock | null; after: Lock }) {

@@ -139,7 +139,7 @@ export const releaseFromQuarantine = operation({
     const { workflow } = requireQueue(rows.defined, input.queue)
     const item = requireItem(rows.item, input.queue, input.ref)
     assertVersion(item, input.expectedVersion)
-    const after = releaseItemFromQuarantine(item, workflow)
+    const after = releaseItemFromQuarantine(item, workflow, context)
     return {
       changes: [itemChange(item, after, 'item.unquarantined', context, why(input.reason))],
       result: viewItem(after, context.now),
@@ -204,18 +204,9 @@ export const cleanup = operation({
     } as const,
   }),
   decide({ closed }, _input, context) {
-    if (closed.length === 0) return { changes: [], result: { removed: 0, more: false } }
-    return ask(
-      { waiting: { select: 'dependents', ids: closed.map(({ id }) => id), limit: fields.batchMax } as const },
-      ({ waiting }) => {
-        // What others still wait for stays, or nobody could say why they wait.
-        const needed = new Set(waiting.flatMap(({ item }) => item.waitingFor))
-        const removable = closed.filter((item) => !needed.has(item.id))
-        return {
-          changes: removable.map((item) => removal(item, context.agent, { reason: 'retention' })),
-          result: { removed: removable.length, more: closed.length === cleanupMax && removable.length > 0 },
-        }
-      },
-    )
+    return {
+      changes: closed.map((item) => removal(item, context.agent, { reason: 'retention' })),
+      result: { removed: closed.length, more: closed.length === cleanupMax },
+    }
   },
 })

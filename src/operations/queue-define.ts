@@ -8,7 +8,7 @@ import {
   type Queue,
   resumeQueue,
 } from '../domain/queue.ts'
-import { assertWorkflow, builtInWorkflows, type Workflow } from '../domain/workflow.ts'
+import { assertWorkflow, builtInWorkflow, builtInWorkflows, type Workflow } from '../domain/workflow.ts'
 import type { Change, Context, DefinedQueue } from '../engines/engine.ts'
 import { InvalidError, NotFoundError } from '../errors.ts'
 import * as fields from './fields.ts'
@@ -22,7 +22,7 @@ export function ensureQueue(
   context: Context,
 ): { queue: Queue; workflow: Workflow; changes: Change[] } {
   if (defined) return { queue: defined.queue, workflow: workflowOf(defined), changes: [] }
-  const workflow = builtInWorkflows.job as Workflow
+  const workflow = builtInWorkflow('job') as Workflow
   const queue = createQueue(name, workflow, {}, context.wall)
   return { queue, workflow, changes: [queueChange(null, queue, 'queue.created', context)] }
 }
@@ -103,7 +103,7 @@ export const defineQueue = operation({
   needs: (input) => ({
     defined: { select: 'queue', name: input.queue } as const,
     custom:
-      input.workflow !== undefined && !(input.workflow in builtInWorkflows)
+      input.workflow !== undefined && !builtInWorkflow(input.workflow)
         ? ({ select: 'workflow', name: input.workflow } as const)
         : null,
   }),
@@ -116,7 +116,7 @@ export const defineQueue = operation({
         result: after ?? defined.queue,
       }
     }
-    const workflow = custom?.definition ?? builtInWorkflows[input.workflow ?? 'job']
+    const workflow = custom?.definition ?? builtInWorkflow(input.workflow ?? 'job')
     if (!workflow) {
       throw new NotFoundError({
         what: `there is no workflow "${input.workflow}"`,

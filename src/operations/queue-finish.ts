@@ -72,12 +72,20 @@ export function finish(
     { waiting: { select: 'dependents', ids: [after.id], limit: dependentsMax } as const },
     ({ waiting }) => ({
       ...decision,
-      changes: [change, ...waiting.flatMap((dependent) => unblocked(dependent, after.id, context))],
+      changes: [
+        change,
+        ...waiting.flatMap((dependent) => unblocked(dependent, after.id, context)),
+        // More wait than one transaction should free: recovery frees the rest.
+        ...(waiting.length === dependentsMax
+          ? [{ table: 'cascade', before: null, after: { blocker: after.id, at: context.wall } } as const]
+          : []),
+      ],
     }),
   )
 }
 
-function unblocked(dependent: Dependent, blocker: string, context: Context): Change[] {
+/** The item no longer waits for this blocker. */
+export function unblocked(dependent: Dependent, blocker: string, context: Context): Change[] {
   const after = unblockItem(dependent.item, workflowOf(dependent), blocker)
   return after ? [itemChange(dependent.item, after, 'item.unblocked', context, { blocker })] : []
 }

@@ -12,15 +12,20 @@ import {
   recoverItem,
   recoverLock,
 } from '../domain/recovery.ts'
-import { builtInWorkflows } from '../domain/workflow.ts'
+import { builtInWorkflow } from '../domain/workflow.ts'
 import type { Change, Context, DefinedQueue } from '../engines/engine.ts'
+import { InvalidError } from '../errors.ts'
 import * as fields from './fields.ts'
+import { lockRef } from './lease.ts'
 import { ask, operation } from './operation.ts'
+import { unblocked } from './queue-finish.ts'
 
 /** Rows one transaction takes: keeps it under 20 ms. */
 export const recoveryMax = 100
+const dryRunMax = 10_000
 
-export const recoveryTriggers = ['claim', 'open', 'timer', 'waiter', 'death', 'manual'] as const
+const recoveryTriggers = ['claim', 'open', 'timer', 'waiter', 'death', 'manual'] as const
+export type RecoveryTrigger = (typeof recoveryTriggers)[number]
 
 const report = z.object({
   locksCleaned: z.number(),
@@ -59,51 +64,49 @@ export const run = operation({
     queue: fields.queue.optional(),
     deaths: z.array(death).max(recoveryMax).default([]),
     dryRun: z.boolean().default(false),
+    /** Only puts due items in line; takes nothing from anybody. */
+    promoteOnly: z.boolean().default(false),
   }),
   output: report,
-  needs({ queue, deaths }) {
+  needs({ queue, deaths, dryRun, promoteOnly }) {
     const instances = deaths.map(({ instance }) => instance)
+    const name = queue === undefined ? null : processingLockName(queue)
+    // A dry run holds nobody up, so it may look at everything.
+    const limit = dryRun ? dryRunMax : recoveryMax
     return {
-      items: { select: 'lapsedItems', queue: queue ?? null, limit: recoveryMax } as const,
-      locks: {
-        select: 'lapsedLocks',
-        name: queue === undefined ? null : processingLockName(queue),
-        limit: recoveryMax,
-      } as const,
-      due: { select: 'dueItems', limit: recoveryMax } as const,
+      items: promoteOnly ? null : ({ select: 'lapsedItems', queue: queue ?? null, limit } as const),
+      locks: promoteOnly ? null : ({ select: 'lapsedLocks', name, limit } as const),
+      due: { select: 'dueItems', limit } as const,
+      freed: { select: 'freedDependents', limit } as const,
       orphans:
         instances.length > 0
-          ? ({ select: 'itemsOfInstances', instances, limit: recoveryMax } as const)
+          ? ({ select: 'itemsOfInstances', instances, queue: queue ?? null, limit } as const)
           : null,
       orphanLocks:
-        instances.length > 0
-          ? ({ select: 'locksOfInstances', instances, limit: recoveryMax } as const)
-          : null,
+        instances.length > 0 ? ({ select: 'locksOfInstances', instances, name, limit } as const) : null,
       dead: instances.length > 0 ? ({ select: 'instances', ids: instances } as const) : null,
     }
   },
   decide(rows, input, context) {
-    const items = unique([...rows.items, ...(rows.orphans ?? [])], (item) => item.id).slice(0, recoveryMax)
-    const locks = unique(
-      [...rows.locks, ...(rows.orphanLocks ?? [])],
-      (lock) => `${lock.name}#${lock.slot}`,
-    ).slice(0, recoveryMax)
+    const limit = input.dryRun ? dryRunMax : recoveryMax
+    const items = unique([...(rows.items ?? []), ...(rows.orphans ?? [])], (item) => item.id).slice(0, limit)
+    const locks = unique([...(rows.locks ?? []), ...(rows.orphanLocks ?? [])], lockRef).slice(0, limit)
     const due = rows.due.filter((item) => !items.some(({ id }) => id === item.id))
     const dead = (rows.dead ?? []).filter((instance) => instance.endedAt === null)
-    const nothing = items.length + locks.length + due.length + dead.length === 0
-    const empty = {
-      ...countRecovered([], []),
-      promoted: 0,
-      instancesEnded: 0,
-      recoveryTimestamp: context.wall,
-      ids: [],
-      reclaimed: [],
-      more: false,
+    if (
+      items.length +
+        locks.length +
+        due.length +
+        dead.length +
+        rows.freed.dependents.length +
+        rows.freed.finished.length ===
+      0
+    ) {
+      return { changes: [], result: summary([], [], 0, 0, false, context) }
     }
-    if (nothing) return { changes: [], result: empty }
 
-    const queues = [...new Set([...items, ...due].map((item) => item.queue))]
-    return ask({ queues: { select: 'queues', names: queues } as const }, ({ queues }) => {
+    const names = [...new Set([...items, ...due].map((item) => item.queue))]
+    return ask({ queues: { select: 'queues', names } as const }, ({ queues }) => {
       const deaths = new Map(input.deaths.map(({ instance, evidence }) => [instance, evidence]))
       const takenItems = items.flatMap(
         (item) => recoverItem(item, rulesFor(item, queues), deaths, context) ?? [],
@@ -113,20 +116,14 @@ export const run = operation({
         const { workflow } = rulesFor(item, queues)
         return workflow ? [{ before: item, after: promoteItem(item, workflow) }] : []
       })
-      // A dead instance is ended only when nothing of it is left, so that a second pass still finds the rest.
-      const more = items.length === recoveryMax || locks.length === recoveryMax || due.length === recoveryMax
-      const ended = more ? [] : dead
-      const counts = countRecovered(takenItems, takenLocks)
-      const result = {
-        ...counts,
-        ids: [...counts.ids],
-        byState: { ...counts.byState },
-        promoted: promoted.length,
-        instancesEnded: ended.length,
-        recoveryTimestamp: context.wall,
-        reclaimed: describe(takenItems, takenLocks),
-        more,
-      }
+      const more =
+        items.length === limit ||
+        locks.length === limit ||
+        due.length === limit ||
+        rows.freed.dependents.length === limit
+      // A dead instance is ended only when nothing of it is left, so that the next pass still finds the rest.
+      const ended = more || input.queue !== undefined ? [] : dead
+      const result = summary(takenItems, takenLocks, promoted.length, ended.length, more, context)
       if (input.dryRun) return { changes: [], result }
       const changes: Change[] = [
         ...takenItems.map((taken) => itemReclaim(taken, context, input.trigger)),
@@ -139,6 +136,10 @@ export const run = operation({
             event: { kind: 'item.promoted', agent: context.agent },
           }),
         ),
+        ...rows.freed.dependents.flatMap(({ blocker, ...dependent }) =>
+          unblocked(dependent, blocker, context),
+        ),
+        ...rows.freed.finished.map((cascade): Change => ({ table: 'cascade', before: cascade, after: null })),
         ...ended.map(
           (instance): Change => ({
             table: 'instance',
@@ -152,12 +153,33 @@ export const run = operation({
           }),
         ),
       ]
-      const reclaims = counts.entriesReclaimed + counts.locksCleaned > 0
-      if (reclaims) changes.push(runRow(context, input.trigger, counts))
-      return { changes, result, wakes: reclaims || promoted.length > 0 }
+      const reclaims = result.entriesReclaimed + result.locksCleaned > 0
+      if (reclaims) changes.push(runRow(context, input.trigger, result))
+      return { changes, result, wakes: reclaims || promoted.length + rows.freed.dependents.length > 0 }
     })
   },
 })
+
+function summary(
+  items: readonly Reclaimed<Item>[],
+  locks: readonly Reclaimed<Lock>[],
+  promoted: number,
+  instancesEnded: number,
+  more: boolean,
+  context: Context,
+): RecoveryReport {
+  const counts = countRecovered(items, locks)
+  return {
+    ...counts,
+    ids: [...counts.ids],
+    byState: { ...counts.byState },
+    promoted,
+    instancesEnded,
+    recoveryTimestamp: context.wall,
+    reclaimed: describe(items, locks),
+    more,
+  }
+}
 
 function unique<Row>(rows: readonly Row[], keyOf: (row: Row) => string): Row[] {
   return [...new Map(rows.map((row) => [keyOf(row), row])).values()]
@@ -166,7 +188,7 @@ function unique<Row>(rows: readonly Row[], keyOf: (row: Row) => string): Row[] {
 function rulesFor(item: Item, queues: readonly DefinedQueue[]): ItemRules {
   const defined = queues.find(({ queue }) => queue.name === item.queue)
   return {
-    workflow: defined?.definition ?? builtInWorkflows[item.workflow],
+    workflow: defined?.definition ?? builtInWorkflow(item.workflow),
     crashesMax: defined?.queue.crashesMax ?? 0,
   }
 }
@@ -305,8 +327,14 @@ export const reclaimStale = operation({
     locks: { select: 'lapsedLocks', name: processingLockName(queue), limit: recoveryMax } as const,
   }),
   decide({ defined, silent, locks }, input, context) {
+    if (input.force && !input.reason) {
+      throw new InvalidError({
+        what: 'reclaimStale with force takes work from live processes',
+        next: 'say why: give a reason',
+      })
+    }
     const rules = {
-      workflow: defined?.definition ?? builtInWorkflows[defined?.queue.workflow ?? ''],
+      workflow: defined?.definition ?? builtInWorkflow(defined?.queue.workflow ?? ''),
       crashesMax: defined?.queue.crashesMax ?? 0,
     }
     const request = { thresholdMs: input.thresholdMs, force: input.force ?? false }

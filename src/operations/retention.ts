@@ -1,7 +1,7 @@
 /** Retention: what is old and finished goes, a bounded piece at a time. Events have a retention of their own. */
 import * as z from 'zod'
 import type { Change } from '../engines/engine.ts'
-import { ask, operation } from './operation.ts'
+import { operation } from './operation.ts'
 
 const pieceMax = 200
 const answersKeptMs = 24 * 60 * 60 * 1000
@@ -26,38 +26,29 @@ export const run = operation({
   }),
   decide({ items: closed, answers, instances }, _input, { agent }) {
     const items = closed ?? []
-    return ask(
-      { waiting: { select: 'dependents', ids: items.map(({ id }) => id), limit: pieceMax } as const },
-      ({ waiting }) => {
-        // What others still wait for stays, or nobody could say why they wait.
-        const needed = new Set(waiting.flatMap(({ item }) => item.waitingFor))
-        const removable = items.filter(({ id }) => !needed.has(id))
-        const changes: Change[] = [
-          ...removable.map(
-            (before): Change => ({
-              table: 'item',
-              before,
-              after: null,
-              event: { kind: 'item.removed', agent, detail: { reason: 'retention', state: before.state } },
-            }),
-          ),
-          ...answers.map((before): Change => ({ table: 'answer', before, after: null })),
-          ...instances.map(
-            (before): Change => ({
-              table: 'instance',
-              before,
-              after: null,
-              event: { kind: 'instance.removed', agent },
-            }),
-          ),
-        ]
-        const more =
-          removable.length === pieceMax || answers.length === pieceMax || instances.length === pieceMax
-        return {
-          changes,
-          result: { items: removable.length, answers: answers.length, instances: instances.length, more },
-        }
-      },
-    )
+    const changes: Change[] = [
+      ...items.map(
+        (before): Change => ({
+          table: 'item',
+          before,
+          after: null,
+          event: { kind: 'item.removed', agent, detail: { reason: 'retention', state: before.state } },
+        }),
+      ),
+      ...answers.map((before): Change => ({ table: 'answer', before, after: null })),
+      ...instances.map(
+        (before): Change => ({
+          table: 'instance',
+          before,
+          after: null,
+          event: { kind: 'instance.removed', agent },
+        }),
+      ),
+    ]
+    const more = items.length === pieceMax || answers.length === pieceMax || instances.length === pieceMax
+    return {
+      changes,
+      result: { items: items.length, answers: answers.length, instances: instances.length, more },
+    }
   },
 })

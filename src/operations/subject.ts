@@ -1,11 +1,11 @@
 /** The things an operation is about: found, or refused with what to do. */
 import type { Item } from '../domain/item.ts'
-import { builtInWorkflows, type Workflow } from '../domain/workflow.ts'
+import { builtInWorkflow, type Workflow } from '../domain/workflow.ts'
 import type { Caller, Change, DefinedQueue } from '../engines/engine.ts'
 import { HoldfastError, NotFoundError, VersionMismatchError } from '../errors.ts'
 
 export function workflowOf(defined: DefinedQueue): Workflow {
-  const workflow = defined.definition ?? builtInWorkflows[defined.queue.workflow]
+  const workflow = defined.definition ?? builtInWorkflow(defined.queue.workflow)
   if (workflow) return workflow
   throw new HoldfastError('STORE_UNFIT', {
     what: `queue ${defined.queue.name} follows workflow ${defined.queue.workflow}, which this store does not define`,

@@ -61,11 +61,14 @@ const all: readonly AnyOperation[] = [
   recovery.reclaimStale,
   lease.renew,
   lease.check,
+  lease.release,
   instance.start,
   instance.beat,
   instance.end,
   instance.list,
   event.list,
+  event.images,
+  event.seal,
   retention.run,
 ]
 

@@ -9,11 +9,13 @@ import type { Environment } from '../environment.ts'
 import { HoldfastError } from '../errors.ts'
 import type { LogFacts, LogName } from '../logger.ts'
 import { type LeaseRef, renewalsMax } from '../operations/lease.ts'
-import { type RecoveryReport, recoveryMax } from '../operations/recovery.ts'
+import type { RecoveryTrigger } from '../operations/recovery.ts'
 import { chanceFor } from '../operations/table.ts'
-import type { RecoveryOptions } from '../options.ts'
+import type { RecoveryOptions, RetentionOptions } from '../options.ts'
 import { ClockWatch } from './clock-watch.ts'
 import type { Deadlines } from './deadlines.ts'
+import { findDeaths, type Healing, heal } from './heal.ts'
+import { retain } from './retention.ts'
 
 export interface KeptLease extends LeaseRef {
   readonly leaseMs: number
@@ -28,7 +30,7 @@ export interface CaretakerOptions {
   readonly caller: Caller
   readonly instance: string
   readonly recovery: RecoveryOptions
-  readonly retention: { readonly itemsMs: number; readonly everyMs: number }
+  readonly retention: RetentionOptions
   readonly wedgedAfterMs: number
   readonly storeIsLocal: boolean
 }
@@ -84,8 +86,8 @@ export class Caretaker {
     const now = environment.monotonic()
     this.#nextAt = {
       check: now + checkEveryMs,
-      probe: now,
-      sweep: options.recovery.onOpen ? now : now + options.recovery.everyMs,
+      probe: now + options.recovery.probeEveryMs,
+      sweep: now + options.recovery.everyMs,
       beat: now + beatEveryMs,
       retain: now + options.retention.everyMs,
     }
@@ -134,8 +136,7 @@ export class Caretaker {
     if (this.#isDue('check', now, checkEveryMs)) await this.#check()
     const { recovery, retention } = this.#options
     if (recovery.probeEveryMs > 0 && this.#isDue('probe', now, recovery.probeEveryMs)) await this.#probe()
-    if (recovery.everyMs > 0 && this.#isDue('sweep', now, recovery.everyMs))
-      await this.#sweep(this.#sweptAt === null && recovery.onOpen ? 'open' : 'timer')
+    if (recovery.everyMs > 0 && this.#isDue('sweep', now, recovery.everyMs)) await this.#sweep()
     if (this.#isDue('beat', now, beatEveryMs)) await this.#beat()
     if (this.#isDue('retain', now, retention.everyMs)) await this.#retain()
   }
@@ -211,40 +212,30 @@ export class Caretaker {
 
   async #probe(): Promise<void> {
     try {
-      const running = (await this.#execute('agents.list', { limit: 500 })) as (Parameters<
-        Environment['host']['judge']
-      >[0] & { id: string })[]
-      const deaths = running
-        .filter(({ id }) => id !== this.#options.instance)
-        .map((other) => ({
-          instance: other.id,
-          ...this.#environment.host.judge(other, this.#options.storeIsLocal),
-        }))
-        .filter(({ liveness }) => liveness === 'dead')
-        .map(({ instance, evidence }) => ({ instance, evidence }))
-      if (deaths.length > 0) await this.#recover('death', deaths.slice(0, recoveryMax))
+      const deaths = await findDeaths(this.#healing('death'))
+      if (deaths.length > 0) await heal(this.#healing('death'), deaths)
     } catch (error) {
       this.#reports.log('warn', 'recovery.failed', { trigger: 'death', error: messageOf(error) })
     }
   }
 
-  async #sweep(trigger: 'open' | 'timer'): Promise<void> {
+  async #sweep(): Promise<void> {
     try {
-      await this.#recover(trigger, [])
+      await heal(this.#healing('timer'), [])
       this.#sweptAt = this.#environment.now()
       this.#executor.checkpoint?.()
     } catch (error) {
-      this.#reports.log('warn', 'recovery.failed', { trigger, error: messageOf(error) })
+      this.#reports.log('warn', 'recovery.failed', { trigger: 'timer', error: messageOf(error) })
     }
   }
 
-  /** Until nothing is left, a bounded piece a transaction, so that others get their turn in between. */
-  async #recover(trigger: string, deaths: { instance: string; evidence: string }[]): Promise<void> {
-    for (let more = true; more && !this.#closed; ) {
-      const started = this.#environment.monotonic()
-      const report = (await this.#execute('recovery.run', { trigger, deaths })) as RecoveryReport
-      logRecovery(this.#reports, report, trigger, this.#environment.monotonic() - started)
-      more = report.more
+  #healing(trigger: RecoveryTrigger): Healing {
+    return {
+      environment: this.#environment,
+      storeIsLocal: this.#options.storeIsLocal,
+      trigger,
+      execute: (operation, input) => this.#execute(operation, input),
+      log: (level, name, facts) => this.#reports.log(level, name, facts),
     }
   }
 
@@ -256,12 +247,11 @@ export class Caretaker {
 
   async #retain(): Promise<void> {
     try {
-      for (let more = true; more && !this.#closed; ) {
-        const report = (await this.#execute('retention.run', {
-          itemsMs: this.#options.retention.itemsMs,
-        })) as { more: boolean }
-        more = report.more
-      }
+      await retain(
+        (operation, input) => this.#execute(operation, input),
+        this.#options.retention,
+        () => this.#closed,
+      )
     } catch (error) {
       this.#reports.log('warn', 'retention.failed', { error: messageOf(error) })
     }
@@ -277,27 +267,6 @@ export class Caretaker {
   #jittered(ms: number): number {
     return ms * (0.9 + 0.2 * this.#environment.random())
   }
-}
-
-/** One line for what was done, one for each thing taken from a lost holder. */
-export function logRecovery(
-  reports: Pick<CaretakerReports, 'log'>,
-  report: RecoveryReport,
-  trigger: string,
-  ms: number,
-): void {
-  const { locksCleaned, entriesReclaimed, quarantined } = report
-  if (locksCleaned + entriesReclaimed === 0) return
-  for (const { kind, id, holder, expiredForMs, evidence } of report.reclaimed) {
-    reports.log('warn', 'lease.reclaimed', { kind, id, holder, expiredForMs, evidence })
-  }
-  reports.log('info', 'recovery.completed', {
-    trigger,
-    locksCleaned,
-    entriesReclaimed,
-    quarantined,
-    ms: Math.round(ms),
-  })
 }
 
 function keyOf({ kind, id }: LeaseRef): string {

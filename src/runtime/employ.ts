@@ -3,7 +3,7 @@ import { Worker } from 'node:worker_threads'
 import type { OpenedEngine } from '../engines/open.ts'
 import type { Environment } from '../environment.ts'
 import type { Logger } from '../logger.ts'
-import { Caretaker, type CaretakerOptions } from './caretaker.ts'
+import { Caretaker, type CaretakerOptions, type KeptLease } from './caretaker.ts'
 import type { FromThread, ThreadData, ToThread } from './caretaker-messages.ts'
 import type { Deadlines } from './deadlines.ts'
 import type { Caretaking, Keeper } from './keeper.ts'
@@ -34,34 +34,58 @@ function employHere({ engine, environment, keeper, deadlines, logger, options }:
   })
 }
 
-function employThread({
-  url,
-  keeper,
-  deadlines,
-  logger,
-  durability,
-  busyTimeoutMs,
-  options,
-}: Employment): Caretaking {
+const restartAfterMs = 1000
+
+function employThread(employment: Employment): Caretaking {
+  const { url, environment, keeper, deadlines, logger, durability, busyTimeoutMs, options } = employment
   const data: ThreadData = { url, durability, busyTimeoutMs, options, deadlines: deadlines.buffer }
-  const worker = new Worker(new URL('./caretaker-thread.js', import.meta.url), {
-    workerData: data,
-    name: 'holdfast caretaker',
-  })
-  // The thread alone must not keep the program running.
-  worker.unref()
-  const ended = new Promise<void>((resolve) => worker.once('exit', () => resolve()))
-  worker.on('message', (message: FromThread) => {
-    if (message.type === 'lost') keeper.lose(message.lease, lostElsewhere)
-    else if (message.type === 'log') logger[message.level]?.(message.facts, message.name)
-  })
-  // Without renewals the deadlines pass and the signals fire: the holder fences itself.
-  worker.on('error', (error) => logger.error({ error: String(error) }, 'renew.failed'))
-  const tell = (message: ToThread) => worker.postMessage(message)
+  const kept = new Map<string, KeptLease>()
+  let closing = false
+  let running = true
+  let worker = start()
+
+  function start(): Worker {
+    const thread = new Worker(new URL('./caretaker-thread.js', import.meta.url), {
+      workerData: data,
+      name: 'holdfast caretaker',
+    })
+    // The thread alone must not keep the program running.
+    thread.unref()
+    thread.on('message', (message: FromThread) => {
+      if (message.type === 'lost') keeper.lose(message.lease, lostElsewhere)
+      else logger[message.level]?.(message.facts, message.name)
+    })
+    thread.on('error', (error) => logger.error({ error: String(error) }, 'renew.failed'))
+    // Until a new one has taken over, deadlines pass and signals fire: the holder fences itself.
+    thread.once('exit', () => {
+      running = false
+      if (!closing) environment.timer(restartAfterMs, restart)
+    })
+    return thread
+  }
+  function restart(): void {
+    if (closing) return
+    worker = start()
+    running = true
+    for (const lease of kept.values()) tell({ type: 'hold', lease })
+  }
+  function tell(message: ToThread): void {
+    worker.postMessage(message)
+  }
+
   return {
-    hold: (lease) => tell({ type: 'hold', lease }),
-    drop: (lease) => tell({ type: 'drop', lease }),
+    hold(lease) {
+      kept.set(`${lease.kind} ${lease.id}`, lease)
+      tell({ type: 'hold', lease })
+    },
+    drop(lease) {
+      kept.delete(`${lease.kind} ${lease.id}`)
+      tell({ type: 'drop', lease })
+    },
     async close() {
+      closing = true
+      if (!running) return
+      const ended = new Promise<void>((resolve) => worker.once('exit', () => resolve()))
       worker.ref()
       tell({ type: 'close' })
       await ended

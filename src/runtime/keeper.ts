@@ -56,9 +56,16 @@ export class Keeper {
   }
 
   hold(granted: Omit<KeptLease, 'slot'>): Lease {
-    this.#forget(granted)
+    const deadline = granted.requestedAt + granted.leaseMs - safetyMarginMs(granted.leaseMs)
+    const known = this.#held.get(keyOf(granted))
+    if (known?.lease.token === granted.token) {
+      // The same grant again (a holder asked once more): the lease the work already has goes on.
+      this.#deadlines.set(known.slot, Math.max(deadline, this.#deadlines.get(known.slot)))
+      return known.lease
+    }
+    if (known) this.lose(known.lease, 'it was granted anew to this process')
     const slot = this.#slots.take()
-    this.#deadlines.set(slot, granted.requestedAt + granted.leaseMs - safetyMarginMs(granted.leaseMs))
+    this.#deadlines.set(slot, deadline)
     const lease = new HeldLease(granted, () => this.#deadlines.get(slot) > this.#environment.monotonic())
     this.#held.set(keyOf(granted), { lease, slot })
     this.#caretaking?.hold({ ...granted, slot })
@@ -99,6 +106,7 @@ export class Keeper {
     const entry = this.#held.get(keyOf(ref))
     if (!entry) return
     this.#held.delete(keyOf(ref))
+    entry.lease.end()
     this.#deadlines.set(entry.slot, 0)
     this.#slots.giveBack(entry.slot)
   }
@@ -131,6 +139,7 @@ class HeldLease implements Lease {
   readonly token: number
   readonly #controller = new AbortController()
   readonly #inTime: () => boolean
+  #ended = false
 
   constructor(granted: LeaseRef, inTime: () => boolean) {
     this.kind = granted.kind
@@ -144,12 +153,17 @@ class HeldLease implements Lease {
   }
 
   get isHeld(): boolean {
-    return !this.#controller.signal.aborted && this.#inTime()
+    return !this.#ended && this.#inTime()
   }
 
   assertHeld(): void {
     if (this.isHeld) return
     throw this.#controller.signal.reason ?? this.#lost('it ended or could not be renewed in time')
+  }
+
+  /** After this the slot of its deadline may belong to another lease. */
+  end(): void {
+    this.#ended = true
   }
 
   lose(reason: string): void {

@@ -2,6 +2,7 @@
  * The claim loop: claims, runs a handler, finishes, claims the next. Finishing one item and claiming the next are
  * asked in the same turn, so both share a transaction. Items fetched ahead are held under leases like any other.
  */
+import { nearestName } from '../domain/name.ts'
 import { type Environment, pause } from '../environment.ts'
 import { HoldfastError, isHoldfastError } from '../errors.ts'
 import type { Queue, QueueItem } from '../queue.ts'
@@ -35,6 +36,19 @@ interface Claimed<Payload> {
   readonly lease: Lease
 }
 
+const defaults = Object.freeze({ concurrency: 1, prefetch: 0, pollEveryMs: 1000 })
+const optionNames = [...Object.keys(defaults), 'leaseMs', 'signal']
+
+function assertKnown(options: object): void {
+  const unknown = Object.keys(options).find((name) => !optionNames.includes(name))
+  if (unknown === undefined) return
+  const nearest = nearestName(unknown, optionNames)
+  throw new HoldfastError('INVALID', {
+    what: `unknown option "${unknown}" of work`,
+    next: nearest ? `did you mean "${nearest}"?` : `known are ${optionNames.join(', ')}`,
+  })
+}
+
 const retryAfterErrorMs = { base: 100, max: 5000 }
 const drainDefaultMs = 30_000
 
@@ -61,12 +75,14 @@ export class Worker<Payload> {
     this.#queue = queue
     this.#handler = handler
     this.#environment = session.environment
-    this.#options = { concurrency: 1, prefetch: 0, pollEveryMs: 1000, ...options }
+    assertKnown(options)
+    this.#options = { ...defaults, ...options }
     assertWhole('concurrency', this.#options.concurrency, 1, 1000)
     assertWhole('prefetch', this.#options.prefetch, 0, 1000)
     this.#unwake = session.engine.onWake(() => this.#ring())
     options.signal?.addEventListener('abort', () => void this.stop(), { once: true })
-    this.#fill()
+    if (options.signal?.aborted) void this.stop()
+    else this.#fill()
   }
 
   /** Items in handlers now. */
@@ -118,8 +134,11 @@ export class Worker<Payload> {
 
   /** Starts what is at hand, then asks for as many more as there is room for. */
   #fill(): void {
-    while (this.#running.size < this.#concurrency && this.#ahead.length > 0)
-      this.#start(this.#ahead.shift() as Claimed<Payload>)
+    while (!this.#stopped && this.#running.size < this.#concurrency && this.#ahead.length > 0) {
+      const claimed = this.#ahead.shift() as Claimed<Payload>
+      // Lost while it waited for its turn: it is another's now.
+      if (!claimed.lease.signal.aborted) this.#start(claimed)
+    }
     const room =
       this.#concurrency -
       this.#running.size +
@@ -153,7 +172,7 @@ export class Worker<Payload> {
     } catch (error) {
       this.#session.logger.warn({ queue: this.#queue.name, error: String(error) }, 'worker.failed')
       this.#failures++
-      return Math.min(retryAfterErrorMs.max, retryAfterErrorMs.base * 2 ** this.#failures)
+      return errorWaitMs(this.#failures)
     }
   }
 
@@ -165,6 +184,8 @@ export class Worker<Payload> {
   }
 
   async #claimUnderLock(): Promise<Claimed<Payload>[] | { outcome: string; nextDueAt?: number | null }> {
+    // Asked before the last item is finished, the store would answer with that item once more.
+    await Promise.all(this.#finishing)
     const answer = await this.#queue.nextWithLock(this.#claimOptions)
     if (answer.outcome === 'claimed') {
       this.#hasLock = true
@@ -188,9 +209,10 @@ export class Worker<Payload> {
   }
 
   #start(claimed: Claimed<Payload>): void {
-    const stop = new AbortController()
-    const done = this.#run(claimed, stop)
-    this.#running.set(claimed.item.id, { stop, done })
+    const running = { stop: new AbortController(), done: Promise.resolve() }
+    // Noted before it begins: a handler may throw before it first waits.
+    this.#running.set(claimed.item.id, running)
+    running.done = this.#run(claimed, running.stop)
   }
 
   async #run({ item, lease }: Claimed<Payload>, stop: AbortController): Promise<void> {
@@ -211,23 +233,48 @@ export class Worker<Payload> {
       finish = () => this.#queue.fail(item.id, failureOf(error), { token: item.token, ...retryableOf(error) })
     }
     this.#running.delete(item.id)
-    if (!signal.aborted) this.#finish(finish)
+    // The handler may have finished the item itself, as merge handlers do; then nothing is left to do.
+    if (!signal.aborted && lease.isHeld) this.#finish({ item, lease }, finish)
     this.#fill()
   }
 
   /** Not waited for here: the next claim is asked in the same turn and shares the transaction. */
-  #finish(finish: () => Promise<unknown>): void {
-    const finishing: Promise<unknown> = finish()
-      .catch((error: unknown) =>
-        this.#session.logger.warn({ queue: this.#queue.name, error: String(error) }, 'worker.failed'),
-      )
-      .finally(() => this.#finishing.delete(finishing))
+  #finish(claimed: Claimed<Payload>, finish: () => Promise<unknown>): void {
+    const finishing = this.#untilAnswered(claimed, finish).finally(() => this.#finishing.delete(finishing))
     this.#finishing.add(finishing)
+  }
+
+  /** Until the store has answered or the lease is gone: an item must not stay held with nobody at work on it. */
+  async #untilAnswered({ item, lease }: Claimed<Payload>, first: () => Promise<unknown>): Promise<void> {
+    let finish = first
+    for (let attempt = 1; ; attempt++) {
+      try {
+        await finish()
+        return
+      } catch (error) {
+        this.#warn(error)
+        if (!lease.isHeld) return
+        // Cannot be completed where it stands (a merge handler that returned early): then it has failed.
+        const isRefusal =
+          isHoldfastError(error) && (error.code === 'ILLEGAL_MOVE' || error.code === 'INVALID')
+        if (isRefusal)
+          finish = () => this.#queue.fail(item.id, error, { token: item.token, retryable: false })
+        await pause(this.#environment, errorWaitMs(attempt))
+      }
+    }
+  }
+
+  #warn(error: unknown): void {
+    this.#session.logger.warn({ queue: this.#queue.name, error: String(error) }, 'worker.failed')
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.stop()
   }
+}
+
+function errorWaitMs(attempt: number): number {
+  return Math.min(retryAfterErrorMs.max, retryAfterErrorMs.base * 2 ** attempt)
 }
 
 function failureOf(error: unknown): Error | string {

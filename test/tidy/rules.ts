@@ -14,7 +14,9 @@ export interface File {
 
 type Rule = (files: readonly File[]) => string[]
 
-const vocabulary = ['errors', 'options']
+const vocabulary = ['errors', 'options', 'logger']
+/** The handle a program holds: everything it calls, over the operations. */
+const handle = ['queue', 'session', 'payload']
 const belowInterfaces = [
   ...vocabulary,
   'domain',
@@ -29,30 +31,46 @@ const belowInterfaces = [
 
 /** Who may import whom; a layer may always import itself. `port` is engines/engine.ts. */
 const arrows: Record<string, readonly string[]> = {
-  index: [...belowInterfaces, 'holdfast', 'fences', 'import'],
+  index: [...belowInterfaces, ...handle, 'holdfast', 'fences', 'import'],
   testing: [...belowInterfaces, 'holdfast', 'index'],
-  holdfast: belowInterfaces,
+  holdfast: [...belowInterfaces, ...handle],
+  queue: [...vocabulary, ...handle, 'domain', 'operations', 'runtime'],
+  session: [...vocabulary, 'port', 'engines', 'operations', 'runtime', 'environment'],
+  payload: vocabulary,
   // The command line starts the others, so it alone may reach across.
-  cli: [...vocabulary, 'operations', 'holdfast', 'index', 'http', 'mcp', 'merge', 'import'],
+  cli: [
+    ...vocabulary,
+    'operations',
+    'holdfast',
+    'index',
+    'http',
+    'mcp',
+    'merge',
+    'import',
+    'host',
+    'environment',
+  ],
   http: [...vocabulary, 'operations', 'holdfast', 'index'],
   mcp: [...vocabulary, 'operations', 'holdfast', 'index'],
   merge: [...vocabulary, 'operations', 'holdfast', 'index'],
   import: [...vocabulary, 'operations', 'holdfast', 'index', 'domain'],
   delivery: [...vocabulary, 'operations', 'domain', 'environment'],
   fences: [...vocabulary, 'domain'],
-  runtime: [...vocabulary, 'operations', 'domain', 'port', 'host', 'environment'],
+  // The worker is a program on the handle; the caretaker thread opens an engine of its own.
+  runtime: [...vocabulary, ...handle, 'operations', 'domain', 'port', 'engines', 'host', 'environment'],
   operations: [...vocabulary, 'domain', 'port'],
   port: [...vocabulary, 'operations', 'domain', 'environment'],
   engines: [...vocabulary, 'port', 'operations', 'domain', 'environment', 'host'],
-  host: ['environment', 'errors'],
-  options: ['errors', 'domain'],
+  host: ['environment', 'errors', 'domain'],
+  options: ['errors', 'domain', 'environment', 'logger'],
+  logger: [],
   environment: ['errors', 'domain'],
   domain: ['errors'],
   errors: [],
 }
 
 /** Layers that use no npm package, and the node modules they may use (null: all of them). */
-const plainLayers: Record<string, readonly string[] | null> = { domain: ['node:assert'], host: null }
+const plainLayers: Record<string, readonly string[] | null> = { domain: ['node:assert'] }
 
 const entryPoints = ['src/index.ts', 'src/testing.ts', 'src/cli/main.ts']
 

@@ -3,7 +3,7 @@ import type { StoredEvent, Subject } from '../../domain/event.ts'
 import type { Item } from '../../domain/item.ts'
 import type { Lock } from '../../domain/lock.ts'
 import { HoldfastError } from '../../errors.ts'
-import type { Change, Decision, EventDraft, Tables } from '../engine.ts'
+import type { Change, Decision, EventDraft, SealedEvents, Tables } from '../engine.ts'
 import type { Value } from './driver.ts'
 import type { Source } from './rows.ts'
 import { differingFields, encode, snakeCase, type Table, tables } from './tables.ts'
@@ -23,6 +23,10 @@ export function apply(place: Source, decision: Decision): void {
 }
 
 function applyChange(place: Source, change: Change): void {
+  if (change.table === 'sealedEvents') {
+    removeEvents(place, change.before as SealedEvents)
+    return
+  }
   const table = tables[change.table]
   const before = change.before as Record<string, unknown> | null
   const after = change.after as Record<string, unknown> | null
@@ -32,7 +36,8 @@ function applyChange(place: Source, change: Change): void {
   else if (before !== null && after !== null && fields.length > 0) update(place, table, before, after, fields)
   if (change.table === 'item') indexBlockers(place, change.before, change.after)
   if (change.table === 'queue' || change.table === 'workflow') place.queues.clear()
-  if (change.table === 'lock' && change.after === null) raiseFloor(place, change.before as Lock)
+  if (change.after === null && (change.table === 'lock' || change.table === 'item'))
+    raiseFloor(place, change.before as Lock | Item)
   if (change.event) writeEvent(place, change.event, subjectOf(change, patch(before, after, fields)))
 }
 
@@ -92,6 +97,19 @@ function expectOne(changed: number, table: Table, before: Record<string, unknown
   })
 }
 
+function removeEvents({ connection, namespace }: Source, { through, count }: SealedEvents): void {
+  const removed = connection.run(
+    'delete from event where namespace = ? and seq <= ?',
+    namespace,
+    BigInt(through),
+  )
+  if (removed === count) return
+  throw new HoldfastError('INTERNAL', {
+    what: `${removed} events up to ${through} were there, not ${count}`,
+    next: 'nothing was changed; please report this',
+  })
+}
+
 function indexBlockers({ connection, namespace }: Source, before: Item | null, after: Item | null): void {
   const old = before?.waitingFor ?? []
   const now = after?.waitingFor ?? []
@@ -117,11 +135,13 @@ function indexBlockers({ connection, namespace }: Source, before: Item | null, a
   }
 }
 
-function raiseFloor({ connection, namespace }: Source, lock: Lock): void {
+/** Only what can come back under the same name needs it: locks, and items with a key. */
+function raiseFloor({ connection, namespace }: Source, row: Lock | Item): void {
+  if ('key' in row && row.key === null) return
   connection.run(
     'insert into namespace (name, token_floor) values (?, ?) on conflict (name) do update set token_floor = max(token_floor, excluded.token_floor)',
     namespace,
-    BigInt(lock.token),
+    BigInt(row.token),
   )
 }
 
@@ -136,9 +156,10 @@ function patch(
   return Object.fromEntries(names.map((field) => [field, after[field]]))
 }
 
+type RowChange = Exclude<Change, { table: 'sealedEvents' }>
 type EventParts = Pick<StoredEvent, 'subject' | 'id' | 'queue' | 'version' | 'token' | 'change'>
 
-function subjectOf(change: Change, fields: Record<string, unknown> | null): EventParts {
+function subjectOf(change: RowChange, fields: Record<string, unknown> | null): EventParts {
   const row = (change.after ?? change.before) as Tables[keyof Tables] & {
     version?: number
     token?: number
@@ -155,7 +176,7 @@ function subjectOf(change: Change, fields: Record<string, unknown> | null): Even
   }
 }
 
-function idOf(change: Change): string {
+function idOf(change: RowChange): string {
   const row = change.after ?? change.before
   if (change.table === 'lock') return `${(row as Lock).name}#${(row as Lock).slot}`
   return String((row as unknown as Record<string, unknown>)[tables[change.table].key[0] as string])

@@ -13,33 +13,23 @@ export class Connection {
   readonly #statements = new Map<string, Statement>()
   readonly #texts = new Map<string, string>()
 
-  constructor(path: string, durability: Durability) {
+  constructor(path: string) {
     this.#database = driver().open(path, {})
-    try {
-      this.#configure(path, durability)
-    } catch (error) {
-      this.#database.close()
-      throw error
-    }
-  }
-
-  #configure(path: string, durability: Durability): void {
-    const isMemory = path === ':memory:'
     // Waiting is done by the engine, which does not block the event loop; SQLite itself never waits.
     this.#database.exec('pragma busy_timeout = 0')
+  }
+
+  /** Settings that keep acknowledged changes; asserted, because a file system may refuse them silently. */
+  configure(path: string, durability: Durability): void {
+    const isMemory = path === ':memory:'
     if (!isMemory && this.pragma('journal_mode') !== 'wal') this.#database.exec('pragma journal_mode = wal')
     this.#database.exec(`pragma synchronous = ${durability}`)
     this.#database.exec('pragma foreign_keys = on')
     this.#database.exec(`pragma cache_size = -${cacheKib}`)
     if (process.platform === 'darwin') this.#database.exec('pragma fullfsync = on')
-    const wanted = durability === 'full' ? 2 : 1
-    if (
-      isMemory ||
-      (this.pragma('journal_mode') === 'wal' &&
-        this.pragma('synchronous') === wanted &&
-        this.pragma('foreign_keys') === 1)
-    )
-      return
+    const synchronous = durability === 'full' ? 2 : 1
+    const isSet = this.pragma('journal_mode') === 'wal' && this.pragma('synchronous') === synchronous
+    if (isMemory || (isSet && this.pragma('foreign_keys') === 1)) return
     throw new HoldfastError('STORE_UNFIT', {
       what: `${path} would not take the settings that keep acknowledged changes (journal_mode ${this.pragma('journal_mode')}, synchronous ${this.pragma('synchronous')})`,
       next: 'move the store to a local file system',

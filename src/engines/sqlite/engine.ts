@@ -15,7 +15,7 @@ import { classify, isBusy } from './classify.ts'
 import { bootOffset } from './clock.ts'
 import { Connection, type Durability } from './connection.ts'
 import { driver } from './driver.ts'
-import { isAnythingDue, load } from './load.ts'
+import { load, lookAhead } from './load.ts'
 import { isCurrent, migrate, schemaVersion } from './migrate.ts'
 import type { Source } from './rows.ts'
 import { Turn } from './turn.ts'
@@ -50,9 +50,13 @@ export async function openSqlite(path: string, options: SqliteOptions): Promise<
   const turn = new Turn(options.environment, options.busyTimeoutMs, location)
   let connection: Connection | undefined
   try {
-    connection = await turn.take(() => new Connection(location, options.durability))
-    const offset = await prepareStore(connection, turn, options.environment, location)
-    return new SqliteEngine(connection, turn, offset, location, options)
+    const opened = await turn.take(() => new Connection(location))
+    connection = opened
+    // Before any setting is made: a file of another program is left as it is.
+    await turn.take(() => isCurrent(opened, location))
+    await turn.take(() => opened.configure(location, options.durability))
+    const offset = await prepareStore(opened, turn, options.environment, location)
+    return new SqliteEngine(opened, turn, offset, location, options)
   } catch (error) {
     connection?.close()
     throw classify(error, location)
@@ -75,7 +79,6 @@ async function prepareStore(
   environment: Environment,
   location: string,
 ): Promise<number> {
-  isCurrent(connection, location)
   return turn.take(() => {
     connection.run('begin immediate')
     try {
@@ -249,21 +252,18 @@ export class SqliteEngine implements Engine {
 
   /** In a transaction of its own: its failure is reported and never keeps a claim from going on. */
   #healBeforeClaims(batch: Waiting[]): void {
-    if (!this.#options.recoverOnClaim) return
     const claim = batch.find(({ prepared }) => prepared.operation.claims)
     if (!claim) return
     const { namespace, caller } = claim.prepared.command
     const started = this.#environment.monotonic()
     try {
-      if (!isAnythingDue(this.#source(namespace))) return
-      const chance = chanceFor('recovery.run', { trigger: 'claim' }, this.#environment)
-      const command: Command = {
-        operation: 'recovery.run',
-        input: { trigger: 'claim' },
-        namespace,
-        caller,
-        chance,
-      }
+      const { stale, due } = lookAhead(this.#source(namespace))
+      // With healing before claims turned off, delays still end on time.
+      const promoteOnly = !this.#options.recoverOnClaim
+      if (!due && (promoteOnly || !stale)) return
+      const input = { trigger: 'claim', promoteOnly }
+      const chance = chanceFor('recovery.run', input, this.#environment)
+      const command: Command = { operation: 'recovery.run', input, namespace, caller, chance }
       const report = this.#transactNow(prepare(command)) as RecoveryReport
       this.#options.onRecovered(report, 'claim', this.#environment.monotonic() - started)
     } catch (error) {

@@ -7,8 +7,11 @@ import type { Queue } from '../../domain/queue.ts'
 import type { Workflow } from '../../domain/workflow.ts'
 import type {
   Answer,
+  Cascade,
+  Checkpoint,
   DefinedQueue,
   Dependent,
+  ImageRow,
   Loaded,
   Needs,
   RecoveryRun,
@@ -73,6 +76,14 @@ function dependent([item, ...queue]: readonly unknown[]): Dependent {
   return { item: decode<Item>(tables.item, [item]), ...definedQueue(queue) }
 }
 
+/** A row whose JSON was damaged cannot be decided on; it must not keep others from healing. */
+const readable =
+  'and json_valid(data) and json_valid(waiting_for) and json_valid(ancestors) and json_valid(blockers)'
+
+/** What others still wait for stays, or nobody could say why they wait. */
+const unneeded =
+  'and not exists (select 1 from blocker where blocker.namespace = item.namespace and blocker.blocker = item.id)'
+
 const inList = (values: readonly string[]) => JSON.stringify(values)
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
@@ -132,7 +143,7 @@ const loaders: Loaders = {
     const name = queue === null ? [] : [queue]
     return items(
       source,
-      `where namespace = ? and standing = 'held' and coalesce(expires_at, 0) < ? ${one}\norder by coalesce(expires_at, 0)\nlimit ${limit}`,
+      `where namespace = ? and standing = 'held' and coalesce(expires_at, 0) < ? ${one} ${readable}\norder by coalesce(expires_at, 0)\nlimit ${limit}`,
       BigInt(source.now),
       ...name,
     )
@@ -149,19 +160,27 @@ const loaders: Loaders = {
     )
   },
 
-  itemsOfInstances: (source, { instances, limit }) =>
-    items(
+  itemsOfInstances(source, { instances, queue, limit }) {
+    const one = queue === null ? '' : 'and queue = ?'
+    const name = queue === null ? [] : [queue]
+    return items(
       source,
-      `where namespace = ? and standing = 'held' and instance in (select value from json_each(?))\nlimit ${limit}`,
+      `where namespace = ? and standing = 'held' and instance in (select value from json_each(?)) ${one}\nlimit ${limit}`,
       inList(instances),
-    ),
+      ...name,
+    )
+  },
 
-  locksOfInstances: (source, { instances, limit }) =>
-    locks(
+  locksOfInstances(source, { instances, name, limit }) {
+    const one = name === null ? '' : 'and name = ?'
+    const names = name === null ? [] : [name]
+    return locks(
       source,
-      `where namespace = ? and instance in (select value from json_each(?))\nlimit ${limit}`,
+      `where namespace = ? and instance in (select value from json_each(?)) ${one}\nlimit ${limit}`,
       inList(instances),
-    ),
+      ...names,
+    )
+  },
 
   silentItems: (source, { queue, thresholdMs, limit }) =>
     items(
@@ -188,6 +207,32 @@ const loaders: Loaders = {
     return ids.flatMap((id) =>
       source.connection.all(`${selectDependents}\nlimit ${limit}`, source.namespace, id).map(dependent),
     )
+  },
+
+  freedDependents(source, { limit }) {
+    const cascades = source.connection
+      .all(`${select(tables.cascade)}\nwhere namespace = ?\nlimit 10`, source.namespace)
+      .map((row) => decode<Cascade>(tables.cascade, row))
+    const waiting = cascades.map((cascade) => ({
+      cascade,
+      dependents: source.connection
+        .all(`${selectDependents}\nlimit ${limit}`, source.namespace, cascade.blocker)
+        .map((row) => ({ ...dependent(row), blocker: cascade.blocker })),
+    }))
+    return {
+      dependents: waiting.flatMap(({ dependents }) => dependents).slice(0, limit),
+      finished: waiting.filter(({ dependents }) => dependents.length === 0).map(({ cascade }) => cascade),
+    }
+  },
+
+  waitingTransitively(source, { id, limit }) {
+    const sql = `with recursive waiting (id) as (
+  select item from blocker where namespace = ?1 and blocker = ?2
+  union
+  select blocker.item from waiting join blocker on blocker.namespace = ?1 and blocker.blocker = waiting.id
+)
+select id from waiting limit ${limit}`
+    return source.connection.all(sql, source.namespace, id).map(([found]) => String(found))
   },
 
   children: (source, { id, limit }) =>
@@ -250,7 +295,7 @@ const loaders: Loaders = {
     const names = queue === null ? [] : [queue]
     return items(
       source,
-      `where namespace = ? and ${one} and standing = 'closed' and closed_at <= ?\nlimit ${limit}`,
+      `where namespace = ? and ${one} and standing = 'closed' and closed_at <= ? ${unneeded}\nlimit ${limit}`,
       ...names,
       BigInt(source.wall - ageMs),
     )
@@ -382,6 +427,35 @@ limit ${limit}`
     return newest ? rows.reverse() : rows
   },
 
+  checkpoint(source) {
+    const row = source.connection.get(
+      `${select(tables.checkpoint)}\nwhere namespace = ? and name = 'events'`,
+      source.namespace,
+    )
+    return row ? decode<Checkpoint>(tables.checkpoint, row) : null
+  },
+
+  images: (source, { keys }) =>
+    keys.flatMap(({ subject, id }) => {
+      const row = source.connection.get(
+        `${select(tables.image)}\nwhere namespace = ? and subject = ? and id = ?`,
+        source.namespace,
+        subject,
+        id,
+      )
+      return row ? [decode<ImageRow>(tables.image, row)] : []
+    }),
+
+  imagePage: (source, { after, limit }) =>
+    source.connection
+      .all(
+        `${select(tables.image)}\nwhere namespace = ? and (subject, id) > (?, ?)\norder by subject, id\nlimit ${limit}`,
+        source.namespace,
+        after?.subject ?? '',
+        after?.id ?? '',
+      )
+      .map((row) => decode<ImageRow>(tables.image, row)),
+
   tokenFloor: (source) =>
     Number(
       source.connection.get('select token_floor from namespace where name = ?', source.namespace)?.[0] ?? 0,
@@ -411,10 +485,13 @@ function parse(text: unknown): unknown {
   return typeof text === 'string' ? JSON.parse(text) : null
 }
 
-/** Is there anything to heal or promote? One cheap look, so that a claim with nothing stale pays next to nothing. */
-export function isAnythingDue(source: Source): boolean {
+/** Is anything stale, is anything due? One cheap look, so that a claim with neither pays next to nothing. */
+export function lookAhead(source: Source): { stale: boolean; due: boolean } {
   const sql = `select exists (select 1 from item where namespace = ?1 and standing = 'held' and coalesce(expires_at, 0) < ?2)
-or exists (select 1 from lock where namespace = ?1 and expires_at < ?2)
-or exists (select 1 from item where namespace = ?1 and run_at <= ?3)`
-  return source.connection.get(sql, source.namespace, BigInt(source.now), BigInt(source.wall))?.[0] === 1
+or exists (select 1 from lock where namespace = ?1 and expires_at < ?2),
+exists (select 1 from item where namespace = ?1 and run_at <= ?3)
+or exists (select 1 from cascade where namespace = ?1)`
+  const [stale, due] =
+    source.connection.get(sql, source.namespace, BigInt(source.now), BigInt(source.wall)) ?? []
+  return { stale: stale === 1, due: due === 1 }
 }

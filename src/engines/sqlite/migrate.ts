@@ -1,6 +1,6 @@
 /** Numbered migrations, applied in order inside one write transaction; two openers may race. */
 import { readdirSync, readFileSync } from 'node:fs'
-import { HoldfastError } from '../../errors.ts'
+import { type Facts, HoldfastError } from '../../errors.ts'
 import type { Connection } from './connection.ts'
 
 /** "hold" in ASCII, in the file's header: tells our stores from other programs' SQLite files. */
@@ -26,26 +26,49 @@ export function schemaVersion(): number {
   return readMigrations().at(-1)?.number ?? 0
 }
 
-/** True when the store is as new as this program; throws for a foreign or newer one. Reads only. */
+/** True when the store is as new as this program; throws for a foreign, newer or damaged one. Reads only. */
 export function isCurrent(connection: Connection, location: string): boolean {
   const version = Number(connection.pragma('user_version'))
   const owner = Number(connection.pragma('application_id'))
-  const objects = Number(connection.get('select count(*) from sqlite_schema')?.[0])
-  if (owner !== applicationId && (version !== 0 || objects > 0)) {
-    throw new HoldfastError('STORE_UNFIT', {
-      what: `${location} is a SQLite file of another program`,
-      next: 'give the path of a new file; this one was left as it is',
-      facts: { location },
-    })
+  const found = connection
+    .all("select name from sqlite_schema where type = 'table'")
+    .map(([name]) => String(name))
+  if (owner !== applicationId && (version !== 0 || found.length > 0)) {
+    throw unfit(
+      `${location} is a SQLite file of another program`,
+      'give the path of a new file; this one was left as it is',
+      { location },
+    )
   }
   if (version > schemaVersion()) {
-    throw new HoldfastError('STORE_UNFIT', {
-      what: `${location} was made by a newer Holdfast (schema ${version}, this one knows ${schemaVersion()})`,
-      next: 'update Holdfast in this process; the store was left as it is',
-      facts: { location, schemaVersion: version, known: schemaVersion() },
-    })
+    throw unfit(
+      `${location} was made by a newer Holdfast (schema ${version}, this one knows ${schemaVersion()})`,
+      'update Holdfast in this process; the store was left as it is',
+      { location, schemaVersion: version, known: schemaVersion() },
+    )
+  }
+  const missing = tablesUpTo(version).filter((name) => !found.includes(name))
+  const extra = version === 0 ? found : []
+  if (missing.length > 0 || extra.length > 0) {
+    throw unfit(
+      `the schema of ${location} is damaged (schema ${version}, tables ${found.join(', ')})`,
+      'restore a backup; the file was left as it is',
+      { location, missing },
+    )
   }
   return version === schemaVersion()
+}
+
+/** Tables a store of this version must have, read off the migrations themselves. */
+function tablesUpTo(version: number): string[] {
+  const texts = readMigrations().filter(({ number }) => number <= version)
+  return texts.flatMap(({ sql }) =>
+    [...sql.matchAll(/^create table (\w+)/gm)].map(([, name]) => String(name)),
+  )
+}
+
+function unfit(what: string, next: string, facts: Facts): HoldfastError {
+  return new HoldfastError('STORE_UNFIT', { what, next, facts })
 }
 
 /** Must run inside a write transaction. */

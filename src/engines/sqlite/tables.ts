@@ -37,7 +37,7 @@ const lease = {
   leaseMs: 'integer',
 } as const
 
-export const tables: { readonly [Name in keyof Tables]: Table } = {
+export const tables: { readonly [Name in Exclude<keyof Tables, 'sealedEvents'>]: Table } = {
   item: table('item', ['id'], ['version', 'token'], {
     id: 'text',
     queue: 'text',
@@ -120,8 +120,7 @@ export const tables: { readonly [Name in keyof Tables]: Table } = {
     operation: 'text',
     requestHash: 'text',
     answer: 'text',
-    grantedItem: 'text',
-    grantedToken: 'integer',
+    grants: 'json',
     at: 'integer',
   }),
   recoveryRun: table('recovery_run', ['id'], [], {
@@ -133,6 +132,15 @@ export const tables: { readonly [Name in keyof Tables]: Table } = {
     entriesReclaimed: 'integer',
     quarantined: 'integer',
   }),
+  cascade: table('cascade', ['blocker'], [], { blocker: 'text', at: 'integer' }),
+  checkpoint: table('checkpoint', ['name'], ['version'], {
+    name: 'text',
+    seq: 'integer',
+    at: 'integer',
+    digest: 'text',
+    version: 'integer',
+  }),
+  image: table('image', ['subject', 'id'], [], { subject: 'text', id: 'text', image: 'json' }),
 }
 
 /** Integers are bound as BigInt: some drivers bind every JS number as a floating-point value. */

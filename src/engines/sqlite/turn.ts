@@ -7,8 +7,8 @@ import { type Environment, pause } from '../../environment.ts'
 import { HoldfastError } from '../../errors.ts'
 import { isBusy } from './classify.ts'
 
-/** A refused try waits up to this long before the next. */
-const retryMs = 2
+/** The first refused try waits for up to this long, the next ones longer, up to the limit. */
+const retryBackoff = { baseMs: 1, factor: 2, maxMs: 16 }
 /** Turns of about 10 ms, then 2 to 6 ms for others: shorter turns cost throughput, longer ones fairness. */
 const turnMs = 10
 const stepBackMinMs = 2
@@ -33,7 +33,7 @@ export class Turn {
   async take<Result>(write: () => Result): Promise<Result> {
     const started = this.#environment.monotonic()
     await this.#stepBack(started)
-    for (;;) {
+    for (let attempt = 1; ; attempt++) {
       try {
         return write()
       } catch (error) {
@@ -41,7 +41,7 @@ export class Turn {
         const now = this.#environment.monotonic()
         if (now - started > this.#timeoutMs) throw busyError(this.#location, this.#timeoutMs, error)
         this.#contendedUntil = now + contendedForMs
-        await pause(this.#environment, this.#environment.random() * retryMs)
+        await pause(this.#environment, waitMs(attempt, this.#environment.random()))
         this.#turnEndsAt = this.#environment.monotonic() + turnMs
       }
     }
@@ -55,6 +55,12 @@ export class Turn {
     )
     this.#turnEndsAt = this.#environment.monotonic() + turnMs
   }
+}
+
+/** Half to whole of a step that doubles: each wait is at least as long as the one before. */
+function waitMs(attempt: number, random: number): number {
+  const step = Math.min(retryBackoff.maxMs, retryBackoff.baseMs * retryBackoff.factor ** (attempt - 1))
+  return (step / 2) * (1 + random)
 }
 
 function busyError(location: string, timeoutMs: number, cause: unknown): HoldfastError {

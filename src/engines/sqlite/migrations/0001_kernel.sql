@@ -114,6 +114,14 @@ create table blocker (
   primary key (namespace, blocker, item)
 ) strict, without rowid;
 
+-- Items that closed well and for which more waited than one transaction frees.
+create table cascade (
+  namespace text not null,
+  blocker text not null,
+  at integer not null,
+  primary key (namespace, blocker)
+) strict, without rowid;
+
 create table lock (
   namespace text not null,
   name text not null,
@@ -162,8 +170,7 @@ create table answer (
   operation text not null,
   request_hash text not null,
   answer text not null,
-  granted_item text,
-  granted_token integer,
+  grants text not null,
   at integer not null,
   primary key (namespace, key)
 ) strict, without rowid;
@@ -201,3 +208,22 @@ create table event (
 ) strict;
 
 create index event_subject on event (namespace, subject, id, seq);
+
+-- Events are removed from the oldest on; what they said is folded into images, from which a replay starts.
+create table checkpoint (
+  namespace text not null,
+  name text not null,
+  seq integer not null,
+  at integer not null,
+  digest text not null,
+  version integer not null,
+  primary key (namespace, name)
+) strict, without rowid;
+
+create table image (
+  namespace text not null,
+  subject text not null,
+  id text not null,
+  image text not null,
+  primary key (namespace, subject, id)
+) strict, without rowid;

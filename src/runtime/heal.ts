@@ -1,0 +1,92 @@
+/** Healing: who is proven dead, then the bounded recovery command until nothing is left. Every trigger ends here. */
+import type { Instance } from '../domain/instance.ts'
+import type { Environment } from '../environment.ts'
+import type { LogFacts, LogName } from '../logger.ts'
+import { type RecoveryReport, type RecoveryTrigger, recoveryMax } from '../operations/recovery.ts'
+
+export interface Healing {
+  readonly environment: Environment
+  readonly storeIsLocal: boolean
+  readonly trigger: RecoveryTrigger
+  readonly queue?: string | undefined
+  readonly dryRun?: boolean | undefined
+  execute(operation: string, input: Record<string, unknown>): Promise<unknown>
+  log(level: 'info' | 'warn', name: LogName, facts: LogFacts): void
+}
+
+const instancesMax = 500
+
+export interface Death {
+  readonly instance: string
+  readonly evidence: string
+}
+
+/** Reads only. Any doubt about a process leaves its leases to lapse by themselves. */
+export async function findDeaths({
+  environment,
+  storeIsLocal,
+  execute,
+}: Pick<Healing, 'environment' | 'storeIsLocal' | 'execute'>): Promise<Death[]> {
+  const running = (await execute('agents.list', { limit: instancesMax })) as Instance[]
+  return running
+    .map((instance) => ({ instance: instance.id, ...environment.host.judge(instance, storeIsLocal) }))
+    .filter(({ liveness }) => liveness === 'dead')
+    .map(({ instance, evidence }) => ({ instance, evidence }))
+}
+
+/** Gives back everything lapsed, and what the dead held. One transaction takes a bounded piece; others get their turn. */
+export async function heal(healing: Healing, deaths: readonly Death[]): Promise<RecoveryReport> {
+  const { environment, trigger, queue, dryRun } = healing
+  let total: RecoveryReport | null = null
+  for (let more = true; more; ) {
+    const started = environment.monotonic()
+    const report = (await healing.execute('recovery.run', {
+      trigger,
+      deaths: deaths.slice(0, recoveryMax),
+      ...(queue === undefined ? {} : { queue }),
+      ...(dryRun === undefined ? {} : { dryRun }),
+    })) as RecoveryReport
+    if (!dryRun) logRecovery(healing.log, report, trigger, environment.monotonic() - started)
+    total = total ? addReports(total, report) : report
+    more = report.more && !dryRun
+  }
+  return total as RecoveryReport
+}
+
+/** One line for what was done, one for each thing taken from a lost holder. */
+export function logRecovery(
+  log: Healing['log'],
+  report: RecoveryReport,
+  trigger: RecoveryTrigger,
+  ms: number,
+): void {
+  const { locksCleaned, entriesReclaimed, quarantined } = report
+  if (locksCleaned + entriesReclaimed === 0) return
+  for (const { kind, id, holder, expiredForMs, evidence } of report.reclaimed) {
+    log('warn', 'lease.reclaimed', { kind, id, holder, expiredForMs, evidence })
+  }
+  log('info', 'recovery.completed', {
+    trigger,
+    locksCleaned,
+    entriesReclaimed,
+    quarantined,
+    ms: Math.round(ms),
+  })
+}
+
+function addReports(left: RecoveryReport, right: RecoveryReport): RecoveryReport {
+  const byState = { ...left.byState }
+  for (const [state, count] of Object.entries(right.byState)) byState[state] = (byState[state] ?? 0) + count
+  return {
+    locksCleaned: left.locksCleaned + right.locksCleaned,
+    entriesReclaimed: left.entriesReclaimed + right.entriesReclaimed,
+    quarantined: left.quarantined + right.quarantined,
+    promoted: left.promoted + right.promoted,
+    instancesEnded: left.instancesEnded + right.instancesEnded,
+    recoveryTimestamp: right.recoveryTimestamp,
+    ids: [...left.ids, ...right.ids],
+    byState,
+    reclaimed: [...left.reclaimed, ...right.reclaimed],
+    more: right.more,
+  }
+}

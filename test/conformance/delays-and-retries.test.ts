@@ -1,0 +1,228 @@
+/** Not before a time, and again after a failure. */
+import type { Queue } from 'holdfast'
+import { describe, expect, test } from 'vitest'
+import { claimed, present, refusalCode } from '../support/outcomes.ts'
+import { type Engine, forEachEngine } from '../support/stores.ts'
+
+forEachEngine((engine) => {
+  describe('a delayed item', () => {
+    test('is not served before its time, by any claim, and is at it [Q12]', async () => {
+      const { q, env } = await openJobs(engine)
+      const runAt = env.now() + 10_000
+      const { item, position } = await q.add('later', { runAt: new Date(runAt) })
+
+      await env.advance(9_999)
+      const early = [await q.next({ agent: 'worker-1' }), await q.claimMany(5, { agent: 'worker-1' })]
+      await env.advance(1)
+      const inTime = await claimed(q.next({ agent: 'worker-1' }))
+
+      expect(item).toMatchObject({ standing: 'waiting', runAt })
+      expect(position).toBeNull()
+      expect(early).toEqual([
+        { outcome: 'empty', nextDueAt: runAt },
+        { outcome: 'empty', nextDueAt: runAt },
+      ])
+      expect(inTime.item).toMatchObject({ id: item.id, runAt: null })
+    })
+
+    test('whose time has passed already is in line at once [Q12]', async () => {
+      const { q, env } = await openJobs(engine)
+
+      const { item, position } = await q.add(null, { runAt: env.now() - 1 })
+
+      expect(item).toMatchObject({ standing: 'ready', runAt: null })
+      expect(position).toBe(1)
+    })
+
+    test('takes its place by priority and age once it is due [Q5]', async () => {
+      const { q, env } = await openJobs(engine)
+      await q.add('delayed', { runAt: env.now() + 1_000 })
+      await env.advance(1)
+      await q.add('younger')
+      await env.advance(1_000)
+
+      const order = [await claimed(q.next({ agent: 'w' })), await claimed(q.next({ agent: 'w' }))]
+
+      expect(order.map(({ item }) => item.payload)).toEqual(['delayed', 'younger'])
+    })
+
+    test('comes due for a worker without any call [Q12]', async () => {
+      const { hf, q, env } = await openJobs(engine)
+      const seen: unknown[] = []
+      const worker = hf.work(q, (item) => {
+        seen.push(item.payload)
+      })
+      await q.add('later', { runAt: env.now() + 3_000 })
+
+      await env.advance(2_900)
+      const early = [...seen]
+      await env.advance(200)
+      await worker.stop()
+
+      expect(early).toEqual([])
+      expect(seen).toEqual(['later'])
+    })
+
+    test('costs a claim of others nothing, however many stand in front [Q12]', async () => {
+      const { q, env } = await openJobs(engine)
+      const runAt = env.now() + 86_400_000
+      for (let batch = 0; batch < 3; batch++)
+        await q.addMany(Array.from({ length: 1_000 }, () => ({ payload: 'later', priority: 0, runAt })))
+      await q.add('now', { priority: 9 })
+
+      expect((await claimed(q.next({ agent: 'worker-1' }))).item.payload).toBe('now')
+    })
+  })
+
+  describe('a failed job', () => {
+    test('is tried again after a wait, with its error and its failure kept [Q19]', async () => {
+      const { q, env } = await openJobs(engine)
+      await q.add(null)
+      const { item } = await claimed(q.next({ agent: 'worker-1' }))
+
+      const failed = await q.fail(item.id, Object.assign(new Error('flaky'), { code: 'E_NET' }), {
+        agent: 'worker-1',
+      })
+      const atOnce = await q.next({ agent: 'worker-1' })
+      await env.advance(1_000)
+      const again = await claimed(q.next({ agent: 'worker-1' }))
+
+      expect(failed).toMatchObject({
+        state: 'pending',
+        standing: 'waiting',
+        failures: 1,
+        error: { message: 'flaky', code: 'E_NET', retryable: true },
+        closedAt: null,
+        startedAt: null,
+      })
+      expect(atOnce.outcome).toBe('empty')
+      expect(again.item).toMatchObject({ id: item.id, attempts: 2, failures: 1 })
+    })
+
+    test('waits longer each time, within half and whole of a doubling step [Q19]', async () => {
+      const { hf, env } = await engine.open()
+      const q = hf.queue('jobs', { attemptsMax: 6 })
+      await q.add(null)
+      const waits: number[] = []
+      for (let attempt = 1; attempt <= 4; attempt++) {
+        const { item } = await claimed(q.next({ agent: 'worker-1' }))
+        const { runAt } = await q.fail(item.id, 'no', { agent: 'worker-1' })
+        waits.push((runAt ?? 0) - env.now())
+        await env.advance(waits.at(-1) ?? 0)
+      }
+
+      for (const [index, wait] of waits.entries()) {
+        const step = 1_000 * 2 ** index
+        expect(wait).toBeGreaterThanOrEqual(step / 2)
+        expect(wait).toBeLessThanOrEqual(step)
+      }
+    })
+
+    test('waits as long as its caller says, up to the most it says [Q19]', async () => {
+      const { q, env } = await openJobs(engine)
+      await q.add(null)
+      const { item } = await claimed(q.next({ agent: 'worker-1' }))
+
+      const backoff = { baseMs: 60_000, factor: 3, maxMs: 10_000 }
+      const { runAt } = await q.fail(item.id, 'no', { agent: 'worker-1', backoff })
+
+      expect((runAt ?? 0) - env.now()).toBeGreaterThanOrEqual(5_000)
+      expect((runAt ?? 0) - env.now()).toBeLessThanOrEqual(10_000)
+    })
+
+    test('ends failed at its last attempt, which the queue or the item may set [Q19]', async () => {
+      const { hf, env } = await engine.open()
+      const q = hf.queue('jobs', { attemptsMax: 2 })
+      const byQueue = (await q.add(null)).item.id
+      const byItem = (await q.add(null, { attemptsMax: 1, priority: 9 })).item.id
+
+      const states = []
+      for (const _ of [1, 2]) {
+        for (const claim of [await claimed(q.next({ agent: 'w' })), await q.next({ agent: 'w' })]) {
+          if (claim.outcome !== 'claimed') continue
+          const { id, state } = await q.fail(claim.item.id, 'no', { agent: 'w' })
+          states.push([id === byItem ? 'byItem' : 'byQueue', state])
+        }
+        await env.advance(1_000)
+      }
+
+      expect(states).toEqual([
+        ['byQueue', 'pending'],
+        ['byItem', 'failed'],
+        ['byQueue', 'failed'],
+      ])
+      expect(await q.get(byQueue)).toMatchObject({
+        outcome: 'badly',
+        closedAt: expect.any(Number),
+        failures: 2,
+      })
+    })
+
+    test('that is said to be hopeless ends failed at once [Q19]', async () => {
+      const { q } = await openJobs(engine)
+      await q.add(null)
+      const { item } = await claimed(q.next({ agent: 'worker-1' }))
+
+      const failed = await q.fail(item.id, 'no', { agent: 'worker-1', retryable: false })
+
+      expect(failed).toMatchObject({ state: 'failed', failures: 1 })
+    })
+
+    test('can be retried by an operator, who forgives its failures [Q20]', async () => {
+      const { q } = await openJobs(engine)
+      await q.add(null)
+      const { item } = await claimed(q.next({ agent: 'worker-1' }))
+      await q.fail(item.id, 'no', { agent: 'worker-1', retryable: false })
+
+      const retried = await q.retry(item.id, { reason: 'mended' })
+
+      expect(retried).toMatchObject({ state: 'pending', standing: 'ready', failures: 0, error: null })
+      expect((await q.events(item.id)).at(-1)).toMatchObject({
+        kind: 'item.retried',
+        detail: { reason: 'mended' },
+      })
+    })
+
+    test('cannot be retried while it waits, runs or is done [Q20]', async () => {
+      const { q } = await openJobs(engine)
+      const { item } = await q.add(null)
+      const codes = [await refusalCode(() => q.retry(item.id))]
+      await q.next({ agent: 'worker-1' })
+      codes.push(await refusalCode(() => q.retry(item.id)))
+      await q.complete(item.id, { agent: 'worker-1' })
+      codes.push(await refusalCode(() => q.retry(item.id)))
+
+      expect(codes).toEqual(['ILLEGAL_MOVE', 'ILLEGAL_MOVE', 'ILLEGAL_MOVE'])
+    })
+
+    test('cannot be retried once another open item has its key [Q20] [E-21]', async () => {
+      const { q } = await openJobs(engine)
+      const { item } = await q.add(null, { key: 'k' })
+      await q.next({ agent: 'worker-1' })
+      await q.fail('k', 'no', { agent: 'worker-1', retryable: false })
+      await q.add(null, { key: 'k' })
+
+      expect(await refusalCode(() => q.retry(item.id))).toBe('DUPLICATE')
+    })
+  })
+
+  test('attempts count claims, failures handled failures and crashes lost holders [Q17] [Q19]', async () => {
+    const { q, env } = await openJobs(engine)
+    const { item } = await q.add(null)
+    await q.next({ agent: 'worker-1' })
+    await q.fail(item.id, 'no', { agent: 'worker-1' })
+    await env.advance(1_000)
+    await q.next({ agent: 'worker-1', leaseMs: 100 })
+    await env.advance(101)
+    await q.next({ agent: 'worker-1' })
+    await q.release(item.id, { agent: 'worker-1' })
+
+    expect(await present(q.get(item.id))).toMatchObject({ attempts: 3, failures: 1, crashes: 1 })
+  })
+})
+
+async function openJobs(engine: Engine) {
+  const opened = await engine.open()
+  const q: Queue = opened.hf.queue('jobs')
+  return { ...opened, q }
+}

@@ -1,0 +1,291 @@
+/** The audit: what changed, in order, with the change, for as long as it is kept. */
+import type { Event, Queue } from 'holdfast'
+import { type Replica, renewalFields, replay } from 'holdfast/testing'
+import { describe, expect, test } from 'vitest'
+import { readFeed } from '../support/feed.ts'
+import { walkTo } from '../support/merge.ts'
+import { claimed, refusalCode } from '../support/outcomes.ts'
+import { forEachEngine } from '../support/stores.ts'
+
+forEachEngine((engine) => {
+  test('each change of an item has its event, in order, by whom and under which token [Q25] [X2]', async () => {
+    const { hf, env } = await engine.open()
+    const q = hf.queue('main', { workflow: 'merge' })
+    await q.submit('w1', { headSha: 'abcd', agent: 'author' })
+    await q.submit('w1', { headSha: 'bbbb', agent: 'author' })
+    await q.nextWithLock({ agent: 'worker-1', leaseMs: 1_000 })
+    await env.advance(1_001)
+    await q.detectAndRecoverStale()
+    const { item } = await claimed(q.nextWithLock({ agent: 'worker-2' }))
+    await walkTo(q, 'w1', 'testing', { agent: 'worker-2' })
+    await q.progress('w1', 1, { agent: 'worker-2' })
+    await q.fail('w1', 'flaky', { agent: 'worker-2', retryable: true })
+    await q.retry('w1', { agent: 'operator' })
+    await q.setPriority('w1', 1, { agent: 'operator' })
+    await q.cancel('w1', { agent: 'operator' })
+    await q.submit('w1', { headSha: 'cccc', agent: 'author' })
+    await q.remove('w1', { agent: 'operator' })
+
+    const events = await q.events(item.id)
+
+    expect(events.map(({ kind, agent }) => `${kind} ${agent}`)).toEqual([
+      'item.created author',
+      'item.updated author',
+      'item.claimed worker-1',
+      `item.reclaimed ${hf.agent}`,
+      'item.claimed worker-2',
+      'item.moved worker-2',
+      'item.rebased worker-2',
+      'item.progressed worker-2',
+      'item.failed worker-2',
+      'item.retried operator',
+      'item.prioritized operator',
+      'item.cancelled operator',
+      'item.resubmitted author',
+      'item.removed operator',
+    ])
+    expect(events[4]).toMatchObject({ token: item.token, queue: 'main' })
+  })
+
+  test('versions of one thing grow by one with each of its events [Q25] [Q18]', async () => {
+    const { hf } = await engine.open()
+    const q = hf.queue('jobs')
+    await busyDay(q)
+
+    const byThing = new Map<string, number[]>()
+    for (const { subject, id, version } of await readFeed(hf)) {
+      const versions = byThing.get(`${subject} ${id}`) ?? []
+      byThing.set(`${subject} ${id}`, version === null ? versions : [...versions, version])
+    }
+
+    for (const versions of byThing.values())
+      expect(versions).toEqual(versions.map((_, index) => (versions[0] ?? 0) + index))
+    expect(byThing.size).toBeGreaterThan(4)
+  })
+
+  test('numbers of the feed only grow and the feed has no gaps for a reader that goes on [Q25]', async () => {
+    const { hf } = await engine.open()
+    const q = hf.queue('jobs')
+    await busyDay(q)
+    const all = await readFeed(hf)
+    const middle = all[Math.floor(all.length / 2)] as Event
+
+    const rest = await readFeed(hf, middle.seq)
+
+    const numbers = all.map(({ seq }) => seq)
+    expect(numbers).toEqual(numbers.toSorted((left, right) => left - right))
+    expect(new Set(numbers).size).toBe(numbers.length)
+    expect(rest).toEqual(all.slice(Math.floor(all.length / 2) + 1))
+  })
+
+  test('replaying the feed rebuilds every item but its renewal times [Q25] [X2]', async () => {
+    const { hf } = await engine.open()
+    const q = hf.queue('jobs')
+    await busyDay(q)
+
+    const replica: Replica = new Map()
+    for (const event of await readFeed(hf)) replay(replica, event as Parameters<typeof replay>[1])
+
+    const { items } = await q.list({ limit: 500 })
+    const rebuilt = [...replica.entries()].filter(([key]) => key.startsWith('item:'))
+    expect(rebuilt).toHaveLength(items.length)
+    for (const item of items) {
+      const { payload, result, lease, ...fields } = item
+      const row = replica.get(`item:${item.id}`)
+      expect(JSON.parse(String(row?.payload))).toEqual(payload)
+      for (const field of [
+        'state',
+        'standing',
+        'priority',
+        'version',
+        'token',
+        'attempts',
+        'failures',
+      ] as const)
+        expect(row?.[field]).toEqual(fields[field])
+      expect(row?.agent ?? null).toBe(lease?.agent ?? null)
+    }
+    expect(renewalFields.has('expiresAt')).toBe(true)
+  })
+
+  test('a change that was refused leaves no event [X2]', async () => {
+    const { hf } = await engine.open()
+    const q = hf.queue('jobs')
+    await q.add(null, { key: 'k' })
+    const before = await readFeed(hf)
+
+    await refusalCode(() => q.add(null, { key: 'k' }))
+    await refusalCode(() => q.complete('k'))
+    await refusalCode(() => q.retry('k'))
+
+    expect(await readFeed(hf)).toEqual(before)
+  })
+
+  test('a change that the store could not write leaves no event, and none without its change [X2]', async () => {
+    const { hf, store } = await engine.open()
+    const q = hf.queue('jobs')
+    await q.add(null, { key: 'k' })
+    const before = await q.events('k')
+    const mend = store.damage.failItems()
+
+    await refusalCode(() => q.cancel('k'))
+    mend()
+
+    expect(await q.events('k')).toEqual(before)
+  })
+
+  test('moving to the present state changes nothing: no event, no version [Q2] [E-17]', async () => {
+    const { hf } = await engine.open()
+    const q = hf.queue('jobs')
+    await q.add(null, { key: 'k' })
+    await q.next({ agent: 'worker-1' })
+    const before = await q.get('k')
+
+    const moved = await q.move('k', 'running', { agent: 'worker-1' })
+
+    expect(moved).toEqual(before)
+    expect(await q.events('k')).toHaveLength(2)
+  })
+
+  test('events outlive clean-up and removal of their item [Q25] [Q26] [X2]', async () => {
+    const { hf } = await engine.open()
+    const q = hf.queue('jobs')
+    const removed = (await q.add(null)).item.id
+    const cleaned = (await q.add(null)).item.id
+    await q.remove(removed)
+    await q.cancel(cleaned)
+    await q.cleanup({ maxAgeMs: 0 })
+
+    expect((await q.events(removed)).map(({ kind }) => kind)).toEqual(['item.created', 'item.removed'])
+    expect((await q.events(cleaned)).map(({ kind }) => kind)).toEqual([
+      'item.created',
+      'item.cancelled',
+      'item.removed',
+    ])
+  })
+
+  test('the newest few of an item come oldest first, and 0 of them are none [Q25]', async () => {
+    const { hf } = await engine.open()
+    const q = hf.queue('jobs')
+    await q.add(null, { key: 'k' })
+    for (let priority = 6; priority <= 9; priority++) await q.setPriority('k', priority)
+
+    const all = await q.events('k')
+
+    expect(await q.events('k', { limit: 2 })).toEqual(all.slice(-2))
+    expect(await q.events('k', { limit: 100 })).toEqual(all)
+    expect(await q.events('k', { limit: 0 })).toEqual([])
+  })
+
+  test('the lock has its events: acquired, extended, released, expired, taken over and refused [Q25]', async () => {
+    const { hf, env } = await engine.open({ recovery: false })
+    const q = hf.queue('main', { workflow: 'merge' })
+    await q.acquireProcessingLock({ agent: 'worker-1', leaseMs: 1_000 })
+    await q.extendLock({ agent: 'worker-1', extraMs: 1_000 })
+    await q.releaseProcessingLock({ agent: 'worker-1' })
+    await q.releaseProcessingLock({ agent: 'worker-1' })
+    await q.acquireProcessingLock({ agent: 'worker-1', leaseMs: 1_000 })
+    await env.advance(1_001)
+    await q.acquireProcessingLock({ agent: 'worker-2', leaseMs: 1_000 })
+    await env.advance(1_001)
+    await q.detectAndRecoverStale()
+
+    const ofLock = (await readFeed(hf)).filter(({ subject }) => subject === 'lock')
+
+    expect(ofLock.map(({ kind }) => kind)).toEqual([
+      'lock.acquired',
+      'lock.extended',
+      'lock.released',
+      'lock.refused',
+      'lock.acquired',
+      'lock.stolen',
+      'lock.expired',
+    ])
+    expect(new Set(ofLock.map(({ id }) => id)).size).toBe(1)
+  })
+
+  describe('the iterator', () => {
+    test('waits for more and is woken by a commit of another handle [Q25]', async () => {
+      const { hf, env, store } = await engine.open()
+      const other = await store.open()
+      const end = new AbortController()
+      const seen: string[] = []
+      const reading = (async () => {
+        for await (const { kind } of hf.events({ signal: end.signal }))
+          if (kind === 'item.created') seen.push(kind)
+      })()
+      await env.advance(100)
+      const before = seen.length
+
+      await other.queue('jobs').add(null)
+      await env.advance(1_000)
+      end.abort()
+      await reading
+
+      expect([before, seen.length]).toEqual([0, 1])
+    })
+
+    test('ends when its signal fires, before or while it waits [Q25]', async () => {
+      const { hf, env } = await engine.open()
+      const fired: Event[] = []
+      for await (const event of hf.events({ signal: AbortSignal.abort() })) fired.push(event)
+      const end = new AbortController()
+      let isOver = false
+      const reading = (async () => {
+        for await (const _event of hf.events({ signal: end.signal }));
+        isOver = true
+      })()
+      await env.advance(10)
+
+      end.abort()
+      await reading
+
+      expect([fired, isOver]).toEqual([[], true])
+    })
+
+    test('ends when its store closes [Q25]', async () => {
+      const { hf, env } = await engine.open()
+      let isOver = false
+      const reading = (async () => {
+        for await (const _event of hf.events());
+        isOver = true
+      })()
+      await env.advance(10)
+
+      await hf.close()
+      await env.advance(1_000)
+
+      expect(isOver).toBe(true)
+      await reading
+    })
+
+    test('reads more than a page without losing or repeating one [Q25]', async () => {
+      const { hf } = await engine.open()
+      const q = hf.queue('jobs')
+      await q.addMany(Array.from({ length: 1_000 }, () => ({ payload: null })))
+      await q.addMany(Array.from({ length: 234 }, () => ({ payload: null })))
+
+      const created = (await readFeed(hf)).filter(({ kind }) => kind === 'item.created')
+
+      expect(new Set(created.map(({ id }) => id)).size).toBe(1_234)
+      expect(created).toHaveLength(1_234)
+    })
+  })
+})
+
+/** A bit of everything, so that the feed has something to tell. */
+async function busyDay(q: Queue): Promise<void> {
+  await q.addMany(Array.from({ length: 8 }, (_, number) => ({ payload: { number }, priority: number })))
+  const claims = [1, 2, 3, 4, 5].map((worker) => claimed(q.next({ agent: `worker-${worker}` })))
+  const [one, two, three, four] = await Promise.all(claims)
+  await q.complete(one?.item.id ?? '', { agent: 'worker-1', result: { ok: true } })
+  await q.fail(two?.item.id ?? '', 'no', { agent: 'worker-2', retryable: false })
+  await q.release(three?.item.id ?? '', { agent: 'worker-3' })
+  await q.fail(four?.item.id ?? '', 'again', { agent: 'worker-4' })
+  await q.retry(two?.item.id ?? '')
+  await q.setPriority(two?.item.id ?? '', 9)
+  await q.pause()
+  await q.resume()
+  await q.acquireProcessingLock({ agent: 'worker-1' })
+  await q.remove(one?.item.id ?? '')
+}

@@ -1,0 +1,236 @@
+/** The same request under the same key is done once and answered each time. */
+import type { Queue } from 'holdfast'
+import { describe, expect, test } from 'vitest'
+import { claimed, claimedWithLock, refusal, refusalCode } from '../support/outcomes.ts'
+import { forEachEngine } from '../support/stores.ts'
+
+const dayMs = 86_400_000
+
+forEachEngine((engine) => {
+  describe('a repeated request', () => {
+    test('has the first answer and does nothing more', async () => {
+      const { hf, store } = await engine.open({ agent: 'a' })
+      const first = await hf.queue('jobs').add({ n: 1 }, { idempotencyKey: 'k1' })
+
+      const again = await hf.queue('jobs').add({ n: 1 }, { idempotencyKey: 'k1' })
+      const elsewhere = (await store.open({ agent: 'a' })).queue('jobs')
+      const fromElsewhere = await elsewhere.add({ n: 1 }, { idempotencyKey: 'k1' })
+
+      expect(again).toEqual(first)
+      expect(fromElsewhere).toEqual(first)
+      expect(await hf.queue('jobs').stats()).toMatchObject({ total: 1 })
+    })
+
+    test('has the first answer also when it races itself', async () => {
+      const { hf, store } = await engine.open({ agent: 'a' })
+      const other = await store.open({ agent: 'a' })
+
+      const answers = await Promise.all(
+        [hf, other, hf, other, hf].map((handle) =>
+          handle.queue('jobs').add({ n: 1 }, { idempotencyKey: 'k1' }),
+        ),
+      )
+
+      expect(new Set(answers.map(({ item }) => item.id)).size).toBe(1)
+    })
+
+    test('is the same whatever the order in which its options are written', async () => {
+      const { hf } = await engine.open()
+      const q = hf.queue('jobs')
+      const first = await q.add({ n: 1 }, { key: 'w', priority: 2, idempotencyKey: 'k1' })
+
+      const again = await q.add({ n: 1 }, { priority: 2, idempotencyKey: 'k1', key: 'w' })
+
+      expect(again).toEqual(first)
+    })
+
+    const acts: Record<string, (q: Queue, token: number) => Promise<unknown>> = {
+      complete: (q, token) => q.complete('w1', { token, result: 7, idempotencyKey: 'k1' }),
+      fail: (q, token) => q.fail('w1', 'no', { token, idempotencyKey: 'k1' }),
+      release: (q, token) => q.release('w1', { token, idempotencyKey: 'k1' }),
+      cancel: (q) => q.cancel('w1', { idempotencyKey: 'k1' }),
+      setPriority: (q) => q.setPriority('w1', 1, { idempotencyKey: 'k1' }),
+      remove: (q) => q.remove('w1', { force: true, idempotencyKey: 'k1' }),
+      pause: (q) => q.pause({ idempotencyKey: 'k1' }),
+      reclaimStale: (q) => q.reclaimStale({ thresholdMs: 0, idempotencyKey: 'k1' }),
+    }
+
+    test.each(Object.entries(acts))('of %s has the first answer', async (_name, act) => {
+      const { hf } = await engine.open()
+      const q = hf.queue('jobs')
+      await q.add(null, { key: 'w1' })
+      const { item } = await claimed(q.next({ agent: 'worker-1' }))
+
+      const first = await act(q, item.token)
+      const again = await act(q, item.token)
+
+      expect(again).toEqual(first)
+    })
+
+    test('has the first answer also where the token was left out', async () => {
+      const { hf } = await engine.open()
+      const q = hf.queue('jobs')
+      await q.add(null, { key: 'w1' })
+      await claimed(q.next())
+
+      const first = await q.complete('w1', { idempotencyKey: 'k1' })
+      const again = await q.complete('w1', { idempotencyKey: 'k1' })
+
+      expect(again).toEqual(first)
+    })
+
+    test('that was refused the first time is tried anew', async () => {
+      const { hf } = await engine.open()
+      const q = hf.queue('jobs')
+      await q.add(null, { key: 'w1' })
+      await refusalCode(() => q.add(null, { key: 'w1', idempotencyKey: 'k1' }))
+      await q.remove('w1')
+
+      const { item } = await q.add(null, { key: 'w1', idempotencyKey: 'k1' })
+
+      expect(item.key).toBe('w1')
+    })
+
+    test('of a clean-up of many pieces ends', { timeout: 15_000 }, async () => {
+      const { hf } = await engine.open()
+      const q = hf.queue('jobs')
+      const { ids } = await q.addMany(Array.from({ length: 501 }, () => ({ payload: null })))
+      await Promise.all(ids.map((id) => q.cancel(id)))
+
+      const removed = await q.cleanup({ maxAgeMs: 0, idempotencyKey: 'k1' })
+
+      expect(removed).toBe(501)
+      expect(await q.stats()).toMatchObject({ total: 0 })
+    })
+  })
+
+  describe('another request under the same key', () => {
+    test('is refused, naming the first, and does nothing', async () => {
+      const { hf } = await engine.open()
+      const q = hf.queue('jobs')
+      await q.add({ n: 1 }, { idempotencyKey: 'k1' })
+
+      const refused = await refusal(() => q.add({ n: 2 }, { idempotencyKey: 'k1' }))
+
+      expect(refused).toMatchObject({
+        code: 'IDEMPOTENCY_MISMATCH',
+        facts: { key: 'k1', operation: 'queue.add' },
+      })
+      expect(await q.stats()).toMatchObject({ total: 1 })
+    })
+
+    test.each(['another operation', 'another agent', 'another queue'])('by %s is refused', async (other) => {
+      const { hf } = await engine.open({ agent: 'a' })
+      await hf.queue('jobs').add({ n: 1 }, { idempotencyKey: 'k1' })
+
+      const call = {
+        'another operation': () =>
+          hf.queue('jobs').addMany([{ payload: { n: 1 } }], { idempotencyKey: 'k1' }),
+        'another agent': () => hf.queue('jobs').add({ n: 1 }, { idempotencyKey: 'k1', agent: 'b' }),
+        'another queue': () => hf.queue('other').add({ n: 1 }, { idempotencyKey: 'k1' }),
+      }[other] as () => Promise<unknown>
+
+      expect(await refusalCode(call)).toBe('IDEMPOTENCY_MISMATCH')
+    })
+  })
+
+  describe('a repeated claim', () => {
+    test('has the first item while its token is current', async () => {
+      const { hf } = await engine.open()
+      const q = hf.queue('jobs')
+      await q.addMany([{ payload: 1 }, { payload: 2 }])
+      const first = await claimed(q.next({ agent: 'worker-1', idempotencyKey: 'k1' }))
+
+      const again = await claimed(q.next({ agent: 'worker-1', idempotencyKey: 'k1' }))
+
+      expect(again.item).toEqual(first.item)
+      expect(await q.stats()).toMatchObject({ processing: 1, pending: 1 })
+    })
+
+    test('under the lock has the first item and lock while their tokens are current', async () => {
+      const { hf } = await engine.open()
+      const q = hf.queue('main', { workflow: 'merge' })
+      await q.submit('w1', { headSha: 'abcd' })
+      const first = await claimedWithLock(q.nextWithLock({ agent: 'worker-1', idempotencyKey: 'k1' }))
+
+      const again = await claimedWithLock(q.nextWithLock({ agent: 'worker-1', idempotencyKey: 'k1' }))
+
+      expect([again.item, again.lock]).toEqual([first.item, first.lock])
+    })
+
+    test.each(['completed', 'released', 'reclaimed', 'granted anew'])(
+      'is LEASE_LOST once the item was %s, and takes no other',
+      async (end) => {
+        const { hf, env } = await engine.open()
+        const q = hf.queue('jobs')
+        await q.addMany([{ payload: 1 }, { payload: 2 }])
+        const request = { agent: 'worker-1', leaseMs: 1_000, idempotencyKey: 'k1' }
+        const { item } = await claimed(q.next(request))
+        if (end === 'completed') await q.complete(item.id, { agent: 'worker-1' })
+        else if (end === 'released') await q.release(item.id, { agent: 'worker-1' })
+        else await env.advance(1_001)
+        if (end === 'reclaimed') await q.detectAndRecoverStale()
+        if (end === 'granted anew') await claimed(q.next({ agent: 'worker-2' }))
+        const before = await q.stats()
+
+        const code = await refusalCode(() => q.next(request))
+
+        expect(code).toBe('LEASE_LOST')
+        expect(await q.stats()).toEqual(before)
+      },
+    )
+
+    test('of the lock does not say that it is held once another has it', async () => {
+      const { hf } = await engine.open()
+      const q = hf.queue('main', { workflow: 'merge' })
+      const request = { agent: 'worker-1', idempotencyKey: 'k1' }
+      const first = await q.acquireProcessingLock(request)
+      const token = first.outcome === 'claimed' ? first.lock.lease.token : 0
+      await q.releaseProcessingLock({ agent: 'worker-1', token })
+      await q.acquireProcessingLock({ agent: 'worker-2' })
+
+      expect(await refusalCode(() => q.acquireProcessingLock(request))).toBe('LEASE_LOST')
+    })
+
+    test('of many items is not answered again once one of them is lost', async () => {
+      const { hf } = await engine.open()
+      const q = hf.queue('jobs')
+      await q.addMany([{ payload: 1 }, { payload: 2 }])
+      const request = { agent: 'worker-1', idempotencyKey: 'k1' }
+      const first = await q.claimMany(2, request)
+      if (first.outcome !== 'claimed') expect.fail('two were there')
+      for (const { item } of first.items) await q.complete(item.id, { agent: 'worker-1' })
+
+      expect(await refusalCode(() => q.claimMany(2, request))).toBe('LEASE_LOST')
+    })
+  })
+
+  test('an answer is kept for a day and then forgotten', async () => {
+    const { hf, env } = await engine.open()
+    const q = hf.queue('jobs')
+    const { item } = await q.add({ n: 1 }, { idempotencyKey: 'k1' })
+
+    env.setWall(env.now() + dayMs - 200_000)
+    await env.advance(70_000)
+    const within = await q.add({ n: 1 }, { idempotencyKey: 'k1' })
+    await env.advance(200_000)
+    const after = await q.add({ n: 1 }, { idempotencyKey: 'k1' })
+
+    expect(within.item.id).toBe(item.id)
+    expect(after.item.id).not.toBe(item.id)
+  })
+
+  test('an answer and its change are kept together or not at all', async () => {
+    const { hf, store } = await engine.open()
+    const q = hf.queue('jobs')
+    await q.add(null, { key: 'w1' })
+    const mend = store.damage.failItems()
+    await refusalCode(() => q.cancel('w1', { idempotencyKey: 'k1' }))
+    mend()
+
+    const cancelled = await q.cancel('w1', { idempotencyKey: 'k1' })
+
+    expect(cancelled.state).toBe('cancelled')
+    expect(await q.get('w1')).toMatchObject({ state: 'cancelled' })
+  })
+})

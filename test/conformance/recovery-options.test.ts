@@ -1,0 +1,194 @@
+/** Which triggers heal, what they say, and how much they take at once. */
+import type { OpenOptions, Queue } from 'holdfast'
+import { describe, expect, test } from 'vitest'
+import { readFeed } from '../support/feed.ts'
+import { collectLogs } from '../support/logs.ts'
+import { claimed, claimedMany } from '../support/outcomes.ts'
+import { type Engine, forEachEngine } from '../support/stores.ts'
+
+const leaseMs = 1_000
+const off = { onOpen: false, onClaim: false, everyMs: 0, probeEveryMs: 0 }
+
+forEachEngine((engine) => {
+  describe('the only trigger', () => {
+    test('by claim heals before a claim and at no other time [Q11] [HP-007]', async () => {
+      const { q, env } = await openLapsed(engine, { ...off, onClaim: true })
+      await env.advance(60_000)
+      const before = await q.stats()
+
+      const claim = await q.next({ agent: 'worker-1' })
+
+      expect(before.processing).toBe(1)
+      expect(claim.outcome).toBe('claimed')
+    })
+
+    test('by open heals when a store is opened and at no other time [Q13]', async () => {
+      const { q, env, store } = await openLapsed(engine, off)
+      await env.advance(60_000)
+      const before = await q.stats()
+
+      await store.open({ recovery: { ...off, onOpen: true } })
+      await env.advance(200)
+
+      expect([before.processing, (await q.stats()).processing]).toEqual([1, 0])
+    })
+
+    test('by timer heals every so often [Q13]', async () => {
+      const { q, env, store } = await openLapsed(engine, off)
+      await store.open({ recovery: { ...off, everyMs: 3_000 } })
+
+      await env.advance(2_000)
+      const before = await q.stats()
+      await env.advance(2_000)
+
+      expect([before.processing, (await q.stats()).processing]).toEqual([1, 0])
+    })
+
+    test('by hand heals when it is asked [Q13]', async () => {
+      const { q, env } = await openLapsed(engine, false)
+      await env.advance(60_000)
+      const claim = await q.next({ agent: 'worker-1' })
+
+      const report = await q.detectAndRecoverStale()
+
+      expect(claim.outcome).toBe('empty')
+      expect(report.entriesReclaimed).toBe(1)
+    })
+  })
+
+  test('with every trigger off a delayed item is still served when it is due [Q12]', async () => {
+    const { hf, env } = await engine.open({ recovery: false })
+    const q = hf.queue('jobs')
+    await q.add('later', { runAt: env.now() + 1_000 })
+    await env.advance(1_000)
+
+    expect((await claimed(q.next({ agent: 'worker-1' }))).item.payload).toBe('later')
+  })
+
+  describe('the log', () => {
+    test.each(['claim', 'open', 'timer'] as const)(
+      'tells of a recovery by %s: what was taken from whom, why and how much [Q11]',
+      async (trigger) => {
+        const { q, env, store, item } = await openLapsed(engine, off)
+        const { logger, named } = collectLogs()
+        const triggers = {
+          claim: { ...off, onClaim: true },
+          open: { ...off, onOpen: true },
+          timer: { ...off, everyMs: 1_000 },
+        }
+        const healer = await store.open({ logger, recovery: triggers[trigger] })
+
+        if (trigger === 'claim') await healer.queue('jobs').next()
+        else await env.advance(1_500)
+
+        const [line] = named('lease.reclaimed')
+        expect(line).toMatchObject({
+          level: 'warn',
+          facts: { kind: 'item', id: item, holder: 'worker-1', expiredForMs: expect.any(Number) },
+        })
+        expect(line?.facts.expiredForMs).toBeGreaterThan(0)
+        expect(line?.facts.evidence).toContain('lapsed')
+        expect(named('recovery.completed')).toMatchObject([
+          { level: 'info', facts: { trigger, locksCleaned: 0, entriesReclaimed: 1, quarantined: 0 } },
+        ])
+        expect(named('recovery.completed')[0]?.facts.ms).toEqual(expect.any(Number))
+        expect((await q.stats()).processing).toBe(trigger === 'claim' ? 1 : 0)
+      },
+    )
+
+    test.each(['claim', 'timer'] as const)(
+      'tells that a recovery by %s failed, and why [Q11]',
+      async (trigger) => {
+        const { env, store } = await openLapsed(engine, off)
+        const { logger, named } = collectLogs()
+        const recovery = trigger === 'claim' ? { ...off, onClaim: true } : { ...off, everyMs: 1_000 }
+        const healer = await store.open({ logger, recovery })
+        const mend = store.damage.failRecovery()
+
+        if (trigger === 'claim') await healer.queue('jobs').next()
+        else await env.advance(1_500)
+        mend()
+
+        const [line] = named('recovery.failed')
+        expect(line).toMatchObject({ level: 'warn', facts: { trigger } })
+        expect(String(line?.facts.error)).not.toBe('')
+      },
+    )
+
+    test('heals after all once what made it fail is mended [Q11]', async () => {
+      const { q, env, store } = await openLapsed(engine, off)
+      await store.open({ recovery: { ...off, everyMs: 1_000 } })
+      const mend = store.damage.failRecovery()
+      await env.advance(3_000)
+      const during = (await q.stats()).processing
+      mend()
+
+      await env.advance(2_000)
+
+      expect([during, (await q.stats()).processing]).toEqual([1, 0])
+    })
+
+    test('says nothing where there was nothing to heal [Q11]', async () => {
+      const { logger, lines } = collectLogs()
+      const { hf, env } = await engine.open({ logger })
+      await hf.queue('jobs').add(null)
+      await hf.queue('jobs').next()
+
+      await env.advance(60_000)
+
+      expect(lines).toEqual([])
+    })
+  })
+
+  describe('more stale items than one piece takes', () => {
+    test('are healed by a timer in bounded pieces, longest expired first [Q13] [EC-003]', async () => {
+      const { hf, env, store } = await engine.open({ recovery: off })
+      const q = hf.queue('jobs')
+      const { ids } = await q.addMany(Array.from({ length: 250 }, (_, number) => ({ payload: number })))
+      for (const limit of [100, 100, 50]) {
+        await claimedMany(q.claimMany(limit, { agent: 'worker-1', leaseMs }))
+        await env.advance(10)
+      }
+      await env.advance(leaseMs + 1)
+      const { logger, named } = collectLogs()
+
+      await store.open({ logger, recovery: { ...off, everyMs: 1_000 } })
+      await env.advance(1_500)
+
+      const pieces = named('recovery.completed').map(({ facts }) => Number(facts.entriesReclaimed))
+      expect(pieces.reduce((sum, piece) => sum + piece, 0)).toBe(250)
+      expect(Math.max(...pieces)).toBeLessThanOrEqual(100)
+      const order = (await readFeed(hf)).filter(({ kind }) => kind === 'item.reclaimed').map(({ id }) => id)
+      const firstHundred = new Set(ids.toSorted().slice(0, 100))
+      expect(order.slice(0, 100).every((id) => firstHundred.has(id))).toBe(true)
+    })
+
+    test('do not keep a claim from going on, and are healed by the claims that follow [Q11]', async () => {
+      const { hf, env } = await engine.open({ recovery: { ...off, onClaim: true } })
+      const q = hf.queue('jobs')
+      await q.addMany(Array.from({ length: 150 }, (_, number) => ({ payload: number })))
+      for (const limit of [100, 50]) await claimedMany(q.claimMany(limit, { agent: 'worker-1', leaseMs }))
+      await env.advance(leaseMs + 1)
+
+      await claimed(q.next({ agent: 'worker-2' }))
+      const first = await q.getRecoveryStats()
+      await claimed(q.next({ agent: 'worker-2' }))
+
+      expect(first.entriesReclaimed).toBe(50)
+      expect(await q.getRecoveryStats()).toMatchObject({
+        entriesReclaimed: 0,
+        totals: { entriesReclaimed: 150 },
+      })
+    })
+  })
+})
+
+/** One item whose holder, worker-1, let its lease lapse. */
+async function openLapsed(engine: Engine, recovery: NonNullable<OpenOptions['recovery']>) {
+  const { hf, env, store } = await engine.open({ recovery })
+  const q: Queue = hf.queue('jobs')
+  const { item } = await q.add(null)
+  await q.next({ agent: 'worker-1', leaseMs })
+  await env.advance(leaseMs + 1)
+  return { q, env, store, item: item.id }
+}

@@ -1,0 +1,69 @@
+/** What is finished goes by itself after its time; what is open or needed never does. */
+import { expect, test } from 'vitest'
+import { readFeed } from '../support/feed.ts'
+import { claimed } from '../support/outcomes.ts'
+import { forEachEngine } from '../support/stores.ts'
+
+const dayMs = 86_400_000
+
+forEachEngine((engine) => {
+  test('finished items are removed after seven days, open ones never, and their events stay [Q26] [X2]', async () => {
+    const { hf, env } = await engine.open()
+    const q = hf.queue('jobs')
+    await q.add(null, { key: 'open', priority: 9 })
+    const { item } = await q.add(null, { key: 'done' })
+    await q.next({ agent: 'worker-1' })
+    await q.complete('done', { agent: 'worker-1' })
+
+    env.setWall(env.now() + 7 * dayMs - 200_000)
+    await env.advance(100_000)
+    const within = await q.get('done')
+    await env.advance(200_000)
+
+    expect(within).toMatchObject({ state: 'done' })
+    expect(await q.get('done')).toBeNull()
+    expect(await q.get('open')).toMatchObject({ state: 'pending' })
+    expect((await q.events(item.id)).map(({ kind }) => kind)).toContain('item.completed')
+  })
+
+  test('another time may be set, and 0 keeps everything', async () => {
+    const { env, store } = await engine.open({ background: false })
+    const brief = await store.open({ namespace: 'brief', retention: { itemsMs: 1_000 } })
+    const keeping = await store.open({ namespace: 'keeping', retention: { itemsMs: 0 } })
+    for (const hf of [brief, keeping]) {
+      await hf.queue('jobs').add(null, { key: 'k' })
+      await hf.queue('jobs').cancel('k')
+    }
+
+    await env.advance(130_000)
+
+    expect(await brief.queue('jobs').get('k')).toBeNull()
+    expect(await keeping.queue('jobs').get('k')).toMatchObject({ state: 'cancelled' })
+  })
+
+  test('what others still wait for is kept', async () => {
+    const { hf, env } = await engine.open({ retention: { itemsMs: 1_000 } })
+    const q = hf.queue('jobs')
+    await q.add(null, { key: 'parent' })
+    await q.add(null, { key: 'child', parent: 'parent' })
+    await q.cancel('parent')
+
+    await env.advance(130_000)
+
+    expect(await q.get('parent')).toMatchObject({ state: 'cancelled' })
+  })
+
+  test('more than a piece is removed without holding others up for long', async () => {
+    const { hf, env } = await engine.open({ retention: { itemsMs: 1_000 } })
+    const q = hf.queue('jobs')
+    const { ids } = await q.addMany(Array.from({ length: 450 }, () => ({ payload: null })))
+    await Promise.all(ids.map((id) => q.cancel(id)))
+    await q.add('open')
+
+    await env.advance(70_000)
+
+    expect(await q.stats()).toMatchObject({ total: 1 })
+    expect((await claimed(q.next())).item.payload).toBe('open')
+    expect((await readFeed(hf)).filter(({ kind }) => kind === 'item.removed')).toHaveLength(450)
+  })
+})

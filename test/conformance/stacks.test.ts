@@ -1,0 +1,229 @@
+/** Stacks and blockers: what waits for what, and when it is let go. */
+import type { Queue } from 'holdfast'
+import { describe, expect, test } from 'vitest'
+import { claimed, present, refusal, refusalCode } from '../support/outcomes.ts'
+import { type Engine, forEachEngine } from '../support/stores.ts'
+
+forEachEngine((engine) => {
+  describe('a stacked item', () => {
+    test('knows its parent, its root and its depth [Q22]', async () => {
+      const { q } = await openJobs(engine)
+      const root = await q.add(null, { key: 'root' })
+      await q.add(null, { key: 'middle', parent: 'root' })
+
+      const { item, position } = await q.add(null, { key: 'leaf', parent: 'middle' })
+
+      const middle = await present(q.get('middle'))
+      expect(item).toMatchObject({
+        parent: middle.id,
+        stackRoot: root.item.id,
+        stackDepth: 2,
+        waitingFor: [middle.id],
+        standing: 'waiting',
+      })
+      expect(position).toBeNull()
+      expect(await q.stats()).toMatchObject({ pending: 3, blocked: 2 })
+    })
+
+    test('waits until its parent has closed well and is freed in the same moment [Q22] [Q12]', async () => {
+      const { q } = await openJobs(engine)
+      await q.add(null, { key: 'parent' })
+      await q.add(null, { key: 'child', parent: 'parent' })
+      await claimed(q.next({ agent: 'worker-1' }))
+      const before = await q.next({ agent: 'worker-2' })
+
+      await q.complete('parent', { agent: 'worker-1' })
+
+      expect(before.outcome).toBe('empty')
+      expect((await claimed(q.next({ agent: 'worker-2' }))).item).toMatchObject({
+        key: 'child',
+        waitingFor: [],
+      })
+      const freed = (await q.events('child')).find(({ kind }) => kind === 'item.unblocked')
+      const closed = (await q.events('parent')).at(-1)
+      expect(freed).toMatchObject({ at: closed?.at, seq: (closed?.seq ?? 0) + 1 })
+    })
+
+    test('is freed level by level [Q22]', async () => {
+      const { q } = await openJobs(engine)
+      const keys = ['a', 'b', 'c', 'd']
+      for (const [index, key] of keys.entries())
+        await q.add(null, { key, ...(index === 0 ? {} : { parent: keys[index - 1] as string }) })
+
+      const served: (string | null)[] = []
+      for (let claim = await q.next({ agent: 'worker-1' }); claim.outcome === 'claimed'; ) {
+        served.push(claim.item.key)
+        await q.complete(claim.item.id, { agent: 'worker-1' })
+        claim = await q.next({ agent: 'worker-1' })
+      }
+
+      expect(served).toEqual(keys)
+    })
+
+    test.each(['failed', 'cancelled'])(
+      'stays blocked, and says by whom, when its parent is %s [Q22]',
+      async (how) => {
+        const { q } = await openJobs(engine)
+        const parent = await q.add(null, { key: 'parent' })
+        await q.add(null, { key: 'child', parent: 'parent' })
+        await q.next({ agent: 'worker-1' })
+
+        if (how === 'failed') await q.fail('parent', 'no', { agent: 'worker-1', retryable: false })
+        else await q.cancel('parent')
+
+        expect(await q.get('child')).toMatchObject({ standing: 'waiting', waitingFor: [parent.item.id] })
+        expect((await q.next({ agent: 'worker-2' })).outcome).toBe('empty')
+      },
+    )
+
+    test('is freed after all when its failed parent is retried and closes well [Q22]', async () => {
+      const { q } = await openJobs(engine)
+      await q.add(null, { key: 'parent' })
+      await q.add(null, { key: 'child', parent: 'parent' })
+      await q.next({ agent: 'worker-1' })
+      await q.fail('parent', 'no', { agent: 'worker-1', retryable: false })
+      await q.retry('parent')
+      await q.next({ agent: 'worker-1' })
+
+      await q.complete('parent', { agent: 'worker-1' })
+
+      expect(await q.get('child')).toMatchObject({ standing: 'ready' })
+    })
+
+    test('does not wait for a parent that has closed well already [Q22]', async () => {
+      const { q } = await openJobs(engine)
+      await q.add(null, { key: 'parent' })
+      await q.next({ agent: 'worker-1' })
+      await q.complete('parent', { agent: 'worker-1' })
+
+      const { item } = await q.add(null, { key: 'child', parent: 'parent' })
+
+      expect(item).toMatchObject({ standing: 'ready', waitingFor: [], stackDepth: 1 })
+    })
+
+    test('needs a parent that exists [Q22]', async () => {
+      const { q } = await openJobs(engine)
+
+      const refused = await refusal(() => q.add(null, { key: 'child', parent: 'nobody' }))
+
+      expect(refused).toMatchObject({ code: 'NOT_FOUND', facts: { parent: 'nobody' } })
+      expect(await q.get('child')).toBeNull()
+    })
+
+    test('may stand ten deep and not eleven [Q22]', async () => {
+      const { q } = await openJobs(engine)
+      await q.add(null, { key: 'd0' })
+      for (let depth = 1; depth <= 10; depth++)
+        await q.add(null, { key: `d${depth}`, parent: `d${depth - 1}` })
+
+      const refused = await refusal(() => q.add(null, { key: 'd11', parent: 'd10' }))
+
+      expect(await q.get('d10')).toMatchObject({ stackDepth: 10 })
+      expect(refused).toMatchObject({ code: 'INVALID', facts: { depthMax: 10 } })
+    })
+
+    test('cannot be stacked on its own descendant [Q22]', async () => {
+      const { q } = await openJobs(engine)
+      await q.submit('a', { headSha: 'abcd' })
+      await q.submit('b', { headSha: 'abcd', parent: 'a' })
+      await q.cancel('a')
+
+      const code = await refusalCode(() => q.submit('a', { headSha: 'abcd', parent: 'b' }))
+
+      expect(code).toBe('INVALID')
+      expect(await q.get('a')).toMatchObject({ state: 'cancelled' })
+    })
+
+    test('cannot be removed from under the items that wait for it [Q22] [Q26]', async () => {
+      const { q } = await openJobs(engine)
+      await q.add(null, { key: 'parent' })
+      const { item } = await q.add(null, { key: 'child', parent: 'parent' })
+
+      const refused = await refusal(() => q.remove('parent'))
+
+      expect(refused).toMatchObject({ code: 'ILLEGAL_MOVE', facts: { waiting: [item.id] } })
+      expect(await q.get('parent')).not.toBeNull()
+    })
+
+    test('keeps its failed parent from being cleaned up [Q22] [Q26]', async () => {
+      const { q } = await openJobs(engine)
+      await q.add(null, { key: 'parent' })
+      await q.add(null, { key: 'child', parent: 'parent' })
+      await q.cancel('parent')
+
+      const removed = await q.cleanup({ maxAgeMs: 0 })
+
+      expect(removed).toBe(0)
+      expect(await q.get('parent')).toMatchObject({ state: 'cancelled' })
+    })
+  })
+
+  test('closed items that others wait for do not keep the rest from being cleaned up [Q26]', async () => {
+    const { q, env } = await openJobs(engine)
+    const { ids } = await q.addMany(Array.from({ length: 500 }, () => ({ payload: null })))
+    await Promise.all(ids.flatMap((id) => [q.add(null, { blockers: [id] }), q.cancel(id)]))
+    await env.advance(1)
+    const { item } = await q.add(null)
+    await q.cancel(item.id)
+
+    const removed = await q.cleanup({ maxAgeMs: 0 })
+
+    expect(removed).toBe(1)
+    expect(await q.get(item.id)).toBeNull()
+  })
+
+  describe('an item with blockers', () => {
+    test('waits for every one of them, in whatever order and queue they close [Q22]', async () => {
+      const { q, hf } = await openJobs(engine)
+      const elsewhere = hf.queue('elsewhere')
+      const first = (await q.add(null, { key: 'first' })).item.id
+      const second = (await elsewhere.add(null)).item.id
+      await q.add(null, { key: 'last', blockers: [first, second, first] })
+
+      const { item } = await claimed(elsewhere.next({ agent: 'worker-1' }))
+      await elsewhere.complete(item.id, { agent: 'worker-1' })
+      const between = await present(q.get('last'))
+      await q.next({ agent: 'worker-1' })
+      await q.complete('first', { agent: 'worker-1' })
+
+      expect(between).toMatchObject({ standing: 'waiting', blockers: [first, second], waitingFor: [first] })
+      expect(await q.get('last')).toMatchObject({ standing: 'ready', waitingFor: [] })
+    })
+
+    test('needs blockers that exist [Q22]', async () => {
+      const { q } = await openJobs(engine)
+
+      expect(await refusalCode(() => q.add(null, { blockers: ['nothing'] }))).toBe('NOT_FOUND')
+    })
+
+    test('cannot wait for an item that waits for it [Q22]', async () => {
+      const { q } = await openJobs(engine)
+      const a = (await q.submit('a', { headSha: 'abcd' })).item.id
+      await q.cancel('a')
+      const b = (await q.add(null, { key: 'b', blockers: [a] })).item.id
+
+      const code = await refusalCode(() => q.submit('a', { headSha: 'abcd', blockers: [b] }))
+
+      expect(code).toBe('INVALID')
+    })
+
+    test('is freed however many wait with it [Q22]', async () => {
+      const { q, env } = await openJobs(engine)
+      const { item } = await q.add(null, { key: 'gate' })
+      const waiting = 1_100
+      await Promise.all(Array.from({ length: waiting }, () => q.add(null, { blockers: [item.id] })))
+      await q.next({ agent: 'worker-1' })
+
+      await q.complete('gate', { agent: 'worker-1' })
+      await env.advance(10_000)
+
+      expect(await q.stats()).toMatchObject({ pending: waiting, blocked: 0 })
+    })
+  })
+})
+
+async function openJobs(engine: Engine) {
+  const opened = await engine.open()
+  const q: Queue = opened.hf.queue('jobs')
+  return { ...opened, q }
+}

@@ -1,0 +1,429 @@
+/** hf.work: claims, runs, finishes, gives back. */
+import type { Queue, QueueItem } from 'holdfast'
+import { describe, expect, test } from 'vitest'
+import * as z from 'zod'
+import { collectLogs } from '../support/logs.ts'
+import { claimed, present, refusalCode } from '../support/outcomes.ts'
+import { type Engine, forEachEngine } from '../support/stores.ts'
+
+forEachEngine((engine) => {
+  describe('a worker', () => {
+    test('runs its handler once for each item and keeps the result', async () => {
+      const { hf, q, env } = await openJobs(engine)
+      const { ids } = await q.addMany([{ payload: 1 }, { payload: 2 }, { payload: 3 }])
+      const seen: unknown[] = []
+
+      const worker = hf.work(q, (item) => {
+        seen.push(item.payload)
+        return { doubled: (item.payload as number) * 2 }
+      })
+      await env.advance(100)
+      await worker.stop()
+
+      expect(seen).toEqual([1, 2, 3])
+      expect(await q.get(ids[2] as string)).toMatchObject({ state: 'done', result: { doubled: 6 } })
+      expect(await q.stats()).toMatchObject({ completed: 3 })
+    })
+
+    test('is woken by an item that another handle adds, without waiting for its poll', async () => {
+      const { hf, q, env, store } = await openJobs(engine)
+      const seen: unknown[] = []
+      const worker = hf.work(q, (item) => {
+        seen.push(item.payload)
+      })
+      await env.advance(1_500)
+
+      await (await store.open()).queue('jobs').add('news')
+      await env.advance(2_000)
+      await worker.stop()
+
+      expect(seen).toEqual(['news'])
+    })
+
+    test('runs as many handlers at once as it is told, and no more', async () => {
+      const { hf, q, env } = await openJobs(engine)
+      await q.addMany(Array.from({ length: 10 }, (_, number) => ({ payload: number })))
+      const gates: (() => void)[] = []
+      let most = 0
+
+      const worker = hf.work(q, () => new Promise<void>((resolve) => gates.push(resolve)), { concurrency: 3 })
+      for (let round = 0; round < 10; round++) {
+        await env.advance(50)
+        most = Math.max(most, worker.running)
+        expect(await q.stats()).toMatchObject({ processing: worker.running })
+        gates.shift()?.()
+      }
+      await env.advance(50)
+      await worker.stop()
+
+      expect(most).toBe(3)
+      expect(await q.stats()).toMatchObject({ completed: 10 })
+    })
+
+    test('holds what it fetched ahead under leases and renews them', async () => {
+      const { hf, q, env, store } = await openJobs(engine)
+      await q.addMany(Array.from({ length: 5 }, (_, number) => ({ payload: number })))
+      const open: (() => void)[] = []
+
+      const worker = hf.work(q, () => new Promise<void>((resolve) => open.push(resolve)), { prefetch: 2 })
+      await env.advance(100)
+      const rival = await store.open({ agent: 'rival' })
+      await env.advance(120_000)
+      const ahead = await q.list({ standing: 'held' })
+
+      expect(worker.running).toBe(1)
+      expect(ahead.items.map(({ holder }) => holder)).toEqual([hf.agent, hf.agent, hf.agent])
+      expect(ahead.items.map(({ crashes }) => crashes)).toEqual([0, 0, 0])
+      expect((await claimed(rival.queue('jobs').next())).item.payload).toBe(3)
+      for (const each of open) each()
+    })
+
+    test('gives back what it only fetched ahead when it stops, as no crash and no attempt to count', async () => {
+      const { hf, q, env } = await openJobs(engine)
+      await q.addMany(Array.from({ length: 3 }, (_, number) => ({ payload: number })))
+      let finish = () => {}
+      const worker = hf.work(q, () => new Promise<void>((resolve) => (finish = resolve)), { prefetch: 2 })
+      await env.advance(100)
+
+      const stopping = worker.stop()
+      await env.advance(10)
+      const during = await q.stats()
+      finish()
+      await env.advance(10)
+      await stopping
+
+      expect(during).toMatchObject({ processing: 1, pending: 2 })
+      expect(await q.stats()).toMatchObject({ completed: 1, pending: 2, processing: 0 })
+      const { items } = await q.list({ standing: 'ready' })
+      expect(items.map(({ crashes, failures }) => [crashes, failures])).toEqual([
+        [0, 0],
+        [0, 0],
+      ])
+    })
+
+    test('waits for its handlers when it stops', async () => {
+      const { hf, q, env } = await openJobs(engine)
+      const { item } = await q.add(null)
+      let finish = () => {}
+      const worker = hf.work(q, () => new Promise<void>((resolve) => (finish = resolve)))
+      await env.advance(100)
+
+      let hasStopped = false
+      const stopping = worker.stop().then(() => {
+        hasStopped = true
+      })
+      await env.advance(5_000)
+      const before = hasStopped
+      finish()
+      await env.advance(10)
+      await stopping
+
+      expect(before).toBe(false)
+      expect(await q.get(item.id)).toMatchObject({ state: 'done' })
+    })
+
+    test('fires the signals of handlers that outlast the drain and gives their items back', async () => {
+      const { hf, q, env } = await openJobs(engine)
+      const { item } = await q.add(null)
+      let reason: unknown
+      const worker = hf.work(q, async (_item, { signal }) => {
+        await new Promise((resolve) => signal.addEventListener('abort', resolve))
+        reason = signal.reason
+      })
+      await env.advance(100)
+
+      const stopping = worker.stop({ drainMs: 2_000 })
+      await env.advance(2_100)
+      await stopping
+
+      expect(reason).toMatchObject({ code: 'TIMEOUT' })
+      expect(await q.get(item.id)).toMatchObject({ state: 'pending', failures: 0, crashes: 0 })
+    })
+
+    test('that was told to stop begins nothing more, not even what it was just given', async () => {
+      const { hf, q, env } = await openJobs(engine)
+      const { item } = await q.add(null)
+      let runs = 0
+
+      const worker = hf.work(q, () => {
+        runs++
+      })
+      await worker.stop()
+      await env.advance(100)
+
+      expect(runs).toBe(0)
+      expect(await q.get(item.id)).toMatchObject({ state: 'pending' })
+    })
+
+    test('is stopped by its signal, also by one that fired before it began', async () => {
+      const { hf, q, env } = await openJobs(engine)
+      const end = new AbortController()
+      const seen: unknown[] = []
+      hf.work(
+        q,
+        (item) => {
+          seen.push(item.payload)
+        },
+        { signal: end.signal },
+      )
+      await q.add('first')
+      await env.advance(100)
+      end.abort()
+      hf.work(
+        q,
+        () => {
+          seen.push('never')
+        },
+        { signal: AbortSignal.abort() },
+      )
+      await q.add('second')
+      await env.advance(5_000)
+
+      expect(seen).toEqual(['first'])
+    })
+
+    test('ends with its store, which waits for the handlers', async () => {
+      const { hf, q, env, store } = await openJobs(engine)
+      const { item } = await q.add(null)
+      let finish = () => {}
+      hf.work(q, () => new Promise<void>((resolve) => (finish = resolve)))
+      await env.advance(100)
+
+      const closing = hf.close()
+      await env.advance(100)
+      finish()
+      await closing
+
+      const reader = await store.open()
+      expect(await reader.queue('jobs').get(item.id)).toMatchObject({ state: 'done' })
+    })
+
+    test.each([
+      { concurrency: 0 },
+      { concurrency: 1.5 },
+      { concurrency: Number.NaN },
+      { prefetch: -1 },
+      { concurrency: 100_000 },
+    ])('refuses %o', async (options) => {
+      const { hf } = await openJobs(engine)
+
+      expect(await refusalCode(() => hf.work('jobs', () => {}, options))).toBe('INVALID')
+    })
+  })
+
+  describe('a handler', () => {
+    test('can record progress, which others see', async () => {
+      const { hf, q, env } = await openJobs(engine)
+      const { item } = await q.add(null)
+      let finish = () => {}
+
+      const worker = hf.work(q, async (_item, { progress }) => {
+        await progress({ done: 3, of: 10 })
+        await new Promise<void>((resolve) => (finish = resolve))
+      })
+      await env.advance(100)
+
+      expect(await q.get(item.id)).toMatchObject({ state: 'running', progress: { done: 3, of: 10 } })
+      finish()
+      await worker.stop()
+    })
+
+    test('keeps its lease for as long as it works, and never longer than the store believes', async () => {
+      const { hf, q, env } = await openJobs(engine)
+      const { item } = await q.add(null)
+      let finish = () => {}
+      const held: boolean[] = []
+      const worker = hf.work(q, async (_item, { lease }) => {
+        held.push(lease.isHeld)
+        await new Promise<void>((resolve) => (finish = resolve))
+        lease.assertHeld()
+        held.push(lease.isHeld)
+      })
+      await env.advance(180_000)
+
+      expect(await q.get(item.id)).toMatchObject({ holder: hf.agent, attempts: 1 })
+      finish()
+      await worker.stop()
+      expect(held).toEqual([true, true])
+      expect(await q.get(item.id)).toMatchObject({ state: 'done' })
+    })
+
+    test('is told by its signal when an operator takes its item by force, which is kept with the reason', async () => {
+      const { hf, q, env, store } = await openJobs(engine)
+      const { item } = await q.add(null)
+      const told: string[] = []
+      hf.work(q, async (_item, { signal }) => {
+        await new Promise((resolve) => signal.addEventListener('abort', resolve))
+        told.push((signal.reason as { code: string }).code)
+        await q.pause()
+      })
+      await env.advance(100)
+      const operator = (await store.open({ agent: 'operator' })).queue('jobs')
+
+      const spared = await operator.reclaimStale({ thresholdMs: 0 })
+      const forced = await operator.reclaimStale({ thresholdMs: 0, force: true, reason: 'runaway' })
+      await env.advance(999)
+
+      expect([spared, forced]).toEqual([0, 1])
+      expect(told[0]).toBe('LEASE_LOST')
+      const events = await operator.events(item.id)
+      expect(events.find(({ kind }) => kind === 'item.reclaimed')).toMatchObject({
+        agent: 'operator',
+        detail: { reason: 'runaway' },
+      })
+    })
+
+    test('that throws has its item tried again after a wait, with the error', async () => {
+      const { hf, q, env } = await openJobs(engine)
+      const { item } = await q.add(null)
+      let runs = 0
+
+      const worker = hf.work(q, () => {
+        runs++
+        if (runs === 1) throw Object.assign(new Error('flaky'), { code: 'E_FLAKY' })
+      })
+      await env.advance(100)
+      const failed = await present(q.get(item.id))
+      await env.advance(3_000)
+      await worker.stop()
+
+      expect(failed).toMatchObject({
+        state: 'pending',
+        failures: 1,
+        error: { message: 'flaky', code: 'E_FLAKY' },
+      })
+      expect(runs).toBe(2)
+      expect(await q.get(item.id)).toMatchObject({ state: 'done', attempts: 2, failures: 1, error: null })
+    })
+
+    test('that throws every time is not run more often than attempts are allowed', async () => {
+      const { hf, env } = await engine.open()
+      const q = hf.queue('jobs', { attemptsMax: 2 })
+      const { item } = await q.add(null)
+      let runs = 0
+      const worker = hf.work(q, () => {
+        runs++
+        throw new Error('no')
+      })
+
+      await env.advance(20_000)
+      await worker.stop()
+
+      expect(runs).toBe(2)
+      expect(await q.get(item.id)).toMatchObject({ state: 'failed' })
+    })
+
+    test.each([
+      {
+        thrown: 'an error that says it is hopeless',
+        error: Object.assign(new Error('no'), { retryable: false }),
+      },
+      { thrown: 'a string', error: 'plain text' },
+    ])('may throw $thrown', async ({ error }) => {
+      const { hf, q, env } = await openJobs(engine)
+      const { item } = await q.add(null)
+      const worker = hf.work(q, () => Promise.reject(error))
+
+      await env.advance(100)
+      await worker.stop()
+
+      const found = await present(q.get(item.id))
+      expect(found.error?.message).toBe(typeof error === 'string' ? error : 'no')
+      expect(found.state).toBe(typeof error === 'string' ? 'pending' : 'failed')
+    })
+
+    test('whose result cannot be kept fails its item instead of holding it', async () => {
+      const { hf, q, env } = await openJobs(engine)
+      const { item } = await q.add(null)
+      let runs = 0
+      const worker = hf.work(q, () => {
+        runs++
+        return { big: 'x'.repeat(300_000) }
+      })
+
+      await env.advance(60_000)
+      await worker.stop()
+
+      expect(runs).toBeLessThanOrEqual(3)
+      expect((await present(q.get(item.id))).standing).not.toBe('held')
+    })
+  })
+
+  describe('a payload schema', () => {
+    const schema = z.object({ url: z.url(), tries: z.int().default(1) })
+
+    test('is checked and completed when an item is added', async () => {
+      const { hf } = await engine.open()
+      const q = hf.queue('fetch', { schema })
+
+      const { item } = await q.add({ url: 'https://example.com' } as z.output<typeof schema>)
+      const code = await refusalCode(() => q.add({ url: 'nonsense', tries: 1 }))
+      const many = await refusalCode(() => q.addMany([{ payload: { url: 'nonsense', tries: 1 } }]))
+
+      expect(item.payload).toEqual({ url: 'https://example.com', tries: 1 })
+      expect([code, many]).toEqual(['INVALID', 'INVALID'])
+      expect(await q.stats()).toMatchObject({ total: 1 })
+    })
+
+    test('keeps what does not fit from a handler: it fails for good, naming the fault', async () => {
+      const { hf, env } = await engine.open()
+      const old = await hf.queue('fetch').add({ address: 'example.com' })
+      const q = hf.queue('fetch', { schema })
+      await q.add({ url: 'https://example.com', tries: 2 })
+      const seen: QueueItem<z.output<typeof schema>>['payload'][] = []
+
+      const worker = hf.work(q, (item) => {
+        seen.push(item.payload)
+      })
+      await env.advance(1_000)
+      await worker.stop()
+
+      expect(seen).toEqual([{ url: 'https://example.com', tries: 2 }])
+      expect(await q.get(old.item.id)).toMatchObject({ state: 'failed', error: { code: 'INVALID' } })
+    })
+  })
+
+  test('a worker whose store fails for a while says so and goes on when it is back', async () => {
+    const { logger, named } = collectLogs()
+    const { hf, env, store } = await engine.open({ logger })
+    const q = hf.queue('jobs')
+    await q.add('work')
+    const mend = store.damage.failItems()
+    const seen: unknown[] = []
+    const worker = hf.work(q, (item) => {
+      seen.push(item.payload)
+    })
+
+    await env.advance(2_000)
+    mend()
+    await env.advance(10_000)
+    await worker.stop()
+
+    expect(named('worker.failed').length).toBeGreaterThan(0)
+    expect(seen).toEqual(['work'])
+  })
+
+  test('a worker whose store refused its answer for a while does not keep the item for ever', async () => {
+    const { hf, q, env, store } = await openJobs(engine)
+    const { item } = await q.add(null)
+    let answer = () => {}
+    hf.work(q, () => new Promise<void>((resolve) => (answer = resolve)))
+    await env.advance(100)
+    const mend = store.damage.failItems()
+    answer()
+    await env.advance(100)
+    mend()
+
+    await env.advance(120_000)
+    answer()
+    await env.advance(1_000)
+
+    expect(await q.get(item.id)).toMatchObject({ state: 'done' })
+  })
+})
+
+async function openJobs(engine: Engine) {
+  const opened = await engine.open()
+  const q: Queue = opened.hf.queue('jobs')
+  return { ...opened, q }
+}

@@ -1,0 +1,131 @@
+/** A holder that is proven dead gives its work back at once; one that merely says nothing keeps it. */
+import type { QueueItem } from 'holdfast'
+import { expect, test } from 'vitest'
+import {
+  audit,
+  claimBy,
+  countById,
+  expectSound,
+  newStore,
+  numbered,
+  openActor,
+  openHere,
+  print,
+  reclaimOf,
+  runCli,
+  startUnreapedActor,
+  stateOf,
+  until,
+} from './support.ts'
+
+/** The goal is one second; on a machine with other things to do it may take longer, but never the lease of 30 s. */
+const promptMs = 3000
+
+/** Until its parent has noticed, a killed process is a zombie. */
+const goneOrEnded = /^process \d+ (is gone|has ended \(zombie\))$/
+
+test('a bound lease of a killed process is given back within a second [X6] [Q13]', async () => {
+  const store = newStore()
+  const hf = await openHere(store)
+  await hf.queue('q').addMany(numbered(3))
+  const delays: number[] = []
+
+  for (let round = 0; round < 3; round++) {
+    const holder = await openActor(store, { agent: `holder-${round}` })
+    const { id } = await claimBy(holder, 'q')
+    const killedAt = performance.now()
+    holder.kill()
+    const { seenAt, detail } = await reclaimOf(hf, id)
+    delays.push(seenAt - killedAt)
+    expect(detail).toMatchObject({ holder: `holder-${round}`, evidence: expect.stringMatching(goneOrEnded) })
+    await hf.queue('q').setPriority(id, 10)
+  }
+
+  print(`given back after a kill: ${delays.map(Math.round).join(', ')} ms`)
+  expect(Math.max(...delays)).toBeLessThan(promptMs)
+  expectSound(store)
+})
+
+test('a one-shot claim keeps its whole lease after its process is gone [X6] [Q13]', async () => {
+  const store = newStore()
+  const hf = await openHere(store)
+  await hf.queue('q').addMany(numbered(2))
+  const manual = (await runCli(store, 'queue', 'next', 'q', '--agent', 'person')) as {
+    item: QueueItem<unknown>
+  }
+  const holder = await openActor(store)
+  const bound = await claimBy(holder, 'q')
+  holder.kill()
+
+  // Once the dead holder's item is back, the same look at the processes has passed the claim by.
+  await reclaimOf(hf, bound.id)
+  const report = await hf.recovery.detectAndRecoverStale()
+
+  expect(report.entriesReclaimed).toBe(0)
+  const item = (await hf.queue('q').get(manual.item.id)) as QueueItem<unknown>
+  expect(item).toMatchObject({
+    standing: 'held',
+    holder: 'person',
+    token: manual.item.token,
+    lease: { instance: null, leaseMs: 300_000, expiresAt: manual.item.lease?.expiresAt },
+  })
+  expect(item.lease?.remainingMs).toBeGreaterThan(300_000 - 60_000)
+})
+
+test('after a restart of the machine bound leases are free at once and manual ones are kept [X6] [Q13]', async () => {
+  const store = newStore()
+  const before = await openActor(store, { agent: 'before', identity: { bootId: 'the boot before' } })
+  for (let number = 0; number < 2; number++) await before.ask('add', { queue: 'q', payload: number })
+  const bound = await claimBy(before, 'q')
+  const manual = await claimBy(before, 'q', { renew: false, leaseMs: 60_000 })
+
+  // Its process is still there, so it is the boot that tells: no pid was looked at.
+  const openedAt = performance.now()
+  const hf = await openHere(store)
+  const { seenAt, detail } = await reclaimOf(hf, bound.id)
+
+  print(`free after opening on another boot: ${Math.round(seenAt - openedAt)} ms`)
+  expect(seenAt - openedAt).toBeLessThan(promptMs)
+  expect(detail).toMatchObject({ holder: 'before', evidence: 'the machine has been started anew since' })
+  expect(await hf.queue('q').get(manual.id)).toMatchObject({ standing: 'held', token: manual.token })
+  expect(await hf.queue('q').next()).toMatchObject({ outcome: 'claimed', item: { id: bound.id } })
+  expect(countById(await audit(hf), 'item.reclaimed')).toEqual(new Map([[bound.id, 1]]))
+})
+
+test.runIf(process.platform === 'linux')(
+  'a killed holder that nobody has reaped counts as dead [X6] [Q13]',
+  async () => {
+    const store = newStore()
+    const hf = await openHere(store)
+    await hf.queue('q').add('work')
+    const { actor, pid } = await startUnreapedActor()
+    await actor.ask('open', { store, agent: 'unreaped' })
+    const { id } = await claimBy(actor, 'q')
+
+    process.kill(pid, 'SIGKILL')
+    await until('it is a zombie', () => stateOf(pid) === 'Z')
+    const { detail } = await reclaimOf(hf, id)
+
+    expect(stateOf(pid)).toBe('Z')
+    expect(detail).toMatchObject({ holder: 'unreaped', evidence: `process ${pid} has ended (zombie)` })
+  },
+)
+
+test.runIf(process.platform === 'linux')(
+  'a holder whose pid now belongs to another process counts as dead [X6] [Q13]',
+  async () => {
+    const store = newStore()
+    const hf = await openHere(store)
+    await hf.queue('q').add('work')
+    const identity = { pid: process.pid, startTime: '1' }
+    const holder = await openActor(store, { agent: 'long gone', identity })
+    const { id } = await claimBy(holder, 'q')
+
+    const { detail } = await reclaimOf(hf, id)
+
+    expect(detail).toMatchObject({
+      holder: 'long gone',
+      evidence: `pid ${process.pid} belongs to a newer process`,
+    })
+  },
+)

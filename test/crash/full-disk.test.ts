@@ -1,0 +1,41 @@
+/** A disk that takes no more. */
+import { spawn } from 'node:child_process'
+import { expect, test } from 'vitest'
+import { Actor, expectSoundAndFree, newStore, openHere, print, program, query } from './support.ts'
+
+/**
+ * A limit on the size of files stands for a disk that is full: the same writes fail, for one process only. Node
+ * ignores the signal that would otherwise end it.
+ */
+const blocks = 2048
+
+test.runIf(process.platform === 'linux')(
+  'writes that find no room are refused by code and lose nothing acknowledged [X6] [EP-001] [X4]',
+  async () => {
+    const store = newStore()
+    const hf = await openHere(store)
+    const limited = new Actor(
+      spawn('sh', ['-c', `ulimit -f ${blocks}; exec "$0" "$@"`, process.execPath, program('fills'), store], {
+        stdio: ['ignore', 'inherit', 'pipe', 'ipc'],
+      }),
+    )
+
+    const refused = await limited.told('refused')
+    // Moves the log into the main file and empties it, as an operator's making room would.
+    query(store, 'pragma wal_checkpoint(truncate)')
+    limited.child.send('try again')
+    const again = await limited.told('refused', ({ at }) => at > refused.at)
+    await hf.queue('q').add('from a process without the limit')
+
+    print(`no room after ${refused.added} items; after making some, another ${again.added}`)
+    expect(refused).toMatchObject({ code: 'STORE_UNAVAILABLE' })
+    expect(refused.added).toBeGreaterThan(0)
+    expect(again).toMatchObject({ code: 'STORE_UNAVAILABLE' })
+    expect(again.added).toBeGreaterThan(0)
+    const acknowledged = limited.all('added').map(({ item }) => item)
+    const stored = query(store, "select id from item where payload like '%xxx%' order by added_at, id")
+    expect(stored.map((row) => (row as { id: string }).id)).toEqual(acknowledged)
+    expect(await hf.queue('q').stats()).toMatchObject({ pending: acknowledged.length + 1 })
+    expectSoundAndFree(store)
+  },
+)

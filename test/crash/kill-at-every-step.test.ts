@@ -1,0 +1,143 @@
+/** kill -9 at every step of an item's way through a process: what was acknowledged stays, the rest is done by others. */
+import type { Event, Holdfast } from 'holdfast'
+import { expect, test } from 'vitest'
+import {
+  type Actor,
+  audit,
+  auditUntil,
+  claimBy,
+  countById,
+  expectCompletedOnce,
+  expectSoundAndFree,
+  newStore,
+  numbered,
+  openActor,
+  openHere,
+  print,
+} from './support.ts'
+
+interface Step {
+  readonly step: string
+  /** Makes the process take the first item up to the step, where it kills itself. */
+  readonly walk: (actor: Actor) => Promise<unknown>
+  /** What the audit must know of the dead process: how many claims, how many completions. */
+  readonly claims: 0 | 1
+  readonly completions: 0 | 1
+}
+
+const dieAt = (actor: Actor, point: string) => actor.ask('set', { point, signal: 'SIGKILL' })
+
+function duringClaim(point: string, claims: 0 | 1): Step {
+  return {
+    step: `in the transaction of the claim, ${point}`,
+    claims,
+    completions: 0,
+    async walk(actor) {
+      await dieAt(actor, `transaction.${point}`)
+      actor.send('next', { queue: 'q' })
+    },
+  }
+}
+
+function duringCompletion(point: string, completions: 0 | 1): Step {
+  return {
+    step: `in the transaction of the completion, ${point}`,
+    claims: 1,
+    completions,
+    async walk(actor) {
+      const { id } = await claimBy(actor, 'q')
+      await dieAt(actor, `transaction.${point}`)
+      actor.send('complete', { queue: 'q', item: id })
+    },
+  }
+}
+
+const steps: Step[] = [
+  { step: 'before the claim', claims: 0, completions: 0, walk: async (actor) => actor.send('die') },
+  duringClaim('begun', 0),
+  duringClaim('applied', 0),
+  duringClaim('committed', 1),
+  {
+    step: 'after the answer to the claim',
+    claims: 1,
+    completions: 0,
+    async walk(actor) {
+      await claimBy(actor, 'q')
+      actor.send('die')
+    },
+  },
+  {
+    step: 'in the handler of a worker',
+    claims: 1,
+    completions: 0,
+    walk: (actor) => actor.ask('work', { queue: 'q', each: 'die' }),
+  },
+  {
+    step: 'after the answer to its progress',
+    claims: 1,
+    completions: 0,
+    async walk(actor) {
+      const { id } = await claimBy(actor, 'q')
+      await actor.ask('progress', { queue: 'q', item: id, progress: { half: true } })
+      actor.send('die')
+    },
+  },
+  duringCompletion('begun', 0),
+  duringCompletion('applied', 0),
+  duringCompletion('committed', 1),
+  {
+    step: 'after the answer to the completion',
+    claims: 1,
+    completions: 1,
+    async walk(actor) {
+      const { id } = await claimBy(actor, 'q')
+      await actor.ask('complete', { queue: 'q', item: id })
+      actor.send('die')
+    },
+  },
+]
+
+for (const { step, walk, claims, completions } of steps) {
+  test(`a process killed ${step} loses nothing and repeats nothing acknowledged [X6] [Q13] [Z2]`, async () => {
+    const store = newStore()
+    const hf = await openHere(store)
+    const { ids } = await hf.queue('q').addMany(numbered(3))
+    const victim = await openActor(store, { agent: 'victim' })
+
+    await walk(victim)
+    expect(await victim.ended()).toBe('SIGKILL')
+    const diedAt = performance.now()
+    const events = await finishAll(hf, ids)
+    print(`killed ${step}: all done after ${Math.round(performance.now() - diedAt)} ms`)
+
+    const of = (kind: string, agent: string) =>
+      events.filter((event) => event.kind === kind && event.agent === agent).length
+    expectCompletedOnce(events, ids)
+    expect({
+      claimsOfTheDead: of('item.claimed', 'victim'),
+      completionsOfTheDead: of('item.completed', 'victim'),
+      completionsOfTheHeir: of('item.completed', 'test'),
+      reclaimed: of('item.reclaimed', 'test'),
+      died: of('instance.died', 'test'),
+    }).toEqual({
+      claimsOfTheDead: claims,
+      completionsOfTheDead: completions,
+      completionsOfTheHeir: 3 - completions,
+      reclaimed: claims - completions,
+      died: 1,
+    })
+    await hf.close()
+    expectSoundAndFree(store)
+  })
+}
+
+/** Another process, here the test's own, works until all is done and the dead one is known to be dead. */
+async function finishAll(hf: Holdfast, ids: readonly string[]): Promise<Event[]> {
+  const worker = hf.work('q', () => {})
+  await auditUntil(hf, 'the completion of all items and the death in the audit', (events) => {
+    const done = countById(events, 'item.completed')
+    return ids.every((id) => done.has(id)) && events.some(({ kind }) => kind === 'instance.died')
+  })
+  await worker.stop()
+  return audit(hf)
+}

@@ -1,0 +1,107 @@
+/**
+ * A process that does as it is told, order by order, and can be made to die or freeze at a named point inside a
+ * transaction. It lives until it is killed or its parent is gone.
+ */
+import { open } from 'holdfast'
+import { systemEnvironment } from 'holdfast/testing'
+
+/** Told in full before anything else happens: the next step may be the last. */
+const tell = (message) => new Promise((told) => process.send(message, told))
+
+/** What to do at the next point of that name: { point, signal }. */
+let trap = null
+let hf = null
+let worker = null
+let handled = 0
+
+const orders = {
+  async open({ store, identity, ...options }) {
+    hf = await open(store, { logger: false, ...options, environment: environmentOf(identity) })
+    return hf.status
+  },
+
+  add: ({ queue, payload }) => hf.queue(queue).add(payload),
+
+  async next({ queue, ...options }) {
+    const claim = await hf.queue(queue).next(options)
+    if (claim.outcome !== 'claimed') return claim
+    const { item, lease } = claim
+    lease?.signal.addEventListener(
+      'abort',
+      () => void tell({ type: 'aborted', item: item.id, code: lease.signal.reason.code }),
+    )
+    return { outcome: claim.outcome, item }
+  },
+
+  progress: ({ queue, item, progress }) => hf.queue(queue).progress(item, progress),
+
+  complete: ({ queue, item, token }) => hf.queue(queue).complete(item, token === undefined ? {} : { token }),
+
+  recover: () => hf.recovery.detectAndRecoverStale(),
+
+  /** Tells of each item when its handler begins; then the handler dies, blocks the event loop, or is done. */
+  work({ queue, each, blockMs, ...options }) {
+    worker = hf.work(
+      queue,
+      async ({ id }) => {
+        handled++
+        if (each) await tell({ type: 'handling', item: id })
+        if (each === 'die') die()
+        if (blockMs) block(blockMs)
+      },
+      options,
+    )
+  },
+
+  async stop() {
+    await worker.stop()
+    return handled
+  },
+
+  handled: () => handled,
+
+  block: ({ ms }) => block(ms),
+
+  set(next) {
+    trap = next
+  },
+
+  die,
+}
+
+process.on('disconnect', () => process.exit())
+process.on('message', async ({ number, order, facts }) => {
+  try {
+    const result = await orders[order](facts)
+    await tell({ type: 'answer', number, result })
+  } catch (error) {
+    await tell({
+      type: 'answer',
+      number,
+      error: { code: error.code, message: error.message, facts: error.facts },
+    })
+  }
+})
+await tell({ type: 'ready', pid: process.pid })
+
+function environmentOf(identity) {
+  const { host } = systemEnvironment
+  return {
+    ...systemEnvironment,
+    host: { ...host, identity: { ...host.identity, ...identity } },
+    reached(point) {
+      if (trap?.point !== point) return
+      process.send({ type: 'trapped', point })
+      process.kill(process.pid, trap.signal)
+    },
+  }
+}
+
+function die() {
+  process.kill(process.pid, 'SIGKILL')
+}
+
+/** Nothing else of this thread runs meanwhile: no timer, no message, no signal. */
+function block(ms) {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms)
+}

@@ -1,0 +1,57 @@
+/** Short programs, as people write them: nothing keeps them alive but what they await. */
+import { open } from 'holdfast'
+
+const [store, how] = process.argv.slice(2)
+const laterMs = 1000
+
+const ways = {
+  async closes(hf) {
+    await work(hf.queue('q'))
+    await hf.close()
+  },
+
+  'does not close': (hf) => work(hf.queue('q')),
+
+  async 'closes with a worker'(hf) {
+    await hf.queue('q').add('work')
+    await new Promise((resolve) => hf.work('q', resolve))
+    await hf.close()
+  },
+
+  async 'leaves while holding'(hf) {
+    await hf.queue('q').add('work')
+    await hf.queue('q').next()
+  },
+
+  async 'adds while another writes'(hf) {
+    await hf.queue('q').add('work')
+    await hf.close()
+  },
+
+  /** Idle for a second, with nothing else to do: the item is not due before. */
+  async 'waits for work'(hf) {
+    await hf.queue('q').add('work', { runAt: Date.now() + laterMs })
+    await new Promise((resolve) => hf.work('q', resolve))
+    await hf.close()
+  },
+
+  /** The same, but somebody else does the work and the program only hears of it. */
+  async 'waits for an event'(hf) {
+    await hf.queue('q').add('work', { runAt: Date.now() + laterMs })
+    for await (const { kind } of hf.events()) if (kind === 'item.completed') break
+    await hf.close()
+  },
+}
+
+try {
+  await ways[how](await open(store, { agent: 'short', logger: false, busyTimeoutMs: 500 }))
+  console.log('finished')
+} catch (error) {
+  console.log(error.code ?? error.stack)
+}
+
+async function work(queue) {
+  await queue.add('work')
+  const { item } = await queue.next()
+  await queue.complete(item.id)
+}

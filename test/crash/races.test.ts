@@ -1,0 +1,127 @@
+/** Many processes at once on one file: one winner each, nothing lost, nothing twice. */
+import type { QueueItem, RecoveryReport } from 'holdfast'
+import { expect, test } from 'vitest'
+import {
+  type Actor,
+  audit,
+  countById,
+  expectCompletedOnce,
+  expectSound,
+  expectSoundAndFree,
+  newStore,
+  numbered,
+  openActor,
+  openHere,
+  print,
+  query,
+  startActor,
+  until,
+} from './support.ts'
+
+const times = <Result>(count: number, make: (number: number) => Result): Result[] =>
+  Array.from({ length: count }, (_, number) => make(number))
+
+test('8 processes share 10,000 items and complete each exactly once [X6] [Q12] [F-01] [F-05] [F-08]', async () => {
+  const store = newStore()
+  const hf = await openHere(store, { durability: 'normal' })
+  const batches = await Promise.all(times(10, () => hf.queue('q').addMany(numbered(1000))))
+  const ids = batches.flatMap((batch) => batch.ids)
+  const workers = await Promise.all(times(8, () => openActor(store, { durability: 'normal' })))
+
+  const startedAt = performance.now()
+  await Promise.all(workers.map((worker) => worker.ask('work', { queue: 'q', concurrency: 10 })))
+  const isDone = async () => (await hf.queue('q').stats()).completed >= ids.length
+  await until('10,000 items are completed', isDone, 50_000)
+  const seconds = (performance.now() - startedAt) / 1000
+  const handled = await Promise.all(workers.map((worker) => worker.ask<number>('stop')))
+
+  print(
+    `${ids.length} items in ${seconds.toFixed(1)} s by 8 processes, each between ${Math.min(...handled)} and ${Math.max(...handled)}`,
+  )
+  const events = await audit(hf)
+  expectCompletedOnce(events, ids)
+  expect(countById(events, 'item.claimed').size).toBe(ids.length)
+  expect(handled.reduce((total, each) => total + each)).toBe(ids.length)
+  await hf.close()
+  expectSoundAndFree(store)
+})
+
+test('of 32 processes that claim at once exactly one wins each item [X6] [Q12] [D-10] [E-02] [HP-012]', async () => {
+  const store = newStore()
+  const hf = await openHere(store)
+  const queue = hf.queue('q')
+  // Without threads of their own: the claim is the same, and 32 processes start in half the time.
+  const claimers = await Promise.all(
+    times(32, (number) => openActor(store, { agent: `claimer-${number}`, background: false })),
+  )
+  const ids: string[] = []
+
+  for (let round = 0; round < 10; round++) {
+    const { item } = await queue.add({ round })
+    ids.push(item.id)
+    const answers = await race<{ outcome: string; item?: QueueItem<unknown> }>(claimers, 'next', {
+      queue: 'q',
+    })
+
+    const winners = claimers.filter((_, number) => answers[number]?.outcome === 'claimed')
+    expect(answers.filter(({ outcome }) => outcome === 'empty')).toHaveLength(31)
+    expect(winners).toHaveLength(1)
+    await winners[0]?.ask('complete', { queue: 'q', item: item.id })
+  }
+
+  const events = await audit(hf)
+  expectCompletedOnce(events, ids)
+  expect([...countById(events, 'item.claimed').values()]).toEqual(ids.map(() => 1))
+  await hf.close()
+  expectSoundAndFree(store)
+})
+
+test('16 processes that open a new file at once all succeed on one schema [X6] [Z10]', async () => {
+  const store = newStore()
+  const single = newStore()
+  await (await openHere(single)).close()
+  const openers = await Promise.all(times(16, () => startActor()))
+
+  const statuses = await race(openers, 'open', { store })
+  await race(openers, 'add', { queue: 'q', payload: 'here' })
+
+  const schema = 'select type, name, sql from sqlite_schema order by type, name'
+  expect(new Set(statuses.map((status) => JSON.stringify(status))).size).toBe(1)
+  expect(query(store, schema)).toEqual(query(single, schema))
+  expect(query(store, 'pragma user_version')).toEqual(query(single, 'pragma user_version'))
+  expect(query(store, 'select count(*) as clocks from lease_clock')).toEqual([{ clocks: 1 }])
+  expect(query(store, 'select count(*) as items from item')).toEqual([{ items: 16 }])
+  expect(query(store, 'select count(*) as instances from instance')).toEqual([{ instances: 16 }])
+  expectSound(store)
+})
+
+test('recoveries at once in 4 processes give each of 300 stale items back exactly once [X6] [Q13] [CV-008] [A-11]', async () => {
+  const store = newStore()
+  const hf = await openHere(store, { recovery: false })
+  const queue = hf.queue('q')
+  const { ids } = await queue.addMany(numbered(300))
+  for (let claimed = 0; claimed < 300; claimed += 100)
+    await queue.claimMany(100, { renew: false, leaseMs: 0 })
+  await until(
+    'all 300 have lapsed',
+    async () => (await hf.recovery.getRecoveryStats()).entriesReclaimed === 300,
+  )
+  const healers = await Promise.all(times(4, () => openActor(store, { recovery: false })))
+
+  const reports = await race<RecoveryReport>([...healers, ...healers], 'recover')
+
+  const reclaimed = countById(await audit(hf), 'item.reclaimed')
+  print(
+    `300 stale items, reclaimed by 8 recoveries: ${reports.map((each) => each.entriesReclaimed).join(' ')}`,
+  )
+  expect([...reclaimed.keys()].sort()).toEqual([...ids].sort())
+  expect([...reclaimed.values()]).toEqual(ids.map(() => 1))
+  expect(reports.flatMap((report) => report.ids).sort()).toEqual([...ids].sort())
+  expect(await queue.stats()).toMatchObject({ pending: 300, processing: 0 })
+  expectSoundAndFree(store)
+})
+
+/** The same order to all at once; the barrier is that all of them are up and waiting for it. */
+function race<Result>(actors: readonly Actor[], order: string, facts: object = {}): Promise<Result[]> {
+  return Promise.all(actors.map((actor) => actor.ask<Result>(order, facts)))
+}

@@ -1,0 +1,394 @@
+/** Real processes on a store in a folder of its own; after each test the processes are killed and the folder is gone. */
+import { type ChildProcess, fork, spawn } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { type Event, type Holdfast, type OpenOptions, open, type QueueItem } from 'holdfast'
+import { afterEach, expect } from 'vitest'
+import { openRaw } from '../support/sqlite-file.ts'
+
+/** Long enough for any process on a loaded machine; whatever takes longer will not happen at all. */
+const patienceMs = 20_000
+
+const folders: string[] = []
+const handles: Holdfast[] = []
+const children: ChildProcess[] = []
+const strays: number[] = []
+
+afterEach(async () => {
+  for (const pid of strays.splice(0)) killQuietly(pid)
+  await Promise.all(children.splice(0).map(killAndWait))
+  await Promise.allSettled(handles.splice(0).map((handle) => handle.close()))
+  for (const folder of folders.splice(0)) rmSync(folder, { recursive: true, force: true })
+})
+
+/** The path of a store that is not there yet. */
+export function newStore(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'holdfast-crash-'))
+  folders.push(folder)
+  return join(folder, 'store.db')
+}
+
+/** A handle of the test's own process. */
+export async function openHere(store: string, options: OpenOptions = {}): Promise<Holdfast> {
+  const handle = await open(store, { agent: 'test', logger: false, ...options })
+  handles.push(handle)
+  return handle
+}
+
+export function program(name: string): string {
+  return fileURLToPath(new URL(`./programs/${name}.mjs`, import.meta.url))
+}
+
+export interface Ending {
+  readonly code: number | null
+  readonly signal: NodeJS.Signals | null
+  readonly stdout: string
+  readonly stderr: string
+}
+
+/** Runs a program to its end, which must come by itself. */
+export async function run(command: string, args: readonly string[]): Promise<Ending> {
+  const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'] })
+  children.push(child)
+  const ending = { stdout: '', stderr: '' }
+  child.stdout.setEncoding('utf8').on('data', (text) => {
+    ending.stdout += text
+  })
+  child.stderr.setEncoding('utf8').on('data', (text) => {
+    ending.stderr += text
+  })
+  const ended = new Promise<Ending>((resolve) =>
+    child.once('close', (code, signal) => resolve({ ...ending, code, signal })),
+  )
+  return within(`the end of ${args.join(' ')}`, ended, 10_000)
+}
+
+/** Runs the command line against a store and reads the one JSON object it prints. */
+export async function runCli(store: string, ...args: string[]): Promise<Record<string, unknown>> {
+  const main = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url))
+  const { stdout, stderr } = await run(process.execPath, [main, ...args, '--store', store, '--json'])
+  if (stderr !== '') throw new Error(`the command line said ${stderr}`)
+  return JSON.parse(stdout)
+}
+
+type Message =
+  | { readonly type: 'ready'; readonly pid: number }
+  | { readonly type: 'trapped'; readonly point: string }
+  | { readonly type: 'handling'; readonly item: string }
+  | { readonly type: 'aborted'; readonly item: string; readonly code: string }
+  | { readonly type: 'added'; readonly item: string }
+  | { readonly type: 'refused'; readonly code: string; readonly added: number }
+  | { readonly type: 'answer'; readonly number: number; readonly result?: unknown; readonly error?: Refusal }
+
+export interface Refusal {
+  readonly code: string
+  readonly message: string
+  readonly facts: Readonly<Record<string, unknown>>
+}
+
+type Told<Type extends Message['type']> = Extract<Message, { type: Type }> & { readonly at: number }
+
+/** A process of the actor program, or any other that tells things. */
+export class Actor {
+  readonly child: ChildProcess
+  readonly #messages: (Message & { at: number })[] = []
+  readonly #listeners = new Set<() => void>()
+  #orders = 0
+  #stderr = ''
+
+  constructor(child: ChildProcess) {
+    this.child = child
+    children.push(child)
+    child.stderr?.setEncoding('utf8').on('data', (text) => {
+      this.#stderr += text
+    })
+    child.on('message', (message: Message) => {
+      this.#messages.push({ ...message, at: performance.now() })
+      for (const listener of this.#listeners) listener()
+    })
+    child.once('exit', () => {
+      for (const listener of this.#listeners) listener()
+    })
+  }
+
+  get pid(): number {
+    return this.child.pid as number
+  }
+
+  /** Gives an order and waits for its answer; a refusal fails the test. */
+  async ask<Result = unknown>(order: string, facts: object = {}): Promise<Result> {
+    const { result, error } = await this.order(order, facts)
+    if (error) throw new Error(`${order} was refused: ${error.code} ${error.message}`)
+    return result as Result
+  }
+
+  /** Gives an order that the store is expected to refuse. */
+  async askRefusal(order: string, facts: object = {}): Promise<Refusal> {
+    const { result, error } = await this.order(order, facts)
+    expect(error, `${order} was not refused but answered ${JSON.stringify(result)}`).toBeDefined()
+    return error as Refusal
+  }
+
+  order(order: string, facts: object = {}): Promise<Told<'answer'>> {
+    const number = this.send(order, facts)
+    return this.told('answer', (message) => message.number === number)
+  }
+
+  /** Gives an order and does not wait: its answer may never come. */
+  send(order: string, facts: object = {}): number {
+    const number = ++this.#orders
+    this.child.send({ number, order, facts })
+    return number
+  }
+
+  /** The first message that matches, from the past or to come. */
+  told<Type extends Message['type']>(
+    type: Type,
+    matches: (message: Told<Type>) => boolean = () => true,
+  ): Promise<Told<Type>> {
+    const find = () => this.all(type).find(matches)
+    const waiting = new Promise<Told<Type>>((resolve, reject) => {
+      const look = () => {
+        const found = find()
+        if (!found && !hasEnded(this.child)) return
+        this.#listeners.delete(look)
+        if (found) resolve(found)
+        else reject(new Error(`process ${this.pid} ended before it told "${type}": ${this.#stderr}`))
+      }
+      this.#listeners.add(look)
+      look()
+    })
+    return within(`"${type}" of process ${this.pid}`, waiting)
+  }
+
+  all<Type extends Message['type']>(type: Type): Told<Type>[] {
+    return this.#messages.filter((message): message is Told<Type> => message.type === type)
+  }
+
+  kill(signal: NodeJS.Signals = 'SIGKILL'): void {
+    this.child.kill(signal)
+  }
+
+  /** Waits until the process is gone and says by which signal. */
+  async ended(): Promise<NodeJS.Signals | null> {
+    if (!hasEnded(this.child))
+      await within(
+        `the end of process ${this.pid}`,
+        new Promise((resolve) => this.child.once('exit', resolve)),
+      )
+    return this.child.signalCode
+  }
+}
+
+/** Starts an actor that has not opened anything yet. */
+export async function startActor(): Promise<Actor> {
+  const actor = new Actor(fork(program('actor'), [], { stdio: ['ignore', 'inherit', 'pipe', 'ipc'] }))
+  await actor.told('ready')
+  return actor
+}
+
+export interface ActorOptions extends OpenOptions {
+  /** Says of itself to be another process than it is. */
+  readonly identity?: { readonly bootId?: string; readonly pid?: number; readonly startTime?: string }
+}
+
+/** Starts an actor with the store open. */
+export async function openActor(store: string, options: ActorOptions = {}): Promise<Actor> {
+  const actor = await startActor()
+  await actor.ask('open', { store, ...options })
+  return actor
+}
+
+/** An actor whose parent never asks how it ended: killed, it stays in the process table as a zombie. */
+export async function startUnreapedActor(): Promise<{ actor: Actor; pid: number }> {
+  const script = '"$0" "$1" & exec sleep 600'
+  const child = spawn('sh', ['-c', script, process.execPath, program('actor')], {
+    stdio: ['ignore', 'inherit', 'pipe', 'ipc'],
+  })
+  const actor = new Actor(child)
+  const { pid } = await actor.told('ready')
+  strays.push(pid)
+  return { actor, pid }
+}
+
+/** A claim that must succeed. */
+export async function claimBy(
+  actor: Actor,
+  queue: string,
+  options: { leaseMs?: number; renew?: boolean } = {},
+): Promise<QueueItem<unknown>> {
+  const claim = await actor.ask<{ outcome: string; item: QueueItem<unknown> }>('next', { queue, ...options })
+  expect(claim).toMatchObject({ outcome: 'claimed' })
+  return claim.item
+}
+
+/** Waits for the next renewal of a held item: its process is up with all its threads, and has just written. */
+export async function untilRenewed(hf: Holdfast, queue: string, id: string): Promise<void> {
+  const renewedAt = async () => (await hf.queue(queue).get(id))?.lease?.renewedAt
+  const before = await renewedAt()
+  await until('its lease was renewed', async () => (await renewedAt()) !== before)
+}
+
+/** The letter under which the kernel shows a process: R running, S sleeping, T stopped, Z zombie. */
+export function stateOf(pid: number): string {
+  const text = readFileSync(`/proc/${pid}/stat`, 'utf8')
+  return text.slice(text.lastIndexOf(')') + 2)[0] ?? ''
+}
+
+/** Rejects, naming what was waited for, when it does not come. */
+export async function within<Result>(
+  what: string,
+  promise: Promise<Result>,
+  ms = patienceMs,
+): Promise<Result> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`${what} did not come within ${ms} ms`)), ms)
+  })
+  try {
+    return await Promise.race([promise, late])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** Looks again and again until it is so. For what nobody tells: a process's state, a renewal. */
+export async function until(
+  what: string,
+  isSo: () => boolean | Promise<boolean>,
+  ms = patienceMs,
+): Promise<void> {
+  const startedAt = performance.now()
+  while (!(await isSo())) {
+    if (performance.now() - startedAt > ms) throw new Error(`not so after ${ms} ms: ${what}`)
+    await new Promise((resolve) => setTimeout(resolve, 5))
+  }
+}
+
+/** The first event that matches, from the beginning of the store or to come, and when it was seen. */
+export async function eventOf(
+  hf: Holdfast,
+  what: string,
+  matches: (event: Event) => boolean,
+): Promise<Event & { readonly seenAt: number }> {
+  const events = await auditUntil(hf, what, (all) => all.some(matches))
+  return { ...(events.find(matches) as Event), seenAt: performance.now() }
+}
+
+/** The audit as soon as it holds enough. Looked at every few milliseconds, because not every event rings. */
+export async function auditUntil(
+  hf: Holdfast,
+  what: string,
+  isEnough: (events: readonly Event[]) => boolean,
+): Promise<Event[]> {
+  const events: Event[] = []
+  await until(what, async () => {
+    await readOn(hf, events)
+    return isEnough(events)
+  })
+  return events
+}
+
+/** The event that gave an item back. */
+export function reclaimOf(hf: Holdfast, item: string): Promise<Event & { readonly seenAt: number }> {
+  return eventOf(hf, `the reclaim of ${item}`, ({ kind, id }) => kind === 'item.reclaimed' && id === item)
+}
+
+/** The whole audit. */
+export async function audit(hf: Holdfast): Promise<Event[]> {
+  const events: Event[] = []
+  await readOn(hf, events)
+  return events
+}
+
+async function readOn(hf: Holdfast, events: Event[]): Promise<void> {
+  for (;;) {
+    const since = events.at(-1)?.seq ?? 0
+    const page = (await hf.execute('events.list', { since, limit: 1000 })) as Event[]
+    if (page.length === 0) return
+    events.push(...page)
+  }
+}
+
+/** How often something happened to each thing. */
+export function countById(events: readonly Event[], kind: Event['kind']): Map<string, number> {
+  const counts = new Map<string, number>()
+  for (const event of events) if (event.kind === kind) counts.set(event.id, (counts.get(event.id) ?? 0) + 1)
+  return counts
+}
+
+/** Every one of these items was completed exactly once and no other was. */
+export function expectCompletedOnce(events: readonly Event[], ids: readonly string[]): void {
+  const completions = countById(events, 'item.completed')
+  const lost = ids.filter((id) => !completions.has(id))
+  const repeated = [...completions].filter(([, count]) => count !== 1)
+  expect({ lost, repeated, completed: completions.size }).toEqual({
+    lost: [],
+    repeated: [],
+    completed: ids.length,
+  })
+}
+
+/** SQLite finds no damage, and nothing is held by anybody. */
+export function expectSoundAndFree(store: string): void {
+  expectSound(store)
+  expect(
+    query(store, 'select id, agent, instance from item where agent is not null or expires_at is not null'),
+  ).toEqual([])
+  expect(query(store, 'select name from lock')).toEqual([])
+}
+
+export function expectSound(store: string): void {
+  expect(query(store, 'pragma integrity_check')).toEqual([{ integrity_check: 'ok' }])
+  expect(query(store, 'pragma foreign_key_check')).toEqual([])
+}
+
+/** Asks the file itself, past Holdfast. */
+export function query(store: string, sql: string): unknown[] {
+  const database = openRaw(store)
+  try {
+    return database
+      .prepare(sql)
+      .all()
+      .map((row) => ({ ...(row as object) }))
+  } finally {
+    database.close()
+  }
+}
+
+/** Payloads of so many items. */
+export function numbered(count: number): { payload: { number: number } }[] {
+  return Array.from({ length: count }, (_, number) => ({ payload: { number } }))
+}
+
+/** The value below which this share of the values lies. */
+export function quantile(values: readonly number[], share: number): number {
+  const sorted = values.toSorted((left, right) => left - right)
+  return sorted[Math.min(sorted.length - 1, Math.ceil(sorted.length * share) - 1)] ?? Number.NaN
+}
+
+/** A figure for the reader; what must hold is asserted beside it. */
+export function print(text: string): void {
+  console.log(text)
+}
+
+function hasEnded(child: ChildProcess): boolean {
+  return child.exitCode !== null || child.signalCode !== null
+}
+
+async function killAndWait(child: ChildProcess): Promise<void> {
+  if (hasEnded(child)) return
+  const ended = new Promise((resolve) => child.once('exit', resolve))
+  child.kill('SIGKILL')
+  await ended
+}
+
+function killQuietly(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL')
+  } catch {
+    // It has ended by itself.
+  }
+}

@@ -1,0 +1,53 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { backoffMs, retryBackoff } from '../../src/domain/backoff.ts'
+
+const anAttempt = fc.integer({ min: 1, max: 5_000 })
+const aDraw = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true })
+
+describe('waiting before a retry', () => {
+  test.each([
+    [1, 1_000],
+    [2, 2_000],
+    [3, 4_000],
+    [9, 256_000],
+    [10, 300_000],
+    [5_000, 300_000],
+  ])('attempt %i waits at most %i ms, and at least half of that', (attempt, longestMs) => {
+    const shortest = backoffMs(retryBackoff, attempt, 0)
+    const longest = backoffMs(retryBackoff, attempt, 1)
+
+    expect([shortest, longest]).toEqual([longestMs / 2, longestMs])
+  })
+
+  test('a wait is a whole number of milliseconds, never none and never beyond the cap [F-06]', () => {
+    fc.assert(
+      fc.property(anAttempt, aDraw, (attempt, draw) => {
+        const wait = backoffMs(retryBackoff, attempt, draw)
+
+        expect(Number.isSafeInteger(wait)).toBe(true)
+        expect(wait).toBeGreaterThanOrEqual(500)
+        expect(wait).toBeLessThanOrEqual(300_000)
+      }),
+    )
+  })
+
+  test('for the same draw a later attempt never waits less than an earlier one', () => {
+    fc.assert(
+      fc.property(anAttempt, aDraw, (attempt, draw) => {
+        const earlier = backoffMs(retryBackoff, attempt, draw)
+        const later = backoffMs(retryBackoff, attempt + 1, draw)
+
+        expect(later).toBeGreaterThanOrEqual(earlier)
+      }),
+    )
+  })
+
+  test('different draws spread a herd of retries over the second half of the step', () => {
+    const constant = { baseMs: 1_000, factor: 1, maxMs: 1_000 }
+
+    const waits = [0, 0.25, 0.5, 0.75].map((draw) => backoffMs(constant, 7, draw))
+
+    expect(waits).toEqual([500, 625, 750, 875])
+  })
+})

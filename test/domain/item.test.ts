@@ -1,0 +1,1102 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import {
+  assertHolds,
+  cancelItem,
+  claimItem,
+  completeItem,
+  describeItem,
+  failItem,
+  type Item,
+  isCompletedUnder,
+  type Loss,
+  type Moment,
+  moveItem,
+  promoteItem,
+  reclaimItem,
+  recordProgress,
+  releaseItem,
+  releaseItemFromQuarantine,
+  retryItem,
+  setItemAside,
+  setItemPriority,
+  unblockItem,
+} from '../../src/domain/item.ts'
+import type { Workflow } from '../../src/domain/workflow.ts'
+import { isHoldfastError } from '../../src/errors.ts'
+import {
+  ada,
+  at,
+  heldStatesOf,
+  itemIn,
+  job,
+  later,
+  merge,
+  newItem,
+  printing,
+  refusalOf,
+  statesOf,
+  statesWhere,
+  task,
+  workflowNamed,
+} from './samples.ts'
+
+const backoff = { baseMs: 1_000, factor: 2, maxMs: 60_000 }
+const failure = (retryable: boolean, message = 'paper jam') => ({
+  error: { message },
+  retryable,
+  backoff,
+  random: 1,
+})
+const crash: Loss = { evidence: 'its process 42 is gone', countsAsCrash: true, crashesMax: 3 }
+
+const everyHeldState = statesWhere(({ held }) => held === true)
+
+describe('a new item', () => {
+  test('waits ready in its first state, held by nobody, with priority 5 and nothing counted [Q1] [Q5]', () => {
+    const item = newItem(job, { submittedBy: 'eve' })
+
+    expect(item).toEqual({
+      id: 'i1',
+      queue: 'q',
+      workflow: 'job',
+      state: 'pending',
+      standing: 'ready',
+      priority: 5,
+      key: null,
+      dedupeKey: null,
+      parent: null,
+      ancestors: [],
+      blockers: [],
+      waitingFor: [],
+      runAt: null,
+      attempts: 0,
+      failures: 0,
+      crashes: 0,
+      attemptsMax: 3,
+      quarantinedAt: null,
+      quarantineReason: null,
+      cancelRequestedAt: null,
+      submittedBy: 'eve',
+      addedAt: at.wall,
+      startedAt: null,
+      stateChangedAt: at.wall,
+      closedAt: null,
+      outcome: null,
+      previousState: null,
+      version: 1,
+      agent: null,
+      instance: null,
+      token: 0,
+      grantedAt: null,
+      renewedAt: null,
+      expiresAt: null,
+      leaseMs: null,
+      error: null,
+      progress: null,
+      result: null,
+      payload: '{}',
+      data: {},
+    })
+  })
+
+  test('keeps what it is given, a priority of 0 included', () => {
+    const given = {
+      priority: 0,
+      key: 'feature',
+      dedupeKey: 'w:feature',
+      payload: '[1]',
+      data: { bead: 'b-7' },
+    }
+
+    expect(newItem(merge, given)).toMatchObject(given)
+  })
+
+  test.each([
+    ['in the past', at.wall - 1, null, 'ready'],
+    ['now', at.wall, null, 'ready'],
+    ['in the future', at.wall + 1, at.wall + 1, 'waiting'],
+  ])('that is due %s is claimable exactly when its time has come [Q12]', (_, runAt, kept, standing) => {
+    expect(newItem(job, { runAt })).toMatchObject({ runAt: kept, standing })
+  })
+
+  test.each([
+    ['open', itemIn(job, 'pending'), ['b'], 'waiting'],
+    ['held', itemIn(job, 'running'), ['b'], 'waiting'],
+    ['closed badly', itemIn(job, 'failed'), ['b'], 'waiting'],
+    ['closed well', itemIn(job, 'done'), [], 'ready'],
+  ])(
+    'whose blocker is %s waits exactly for what has not closed well [Q22]',
+    (_, blocker, waitingFor, standing) => {
+      const item = newItem(job, { blockers: [{ ...blocker, id: 'b' }] })
+
+      expect(item).toMatchObject({ blockers: ['b'], waitingFor, standing })
+    },
+  )
+
+  test('knows its stack from the root down to its parent, and waits for the parent [Q22]', () => {
+    const parent = itemIn(merge, 'pending', { id: 'p', ancestors: ['root', 'middle'] })
+
+    const item = newItem(merge, { parent })
+
+    expect(item).toMatchObject({ parent: 'p', ancestors: ['root', 'middle', 'p'], waitingFor: ['p'] })
+  })
+
+  test('that names its parent as blocker too waits for it once', () => {
+    const parent = itemIn(merge, 'pending', { id: 'p' })
+
+    const item = newItem(merge, { parent, blockers: [parent] })
+
+    expect(item).toMatchObject({ blockers: ['p'], waitingFor: ['p'] })
+  })
+
+  test('may stand ten deep in a stack, and not eleven [Q22]', () => {
+    const under = (depth: number) =>
+      itemIn(merge, 'pending', {
+        id: 'p',
+        ancestors: Array.from({ length: depth - 1 }, (_, index) => `a${index}`),
+      })
+
+    const deepest = newItem(merge, { parent: under(10) })
+    const refusal = refusalOf(() => newItem(merge, { parent: under(11) }))
+
+    expect(deepest.ancestors).toHaveLength(10)
+    expect(refusal).toMatchObject({ code: 'INVALID', facts: { depth: 11, depthMax: 10 } })
+    expect(refusal.what).toBe('a stack of 12 items is too deep')
+  })
+
+  test('is refused under a parent that stands on it, with the way round [Q22]', () => {
+    const parent = itemIn(merge, 'pending', { id: 'p', ancestors: ['root', 'i1'] })
+
+    const refusal = refusalOf(() => newItem(merge, { id: 'i1', parent }))
+
+    expect(refusal).toMatchObject({ code: 'INVALID', facts: { path: ['root', 'i1', 'p', 'i1'] } })
+  })
+
+  test('is refused as its own blocker [Q22]', () => {
+    const closed = itemIn(merge, 'cancelled', { id: 'i1' })
+
+    const refusal = refusalOf(() => newItem(merge, { id: 'i1', blockers: [closed] }))
+
+    expect(refusal.code).toBe('INVALID')
+  })
+})
+
+describe('the name of an item in messages', () => {
+  test('is its id, with the key in front where it has one', () => {
+    const names = [newItem(job), newItem(job, { key: 'feature' })].map(describeItem)
+
+    expect(names).toEqual(['item i1 of queue q', 'item feature (i1) of queue q'])
+  })
+})
+
+describe('claiming', () => {
+  test('makes the caller the holder for its lease, and counts the attempt', () => {
+    const claimed = claimItem(newItem(job), job, ada, later(10))
+
+    expect(claimed).toMatchObject({
+      state: 'running',
+      previousState: 'pending',
+      standing: 'held',
+      agent: 'ada',
+      instance: 'ada-1',
+      token: (at.now + 10) * 1000,
+      expiresAt: at.now + 10 + ada.leaseMs,
+      attempts: 1,
+      startedAt: at.wall + 10,
+      stateChangedAt: at.wall + 10,
+      version: 2,
+    })
+  })
+
+  test('gives a larger token than any claim before, though the clock stands still [Z7]', () => {
+    const first = claimItem(newItem(job), job, ada, at)
+    const released = releaseItem(first, job, at)
+
+    const second = claimItem(released, job, ada, at)
+
+    expect(second.token).toBeGreaterThan(first.token)
+  })
+
+  test('never makes an item look started after its last change, though the wall clock was set back', () => {
+    const claimed = claimItem(newItem(job), job, ada, { now: at.now, wall: at.wall - 3_600_000 })
+
+    expect(claimed.startedAt).toBeLessThanOrEqual(claimed.stateChangedAt)
+    expect(claimed.stateChangedAt).toBe(at.wall)
+  })
+
+  test.each([
+    ['blocked', { waitingFor: ['b'] }],
+    ['not yet due', { runAt: at.wall + 1 }],
+    ['quarantined', { quarantinedAt: at.wall }],
+  ])('is refused for an item that is %s [Q12] [Z4]', (_, fields) => {
+    const item = itemIn(job, 'pending', fields)
+
+    const refusal = refusalOf(() => claimItem(item, job, ada, at))
+
+    expect(item.standing).toBe('waiting')
+    expect(refusal).toMatchObject({ code: 'ILLEGAL_MOVE', facts: { from: 'pending', to: 'claimed' } })
+  })
+
+  test.each(statesWhere((_, name, { initial }) => name !== initial))(
+    '%s: is refused from %s',
+    (name, state) => {
+      const workflow = workflowNamed(name)
+
+      const refusal = refusalOf(() => claimItem(itemIn(workflow, state), workflow, ada, at))
+
+      expect(refusal).toMatchObject({ code: 'ILLEGAL_MOVE', facts: { from: state } })
+    },
+  )
+
+  test('is refused for a damaged row that stands ready in a state nobody can claim', () => {
+    const damaged = itemIn(job, 'cancelled', { standing: 'ready' })
+
+    expect(refusalOf(() => claimItem(damaged, job, ada, at)).code).toBe('ILLEGAL_MOVE')
+  })
+})
+
+describe('acting as the holder', () => {
+  const running = itemIn(job, 'running')
+
+  test('is allowed under the current token, and late after the lapse', () => {
+    const inTime = assertHolds(running, running.token, at.now + ada.leaseMs)
+    const late = assertHolds(running, running.token, at.now + ada.leaseMs + 1)
+
+    expect([inTime, late]).toEqual([{ late: false }, { late: true }])
+  })
+
+  test('is refused to a former holder once a successor has the item [Q18] [Z7]', () => {
+    const successor = { ...running, token: running.token + 1, agent: 'bob' }
+
+    const refusal = refusalOf(() => assertHolds(successor, running.token, at.now))
+
+    expect(refusal).toMatchObject({
+      code: 'LEASE_LOST',
+      facts: { token: running.token, currentToken: running.token + 1, holder: 'bob' },
+    })
+  })
+
+  test('is refused once the item was reclaimed, saying where it is now [Z7]', () => {
+    const reclaimed = reclaimItem(running, job, crash, at)
+
+    const refusal = refusalOf(() => assertHolds(reclaimed, running.token, at.now))
+
+    expect(refusal).toMatchObject({
+      code: 'LEASE_LOST',
+      facts: { reason: 'it is pending now', holder: null },
+    })
+  })
+
+  test('is refused once the item was cancelled, saying so', () => {
+    const cancelled = cancelItem(running, job, at)
+
+    const refusal = refusalOf(() => assertHolds(cancelled, running.token, at.now))
+
+    expect(refusal).toMatchObject({ code: 'LEASE_LOST', facts: { reason: 'it was cancelled' } })
+  })
+
+  test('is refused without a token, naming the holder', () => {
+    const refusal = refusalOf(() => assertHolds(running, undefined, at.now))
+
+    expect(refusal).toMatchObject({ code: 'HELD', facts: { holder: 'ada' } })
+  })
+})
+
+describe('moving', () => {
+  test('between held states keeps the lease, its token and the start', () => {
+    const item = itemIn(merge, 'rebasing')
+
+    const moved = moveItem(item, merge, 'testing', later(5))
+
+    expect(moved).toEqual({
+      ...item,
+      state: 'testing',
+      previousState: 'rebasing',
+      stateChangedAt: at.wall + 5,
+      version: item.version + 1,
+    })
+  })
+
+  test('out of the held states ends the lease and keeps the token', () => {
+    const item = itemIn(task, 'in_progress')
+
+    const moved = moveItem(item, task, 'review', at)
+
+    expect(moved).toMatchObject({
+      standing: 'waiting',
+      agent: null,
+      instance: null,
+      grantedAt: null,
+      renewedAt: null,
+      expiresAt: null,
+      leaseMs: null,
+      startedAt: null,
+      token: item.token,
+    })
+  })
+
+  test('to a closed state says when and how it closed, and keeps when it was started', () => {
+    const moved = moveItem(itemIn(task, 'in_progress'), task, 'done', later(7))
+
+    expect(moved).toMatchObject({
+      standing: 'closed',
+      outcome: 'well',
+      closedAt: at.wall + 7,
+      startedAt: at.wall,
+      agent: null,
+    })
+  })
+
+  test('to a state nobody knows is refused, also from a closed one', () => {
+    const refusal = refusalOf(() => moveItem(itemIn(job, 'done'), job, 'runing', at))
+
+    expect(refusal).toMatchObject({ code: 'INVALID', facts: { state: 'runing' } })
+  })
+
+  test('into a held state without a claim is refused: it would be held by nobody', () => {
+    const shortcut: Workflow = {
+      ...printing,
+      states: { ...printing.states, queued: { claimTo: 'inking', moves: ['drying'] } },
+    }
+
+    const refusal = refusalOf(() => moveItem(newItem(shortcut), shortcut, 'drying', at))
+
+    expect(refusal).toMatchObject({ code: 'ILLEGAL_MOVE', facts: { from: 'queued', to: 'drying' } })
+  })
+
+  test.each([
+    ['closed', itemIn(job, 'done'), job, 'pending', 'done is a terminal state'],
+    ['open', itemIn(merge, 'testing'), merge, 'merged', 'from testing it may go to ready_to_merge, failed_'],
+    ['without moves', newItem(printing), printing, 'printed', 'from queued it may go to no other state'],
+  ])('a refusal says where an item that is %s may go instead', (_, item, workflow, to, next) => {
+    const refusal = refusalOf(() => moveItem(item, workflow, to, at))
+
+    expect(refusal.next).toContain(next)
+  })
+})
+
+describe('completing', () => {
+  test.each([
+    ['job', 'running', 'done'],
+    ['merge', 'merging', 'merged'],
+    ['task', 'in_progress', 'done'],
+  ])('%s from %s closes well with its result, and clears the last error', (name, from, to) => {
+    const workflow = workflowNamed(name)
+    const item = itemIn(workflow, from, { error: { message: 'first try' } })
+
+    const completed = completeItem(item, workflow, '{"pages":3}', later(1))
+
+    expect(completed).toMatchObject({
+      state: to,
+      standing: 'closed',
+      outcome: 'well',
+      closedAt: at.wall + 1,
+      result: '{"pages":3}',
+      error: null,
+      agent: null,
+    })
+  })
+
+  test.each([
+    ['job', 'pending'],
+    ['job', 'done'],
+    ['merge', 'testing'],
+    ['merge', 'ready_to_merge'],
+    ['task', 'review'],
+  ])('%s from %s is refused', (name, state) => {
+    const workflow = workflowNamed(name)
+
+    const refusal = refusalOf(() => completeItem(itemIn(workflow, state), workflow, null, at))
+
+    expect(refusal).toMatchObject({ code: 'ILLEGAL_MOVE', facts: { from: state, to: 'completed' } })
+  })
+
+  test('is known again by the token it was done under, and by no other [D-16]', () => {
+    const running = itemIn(job, 'running')
+    const done = completeItem(running, job, null, at)
+
+    const known = [running.token, running.token - 1, undefined].map((token) => isCompletedUnder(done, token))
+
+    expect(known).toEqual([true, false, false])
+  })
+
+  test.each(['running', 'failed', 'cancelled'])('is not believed of an item that is %s', (state) => {
+    expect(isCompletedUnder(itemIn(job, state, { token: 7 }), 7)).toBe(false)
+  })
+})
+
+describe('failing', () => {
+  test('a job goes back into line to wait while attempts are left, and is not closed [Q19] [Z10]', () => {
+    const failed = failItem(itemIn(job, 'running'), job, failure(true), at)
+
+    expect(failed).toMatchObject({
+      state: 'pending',
+      standing: 'waiting',
+      runAt: at.wall + 1_000,
+      failures: 1,
+      closedAt: null,
+      outcome: null,
+      agent: null,
+      error: { message: 'paper jam', retryable: true },
+    })
+  })
+
+  test('each further failure of a job waits longer [Q19]', () => {
+    const waits = [0, 1, 2].map((failures) => {
+      const item = itemIn(job, 'running', { failures, attemptsMax: 9 })
+      return (failItem(item, job, failure(true), at).runAt as number) - at.wall
+    })
+
+    expect(waits).toEqual([1_000, 2_000, 4_000])
+  })
+
+  test('a job that says it is not worth repeating fails for good at once [Q19]', () => {
+    const failed = failItem(itemIn(job, 'running'), job, failure(false), at)
+
+    expect(failed).toMatchObject({
+      state: 'failed',
+      outcome: 'badly',
+      closedAt: at.wall,
+      runAt: null,
+      failures: 1,
+    })
+  })
+
+  test.each(heldStatesOf(merge))(
+    'a merge that may be repeated waits for a retry from %s, not closed [Z10]',
+    (state) => {
+      const failed = failItem(itemIn(merge, state), merge, failure(true), at)
+
+      expect(failed).toMatchObject({
+        state: 'failed_retryable',
+        standing: 'waiting',
+        closedAt: null,
+        outcome: null,
+        runAt: null,
+        startedAt: null,
+      })
+    },
+  )
+
+  test.each(heldStatesOf(merge))(
+    'a merge that may not be repeated is closed badly from %s [Q19]',
+    (state) => {
+      const failed = failItem(itemIn(merge, state), merge, failure(false), at)
+
+      expect(failed).toMatchObject({ state: 'failed_terminal', outcome: 'badly', closedAt: at.wall })
+    },
+  )
+
+  test.each([
+    ['job', 'running', 'failed'],
+    ['merge', 'testing', 'failed_terminal'],
+  ])('the last failure allowed ends %s from %s in %s, however repeatable [Q19]', (name, state, to) => {
+    const workflow = workflowNamed(name)
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 20 }), (attemptsMax) => {
+        const beforeLast = itemIn(workflow, state, { attemptsMax, failures: attemptsMax - 2 })
+        const last = itemIn(workflow, state, { attemptsMax, failures: attemptsMax - 1 })
+
+        const ends = [beforeLast, last].map(
+          (item) => failItem(item, workflow, failure(true), at).state === to,
+        )
+
+        expect(ends).toEqual([false, true])
+      }),
+    )
+  })
+
+  test('the text of an error decides nothing [Q19] [Z13]', () => {
+    const aText = fc.oneof(
+      fc.string(),
+      fc.constantFrom('timeout', 'fatal: conflict', 'SQLITE_BUSY', 'retry me'),
+    )
+    fc.assert(
+      fc.property(aText, fc.boolean(), (message, retryable) => {
+        const item = itemIn(merge, 'testing')
+
+        const { error, ...rest } = failItem(item, merge, failure(retryable, message), at)
+        const { error: _, ...plain } = failItem(item, merge, failure(retryable), at)
+
+        expect(rest).toEqual(plain)
+        expect(error).toEqual({ message, retryable })
+      }),
+    )
+  })
+
+  test('a task goes back to todo', () => {
+    const failed = failItem(itemIn(task, 'in_progress'), task, failure(true), at)
+
+    expect(failed).toMatchObject({ state: 'todo', standing: 'waiting', runAt: at.wall + 1_000 })
+  })
+
+  test.each([
+    ['the last attempt allowed', 2, true],
+    ['a failure not worth repeating', 0, false],
+  ])('a task waits before it can be claimed again also after %s', (_, failures, retryable) => {
+    const failed = failItem(itemIn(task, 'in_progress', { failures }), task, failure(retryable), at)
+
+    expect(failed).toMatchObject({ state: 'todo', standing: 'waiting', failures: failures + 1 })
+    expect(failed.runAt).toBeGreaterThan(at.wall)
+  })
+
+  test('without a state of its own for it, a repeatable failure leads where any failure leads', () => {
+    const failed = failItem(itemIn(printing, 'inking'), printing, failure(true), at)
+
+    expect(failed).toMatchObject({ state: 'smudged', outcome: 'badly', runAt: null })
+  })
+
+  test.each([
+    ['job', 'pending'],
+    ['merge', 'merged'],
+    ['task', 'review'],
+    ['printing', 'drying'],
+  ])('%s from %s is refused', (name, state) => {
+    const workflow = workflowNamed(name)
+
+    const refusal = refusalOf(() => failItem(itemIn(workflow, state), workflow, failure(true), at))
+
+    expect(refusal).toMatchObject({ code: 'ILLEGAL_MOVE', facts: { from: state, to: 'failed' } })
+  })
+})
+
+describe('releasing', () => {
+  test.each(everyHeldState)('%s: %s goes back into line, no failure and no crash [Z9]', (name, state) => {
+    const workflow = workflowNamed(name)
+    const item = itemIn(workflow, state, { failures: 1, crashes: 2 })
+
+    const released = releaseItem(item, workflow, at)
+
+    expect(released).toMatchObject({
+      state: workflow.initial,
+      standing: 'ready',
+      agent: null,
+      startedAt: null,
+      failures: 1,
+      crashes: 2,
+      quarantinedAt: null,
+    })
+  })
+
+  test('what nobody holds is refused', () => {
+    const refusal = refusalOf(() => releaseItem(itemIn(merge, 'failed_retryable'), merge, at))
+
+    expect(refusal).toMatchObject({ code: 'ILLEGAL_MOVE', facts: { from: 'failed_retryable' } })
+  })
+})
+
+describe('retrying', () => {
+  test('a failed job opens it again with its failures forgiven [Q20] [C-04]', () => {
+    const item = itemIn(job, 'failed', { failures: 3, error: { message: 'x' }, startedAt: at.wall })
+
+    const retried = retryItem(item, job, later(9))
+
+    expect(retried).toMatchObject({
+      state: 'pending',
+      standing: 'ready',
+      failures: 0,
+      error: null,
+      runAt: null,
+      startedAt: null,
+      closedAt: null,
+      outcome: null,
+    })
+  })
+
+  test('a failed merge opens it again with its failures still counted [Q20]', () => {
+    const item = itemIn(merge, 'failed_retryable', { failures: 2, error: { message: 'x' } })
+
+    expect(retryItem(item, merge, at)).toMatchObject({
+      state: 'pending',
+      standing: 'ready',
+      failures: 2,
+      error: null,
+    })
+  })
+
+  test('a merge that used up its attempts is refused as exhausted, with both numbers [C-12]', () => {
+    const item = itemIn(merge, 'failed_terminal', { failures: 3 })
+
+    const refusal = refusalOf(() => retryItem(item, merge, at))
+
+    expect(refusal).toMatchObject({ code: 'ATTEMPTS_EXHAUSTED', facts: { failures: 3, attemptsMax: 3 } })
+  })
+
+  test('a merge that failed for good with attempts left is refused as not retryable [C-07]', () => {
+    const item = itemIn(merge, 'failed_terminal', { failures: 2 })
+
+    const refusal = refusalOf(() => retryItem(item, merge, at))
+
+    expect(refusal).toMatchObject({ code: 'ILLEGAL_MOVE', facts: { from: 'failed_terminal', to: 'pending' } })
+    expect(refusal.next).toContain('only failed_retryable can be retried')
+  })
+
+  test.each([
+    ['job', 'pending'],
+    ['job', 'running'],
+    ['job', 'done'],
+    ['job', 'cancelled'],
+    ['merge', 'pending'],
+    ['merge', 'merging'],
+    ['merge', 'merged'],
+    ['merge', 'cancelled'],
+    ['task', 'done'],
+  ])('%s from %s is refused, though failures were counted [Q20]', (name, state) => {
+    const workflow = workflowNamed(name)
+    const item = itemIn(workflow, state, { failures: 2 })
+
+    const refusal = refusalOf(() => retryItem(item, workflow, at))
+
+    expect(refusal).toMatchObject({ code: 'ILLEGAL_MOVE', facts: { from: state, to: workflow.initial } })
+  })
+
+  test('under a workflow without retries says that nothing can be retried', () => {
+    const refusal = refusalOf(() => retryItem(itemIn(task, 'done'), task, at))
+
+    expect(refusal.next).toContain('only nothing in this workflow can be retried')
+  })
+})
+
+describe('cancelling', () => {
+  test.each([
+    ['job', 'pending'],
+    ['merge', 'pending'],
+    ['merge', 'failed_retryable'],
+  ])('%s from %s closes it badly, with no holder to be told [C-05]', (name, state) => {
+    const workflow = workflowNamed(name)
+
+    const cancelled = cancelItem(itemIn(workflow, state), workflow, at)
+
+    expect(cancelled).toMatchObject({
+      state: 'cancelled',
+      outcome: 'badly',
+      closedAt: at.wall,
+      cancelRequestedAt: null,
+    })
+  })
+
+  test.each([
+    ['job', 'running'],
+    ['merge', 'claimed'],
+    ['merge', 'rebasing'],
+    ['merge', 'testing'],
+    ['merge', 'ready_to_merge'],
+  ])('%s from %s ends the lease of its holder, and says since when [Q20]', (name, state) => {
+    const workflow = workflowNamed(name)
+
+    const cancelled = cancelItem(itemIn(workflow, state), workflow, later(4))
+
+    expect(cancelled).toMatchObject({
+      state: 'cancelled',
+      standing: 'closed',
+      agent: null,
+      expiresAt: null,
+      cancelRequestedAt: at.wall + 4,
+    })
+  })
+
+  test.each([
+    ['merge', 'merging'],
+    ['merge', 'merged'],
+    ['merge', 'failed_terminal'],
+    ['merge', 'cancelled'],
+    ['job', 'done'],
+    ['job', 'failed'],
+  ])('%s from %s is refused [C-06]', (name, state) => {
+    const workflow = workflowNamed(name)
+
+    const refusal = refusalOf(() => cancelItem(itemIn(workflow, state), workflow, at))
+
+    expect(refusal).toMatchObject({ code: 'ILLEGAL_MOVE', facts: { from: state, to: 'cancelled' } })
+  })
+
+  test('says of what is merged that it is in a terminal state [C-06]', () => {
+    const refusal = refusalOf(() => cancelItem(itemIn(merge, 'merged'), merge, at))
+
+    expect(refusal.next).toContain('terminal state')
+  })
+
+  test('is refused under a workflow that knows no cancelling', () => {
+    const refusal = refusalOf(() => cancelItem(itemIn(task, 'todo'), task, at))
+
+    expect(refusal).toMatchObject({ code: 'ILLEGAL_MOVE', facts: { from: 'todo', to: 'cancelled' } })
+  })
+})
+
+describe('reclaiming from a lost holder', () => {
+  test.each(everyHeldState)(
+    '%s: %s keeps everything but the holder and its times [Q15] [HP-011]',
+    (name, state) => {
+      const workflow = workflowNamed(name)
+      const kept = {
+        id: 'i9',
+        key: 'feature',
+        dedupeKey: 'w:feature',
+        priority: 1,
+        parent: 'p',
+        ancestors: ['p'],
+        blockers: ['p'],
+        payload: '{"pages":3}',
+        data: { bead: 'b-7', headSha: 'head1', journal: ['pushed'] },
+        progress: { page: 2 },
+        submittedBy: 'eve',
+        addedAt: at.wall - 5,
+        attempts: 4,
+        failures: 1,
+        attemptsMax: 7,
+      }
+      const item = itemIn(workflow, state, kept)
+
+      const reclaimed = reclaimItem(item, workflow, crash, later(3))
+
+      expect(reclaimed).toEqual({
+        ...item,
+        state: workflow.initial,
+        previousState: state,
+        standing: 'ready',
+        agent: null,
+        instance: null,
+        grantedAt: null,
+        renewedAt: null,
+        expiresAt: null,
+        leaseMs: null,
+        startedAt: null,
+        crashes: 1,
+        stateChangedAt: at.wall + 3,
+        version: item.version + 1,
+      })
+    },
+  )
+
+  test('what was lost while merging brings its journal to the next worker [Q14]', () => {
+    const item = itemIn(merge, 'merging', { data: { journal: ['pushed head1'] } })
+
+    const reclaimed = reclaimItem(item, merge, crash, at)
+
+    expect(reclaimed).toMatchObject({
+      state: 'pending',
+      previousState: 'merging',
+      data: { journal: ['pushed head1'] },
+    })
+  })
+
+  test('the crash that reaches the limit quarantines, with count and evidence [Q17]', () => {
+    const reclaimed = reclaimItem(itemIn(job, 'running', { crashes: 2 }), job, crash, at)
+
+    expect(reclaimed).toMatchObject({
+      standing: 'waiting',
+      crashes: 3,
+      quarantinedAt: at.wall,
+      quarantineReason: 'lost 3 holders without progress; the last: its process 42 is gone',
+    })
+  })
+
+  test("an operator's reclaim counts no crash and quarantines nothing, even at the limit [Q17]", () => {
+    const item = itemIn(job, 'running', { crashes: 3 })
+
+    const reclaimed = reclaimItem(item, job, { ...crash, countsAsCrash: false }, at)
+
+    expect(reclaimed).toMatchObject({ standing: 'ready', crashes: 3, quarantinedAt: null })
+  })
+
+  test('a limit of 0 never quarantines [Q17]', () => {
+    const item = itemIn(job, 'running', { crashes: 99 })
+
+    expect(reclaimItem(item, job, { ...crash, crashesMax: 0 }, at)).toMatchObject({
+      crashes: 100,
+      quarantinedAt: null,
+    })
+  })
+
+  test('what nobody can hold is refused', () => {
+    expect(refusalOf(() => reclaimItem(itemIn(job, 'done'), job, crash, at)).code).toBe('ILLEGAL_MOVE')
+  })
+
+  test('with any limit, an item is quarantined at exactly that many crashes in a row', () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 12 }), (crashesMax) => {
+        let item = newItem(job)
+        let crashes = 0
+        while (item.quarantinedAt === null) {
+          item = reclaimItem(claimItem(item, job, ada, at), job, { ...crash, crashesMax }, at)
+          crashes += 1
+        }
+
+        expect(crashes).toBe(crashesMax)
+      }),
+    )
+  })
+})
+
+describe('quarantine', () => {
+  test('ends with the item ready and its crashes forgotten [Q17]', () => {
+    const item = itemIn(job, 'pending', { crashes: 3, quarantinedAt: at.wall, quarantineReason: 'crashed' })
+
+    const released = releaseItemFromQuarantine(item, job, at)
+
+    expect(released).toEqual({
+      ...item,
+      standing: 'ready',
+      crashes: 0,
+      quarantinedAt: null,
+      quarantineReason: null,
+      version: item.version + 1,
+    })
+  })
+
+  test('cannot end for an item that is not in it', () => {
+    expect(refusalOf(() => releaseItemFromQuarantine(newItem(job), job)).code).toBe('INVALID')
+  })
+
+  test('ends in the first state for an item whose state nobody knows', () => {
+    const aside = setItemAside({ ...itemIn(job, 'running'), state: 'dreaming' }, 'unknown state', at)
+
+    const released = releaseItemFromQuarantine(aside, job, at)
+
+    expect(released).toMatchObject({ state: 'pending', standing: 'ready', quarantinedAt: null })
+  })
+
+  test('ends in line for an item set aside while held, not in a hold without a holder [Q1]', () => {
+    const aside = setItemAside(itemIn(job, 'running'), 'its workflow was unknown', at)
+
+    const released = releaseItemFromQuarantine(aside, job, at)
+
+    expect(released).toMatchObject({ state: 'pending', standing: 'ready', agent: null, startedAt: null })
+  })
+
+  test('of an item that also waits for something leaves it waiting', () => {
+    const item = itemIn(job, 'pending', { quarantinedAt: at.wall, waitingFor: ['b'] })
+
+    expect(releaseItemFromQuarantine(item, job, at).standing).toBe('waiting')
+  })
+})
+
+describe('small changes', () => {
+  test('progress is kept and clears the crashes, one version later [Q17]', () => {
+    const item = itemIn(job, 'running', { crashes: 2 })
+
+    const progressed = recordProgress(item, { page: 3 })
+
+    expect(progressed).toEqual({ ...item, progress: { page: 3 }, crashes: 0, version: item.version + 1 })
+  })
+
+  test('a new priority is a change, the same one is none', () => {
+    const item = newItem(job)
+
+    expect(setItemPriority(item, 0)).toEqual({ ...item, priority: 0, version: 2 })
+    expect(setItemPriority(item, 5)).toBeNull()
+  })
+
+  test('an item whose time has come is ready', () => {
+    const promoted = promoteItem(newItem(job, { runAt: at.wall + 9 }), job)
+
+    expect(promoted).toMatchObject({ runAt: null, standing: 'ready', version: 2 })
+  })
+
+  test('an item whose time has come but whose blocker is open still waits', () => {
+    const item = newItem(job, { runAt: at.wall + 9, blockers: [itemIn(job, 'pending', { id: 'b' })] })
+
+    expect(promoteItem(item, job)).toMatchObject({ runAt: null, standing: 'waiting' })
+  })
+
+  test('an item is ready once the last of its blockers has closed well [Q22]', () => {
+    const item = itemIn(job, 'pending', { blockers: ['a', 'b'], waitingFor: ['a', 'b'] })
+
+    const half = unblockItem(item, job, 'a')
+    const free = half && unblockItem(half, job, 'b')
+
+    expect(half).toMatchObject({ waitingFor: ['b'], standing: 'waiting' })
+    expect(free).toMatchObject({ waitingFor: [], standing: 'ready', blockers: ['a', 'b'] })
+  })
+
+  test('a blocker it never waited for changes nothing', () => {
+    expect(unblockItem(itemIn(job, 'pending', { waitingFor: ['a'] }), job, 'b')).toBeNull()
+  })
+})
+
+// What the store would ask of an item, in any order. An act that is refused leaves the item as it is.
+type Act = (item: Item, workflow: Workflow, at: Moment) => Item | null
+
+const anAct: fc.Arbitrary<Act> = fc.oneof(
+  fc.constant<Act>((item, workflow, moment) => claimItem(item, workflow, ada, moment)),
+  fc.nat().map<Act>((pick) => (item, workflow, moment) => {
+    const states = statesOf(workflow)
+    return moveItem(item, workflow, states[pick % states.length] as string, moment)
+  }),
+  fc.constant<Act>((item, workflow, moment) => completeItem(item, workflow, '1', moment)),
+  fc
+    .boolean()
+    .map<Act>(
+      (retryable) => (item, workflow, moment) => failItem(item, workflow, failure(retryable), moment),
+    ),
+  fc.constant<Act>((item, workflow, moment) => releaseItem(item, workflow, moment)),
+  fc.constant<Act>((item, workflow, moment) => retryItem(item, workflow, moment)),
+  fc.constant<Act>((item, workflow, moment) => cancelItem(item, workflow, moment)),
+  fc
+    .boolean()
+    .map<Act>(
+      (countsAsCrash) => (item, workflow, moment) =>
+        reclaimItem(item, workflow, { ...crash, countsAsCrash }, moment),
+    ),
+  fc.constant<Act>((item, workflow) => releaseItemFromQuarantine(item, workflow, at)),
+  fc.constant<Act>((item, workflow) => (item.runAt === null ? null : promoteItem(item, workflow))),
+  fc.constant<Act>((item, workflow) => unblockItem(item, workflow, 'b')),
+  fc.constant<Act>((item) => (item.standing === 'held' ? recordProgress(item, { page: 1 }) : null)),
+)
+const aHistory = fc.array(fc.tuple(anAct, fc.integer({ min: -50, max: 100 })), { maxLength: 40 })
+const aWorkflow = fc.constantFrom(job, merge, task, printing)
+const aBeginning = fc.record({ runAt: fc.constantFrom(null, at.wall + 50), isBlocked: fc.boolean() })
+
+/** The item after each step of a history. The clocks go back as well as forward. */
+function live(start: Item, workflow: Workflow, history: readonly (readonly [Act, number])[]): Item[] {
+  const lives = [start]
+  let moment = at
+  for (const [act, passedMs] of history) {
+    const item = lives.at(-1) as Item
+    moment = { now: moment.now + passedMs, wall: moment.wall + passedMs }
+    lives.push(Object.freeze(actOrLeave(() => act(item, workflow, moment) ?? item, item)))
+  }
+  return lives
+}
+
+function actOrLeave(act: () => Item, item: Item): Item {
+  try {
+    return act()
+  } catch (error) {
+    if (isHoldfastError(error)) return item
+    throw error
+  }
+}
+
+function begin(workflow: Workflow, { runAt, isBlocked }: { runAt: number | null; isBlocked: boolean }): Item {
+  return newItem(workflow, { runAt, blockers: isBlocked ? [itemIn(job, 'pending', { id: 'b' })] : [] })
+}
+
+describe('any history of an item', () => {
+  test('keeps every fact of the row true to its state [Q1]', () => {
+    fc.assert(
+      fc.property(aWorkflow, aBeginning, aHistory, (workflow, beginning, history) => {
+        for (const item of live(begin(workflow, beginning), workflow, history)) {
+          const isHeld = item.standing === 'held'
+          expect([item.agent, item.expiresAt, item.grantedAt].map((fact) => fact !== null)).toEqual([
+            isHeld,
+            isHeld,
+            isHeld,
+          ])
+          if (isHeld) expect(item.startedAt).not.toBeNull()
+          if (!isHeld && item.standing !== 'closed') expect(item.startedAt).toBeNull()
+          expect(item.startedAt ?? 0).toBeLessThanOrEqual(item.stateChangedAt)
+          expect(item.outcome !== null).toBe(item.standing === 'closed')
+          expect(item.closedAt !== null).toBe(item.standing === 'closed')
+          if (item.standing !== 'waiting') expect(item.runAt).toBeNull()
+        }
+      }),
+    )
+  })
+
+  test('raises the version by one with each change and never lowers a token or a time', () => {
+    fc.assert(
+      fc.property(aWorkflow, aBeginning, aHistory, (workflow, beginning, history) => {
+        const lives = live(begin(workflow, beginning), workflow, history)
+        for (const [index, item] of lives.slice(1).entries()) {
+          const before = lives[index] as Item
+          expect(item.version).toBe(before.version + (item === before ? 0 : 1))
+          expect(item.token).toBeGreaterThanOrEqual(before.token)
+          expect(item.stateChangedAt).toBeGreaterThanOrEqual(before.stateChangedAt)
+        }
+      }),
+    )
+  })
+
+  test('gives every claim a token above those of all claims before', () => {
+    fc.assert(
+      fc.property(aWorkflow, aHistory, (workflow, history) => {
+        const lives = live(newItem(workflow), workflow, history)
+        const claims = lives.filter((item, index) => item.attempts > (lives[index - 1]?.attempts ?? 0))
+
+        const tokens = claims.map(({ token }) => token)
+
+        expect(tokens).toEqual([...new Set(tokens)].sort((left, right) => left - right))
+      }),
+    )
+  })
+
+  test('keeps identity, key, payload and data as they were given', () => {
+    fc.assert(
+      fc.property(aWorkflow, aHistory, (workflow, history) => {
+        const given = {
+          id: 'i9',
+          key: 'k',
+          dedupeKey: 'd',
+          priority: 2,
+          payload: '[]',
+          data: { bead: 'b-7' },
+        }
+
+        const last = live(newItem(workflow, given), workflow, history).at(-1)
+
+        expect(last).toMatchObject({ ...given, queue: 'q', workflow: workflow.name, addedAt: at.wall })
+      }),
+    )
+  })
+
+  test('only ever stores states that its workflow knows [E-18]', () => {
+    fc.assert(
+      fc.property(aWorkflow, aHistory, (workflow, history) => {
+        const lives = live(newItem(workflow), workflow, history)
+
+        const unknown = lives.filter(({ state }) => !statesOf(workflow).includes(state))
+
+        expect(unknown).toEqual([])
+      }),
+    )
+  })
+
+  test('gives the same result each time it is lived [E-12]', () => {
+    fc.assert(
+      fc.property(aWorkflow, aBeginning, aHistory, (workflow, beginning, history) => {
+        const once = live(begin(workflow, beginning), workflow, history)
+        const again = live(begin(workflow, beginning), workflow, history)
+
+        expect(again).toEqual(once)
+      }),
+    )
+  })
+
+  test.each([
+    ['never changes what is merged [E-08]', 'merged'],
+    ['never changes what failed for good [E-09]', 'failed_terminal'],
+    ['never changes what is cancelled [E-10]', 'cancelled'],
+  ])('%s', (_, state) => {
+    fc.assert(
+      fc.property(fc.nat(4), aHistory, (failures, history) => {
+        const item = itemIn(merge, state, { failures })
+
+        const last = live(item, merge, history).at(-1)
+
+        expect(last).toBe(item)
+      }),
+    )
+  })
+})
+
+describe('promises at the edges of an item', () => {
+  test('two items cannot be told to wait for each other [Q22]', () => {
+    const waiting = itemIn(merge, 'pending', { id: 'i2', blockers: ['i1'], waitingFor: ['i1'] })
+
+    const refusal = refusalOf(() => newItem(merge, { id: 'i1', blockers: [waiting] }))
+
+    expect(refusal.code).toBe('INVALID')
+  })
+
+  test('a damaged row set aside in a closed state is released closed in every respect [Q1]', () => {
+    const damaged = { ...itemIn(job, 'running'), state: 'done' }
+    const aside = setItemAside(damaged, 'not a held state', at)
+
+    const released = releaseItemFromQuarantine(aside, job, at)
+
+    const isClosed = released.standing === 'closed'
+    expect([released.outcome !== null, released.closedAt !== null]).toEqual([isClosed, isClosed])
+  })
+})

@@ -1,0 +1,139 @@
+import { describe, expect, test } from 'vitest'
+import {
+  assertHeadSha,
+  assertMayReturn,
+  isFresh,
+  isPastCancelling,
+  withHead,
+  withoutBaseline,
+  withRebase,
+} from '../../src/domain/merge.ts'
+import { at, heldStatesOf, itemIn, job, merge, refusalOf, task } from './samples.ts'
+
+const ready = itemIn(merge, 'ready_to_merge', {
+  data: { bead: 'b-7', headSha: 'head1', testedAgainstSha: 'main1', rebaseCount: 2 },
+})
+
+describe('the id of a commit or change', () => {
+  test.each(['abcd', '0123456789abcdef', 'kztuxlro', 'a'.repeat(128)])('%s is accepted', (headSha) => {
+    expect(() => assertHeadSha(headSha)).not.toThrow()
+  })
+
+  test.each(['', 'abc', 'a'.repeat(129), 'abc def', 'HEAD~1', '--exec=x', 'ab\ncd', 'äöüß'])(
+    '"%s" is refused with the text that was given',
+    (headSha) => {
+      const refusal = refusalOf(() => assertHeadSha(headSha))
+
+      expect(refusal).toMatchObject({ code: 'INVALID', facts: { headSha } })
+    },
+  )
+
+  test('a refusal shows the beginning of a very long text, not all of it', () => {
+    const refusal = refusalOf(() => assertHeadSha('x'.repeat(100_000)))
+
+    expect(refusal.message.length).toBeLessThan(300)
+  })
+})
+
+describe('freshness', () => {
+  test('what was tested against the present target is fresh', () => {
+    expect(isFresh(ready, 'main1')).toBe(true)
+  })
+
+  test.each([
+    ['the target has moved on', 'main1', 'main2'],
+    ['it was never tested', undefined, 'main1'],
+    ['the baseline was forgotten', null, 'main1'],
+    ['the baseline is damaged', 7, '7'],
+    ['the baseline is a list', ['main1'], 'main1'],
+    ['the spelling differs', 'MAIN1', 'main1'],
+    ['only the beginning is the same', 'main', 'main1'],
+  ])('it is not fresh when %s [Q21]', (_, testedAgainstSha, mainSha) => {
+    const item = itemIn(merge, 'ready_to_merge', { data: { testedAgainstSha } })
+
+    expect(isFresh(item, mainSha)).toBe(false)
+  })
+
+  test('a new head makes a tested item stale and keeps its other facts', () => {
+    const changed = withHead(ready, 'head2')
+
+    expect(isFresh(changed, 'main1')).toBe(false)
+    expect(changed).toEqual({
+      ...ready,
+      data: { bead: 'b-7', headSha: 'head2', testedAgainstSha: null, rebaseCount: 2 },
+      version: ready.version + 1,
+    })
+  })
+
+  test('an item without its baseline is stale and keeps its other facts', () => {
+    const changed = withoutBaseline(ready)
+
+    expect(changed.data).toEqual({ bead: 'b-7', headSha: 'head1', testedAgainstSha: null, rebaseCount: 2 })
+  })
+})
+
+describe('a rebase', () => {
+  test('remembers both ends and when, and is counted [Q21]', () => {
+    const rebased = withRebase(ready, { headSha: 'head2', testedAgainstSha: 'main2' }, at.wall)
+
+    expect(rebased.data).toEqual({
+      bead: 'b-7',
+      headSha: 'head2',
+      testedAgainstSha: 'main2',
+      rebaseCount: 3,
+      lastRebaseAt: at.wall,
+    })
+  })
+
+  test.each([undefined, null, 'many'])('counts from 1 when the count so far is %s', (rebaseCount) => {
+    const item = itemIn(merge, 'rebasing', { data: { rebaseCount } })
+
+    const rebased = withRebase(item, { headSha: 'head1', testedAgainstSha: 'main1' }, at.wall)
+
+    expect(rebased.data.rebaseCount).toBe(1)
+  })
+})
+
+describe('returning to rebasing', () => {
+  test('is for what is ready to merge and no longer fresh', () => {
+    expect(assertMayReturn(ready, merge, 'main2')).toBe('rebasing')
+  })
+
+  test('is refused while it is fresh, naming both states [Q21]', () => {
+    const refusal = refusalOf(() => assertMayReturn(ready, merge, 'main1'))
+
+    expect(refusal).toMatchObject({
+      code: 'ILLEGAL_MOVE',
+      facts: { from: 'ready_to_merge', to: 'rebasing' },
+    })
+  })
+
+  test.each(Object.keys(merge.states).filter((state) => state !== 'ready_to_merge'))(
+    'is refused from %s, naming both states',
+    (state) => {
+      const refusal = refusalOf(() => assertMayReturn(itemIn(merge, state), merge, 'main2'))
+
+      expect(refusal).toMatchObject({ code: 'ILLEGAL_MOVE', facts: { from: state, to: 'rebasing' } })
+    },
+  )
+})
+
+describe('being past cancelling', () => {
+  test('is true of merging and of no other held state of a merge [Q20]', () => {
+    const past = heldStatesOf(merge).filter((state) => isPastCancelling(itemIn(merge, state), merge))
+
+    expect(past).toEqual(['merging'])
+  })
+
+  test('is not true of what nobody holds, though it cannot be cancelled', () => {
+    expect(isPastCancelling(itemIn(merge, 'merged'), merge)).toBe(false)
+  })
+
+  test('is not true of a running job', () => {
+    expect(isPastCancelling(itemIn(job, 'running'), job)).toBe(false)
+  })
+
+  test('is true of what is held under a workflow that knows no cancelling', () => {
+    expect(isPastCancelling(itemIn(task, 'in_progress'), task)).toBe(true)
+  })
+})

@@ -1,0 +1,106 @@
+import { describe, expect, test } from 'vitest'
+import {
+  adjustQueue,
+  assertSameWorkflow,
+  createQueue,
+  pauseQueue,
+  processingLockName,
+  resumeQueue,
+} from '../../src/domain/queue.ts'
+import { at, job, merge, refusalOf } from './samples.ts'
+
+const open = Object.freeze(createQueue('prints', job, {}, at.wall))
+
+describe('a new queue', () => {
+  test('allows three failures and three crashes, and runs', () => {
+    const queue = createQueue('prints', job, {}, at.wall)
+
+    expect(queue).toEqual({
+      name: 'prints',
+      workflow: 'job',
+      slots: null,
+      attemptsMax: 3,
+      crashesMax: 3,
+      pausedAt: null,
+      pausedBy: null,
+      pauseReason: null,
+      createdAt: at.wall,
+      version: 1,
+    })
+  })
+
+  test('takes the slots of its workflow, so that a merge queue has one holder [Z12]', () => {
+    const queue = createQueue('main', merge, {}, at.wall)
+
+    expect(queue.slots).toBe(1)
+  })
+
+  test('prefers the limits it was given, 0 crashes included', () => {
+    const queue = createQueue('main', merge, { slots: 4, attemptsMax: 1, crashesMax: 0 }, at.wall)
+
+    expect(queue).toMatchObject({ slots: 4, attemptsMax: 1, crashesMax: 0 })
+  })
+})
+
+describe('a queue that exists', () => {
+  test('keeps its workflow for life', () => {
+    const refusal = refusalOf(() => assertSameWorkflow(open, 'merge'))
+
+    expect(refusal).toMatchObject({
+      code: 'INVALID',
+      facts: { queue: 'prints', workflow: 'job', asked: 'merge' },
+    })
+  })
+
+  test('may be opened again with the workflow it has', () => {
+    expect(() => assertSameWorkflow(open, 'job')).not.toThrow()
+  })
+
+  test.each([
+    [{ slots: 2 }],
+    [{ attemptsMax: 9 }],
+    [{ crashesMax: 0 }],
+    [{ slots: 5, attemptsMax: 1, crashesMax: 7 }],
+  ])('changes exactly the limits it is given: %o', (settings) => {
+    const changed = adjustQueue(open, settings)
+
+    expect(changed).toEqual({ ...open, ...settings, version: 2 })
+  })
+
+  test.each([[{}], [{ attemptsMax: 3 }], [{ attemptsMax: 3, crashesMax: 3 }]])(
+    'is not changed by the limits it already has: %o',
+    (settings) => {
+      expect(adjustQueue(open, settings)).toBeNull()
+    },
+  )
+
+  test('says who paused it, when and why, and forgets it when resumed', () => {
+    const paused = pauseQueue(open, 'eve', 'printer on fire', at.wall + 1)
+    const resumed = paused && resumeQueue(paused)
+
+    expect(paused).toEqual({
+      ...open,
+      pausedAt: at.wall + 1,
+      pausedBy: 'eve',
+      pauseReason: 'printer on fire',
+      version: 2,
+    })
+    expect(resumed).toEqual({ ...open, version: 3 })
+  })
+
+  test('paused twice, it keeps the first reason', () => {
+    const paused = { ...open, pausedAt: at.wall, pausedBy: 'eve', pauseReason: 'first' }
+
+    expect(pauseQueue(paused, 'bob', 'second', at.wall + 1)).toBeNull()
+  })
+
+  test('is not resumed when it runs', () => {
+    expect(resumeQueue(open)).toBeNull()
+  })
+
+  test('has a processing lock of its own, apart from any other queue [Z12]', () => {
+    const names = ['prints', 'main'].map(processingLockName)
+
+    expect(names).toEqual(['queue:prints', 'queue:main'])
+  })
+})

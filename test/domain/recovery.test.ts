@@ -1,0 +1,321 @@
+import { describe, expect, test } from 'vitest'
+import type { Item } from '../../src/domain/item.ts'
+import {
+  countRecovered,
+  evidenceOfLoss,
+  type ItemRules,
+  reclaimStaleItem,
+  recoverItem,
+  recoverLock,
+} from '../../src/domain/recovery.ts'
+import type { Workflow } from '../../src/domain/workflow.ts'
+import { ada, aLock, at, itemIn, job, later, merge, statesWhere, workflowNamed } from './samples.ts'
+
+const nobodyDied = new Map<string, string>()
+const adaDied = new Map([['ada-1', 'its process 42 is gone']])
+const lapse = later(ada.leaseMs + 1)
+const rules = (workflow: Workflow, crashesMax = 3): ItemRules => ({ workflow, crashesMax })
+
+const everyHeldState = statesWhere(({ held }) => held === true)
+
+describe('evidence of a loss', () => {
+  test('there is none while a live process keeps its lease', () => {
+    expect(evidenceOfLoss(aLock(), nobodyDied, at.now)).toBeNull()
+  })
+
+  test('there is none at the very last millisecond, and there is at the next', () => {
+    const lock = aLock({ expiresAt: at.now })
+
+    const evidence = [at.now, at.now + 1].map((now) => evidenceOfLoss(lock, nobodyDied, now))
+
+    expect(evidence).toEqual([null, 'its lease lapsed 1 ms ago'])
+  })
+
+  test('proof of death counts at once, though the lease still runs [Q13]', () => {
+    expect(evidenceOfLoss(aLock(), adaDied, at.now)).toBe('its process 42 is gone')
+  })
+
+  test('proof of death is named before the lapse when there are both', () => {
+    expect(evidenceOfLoss(aLock(), adaDied, lapse.now)).toBe('its process 42 is gone')
+  })
+
+  test('the death of another process of the same agent proves nothing', () => {
+    expect(evidenceOfLoss(aLock({ instance: 'ada-2' }), adaDied, at.now)).toBeNull()
+  })
+
+  test('no death can end a manual lease before it lapses', () => {
+    const everybodyDied = new Map([...adaDied, ['ada', 'dead'], ['null', 'dead'], ['', 'dead']])
+
+    expect(evidenceOfLoss(aLock({ instance: null }), everybodyDied, at.now)).toBeNull()
+  })
+
+  test('a manual lease ends by its lapse like any other', () => {
+    const evidence = evidenceOfLoss(aLock({ instance: null }), nobodyDied, lapse.now)
+
+    expect(evidence).toBe('its lease lapsed 1 ms ago')
+  })
+
+  test('a held row without an expiry is lost, not held for ever', () => {
+    expect(evidenceOfLoss(aLock({ expiresAt: null }), nobodyDied, at.now)).toBe('it is held but has no lease')
+  })
+})
+
+describe('recovering an item', () => {
+  test.each(everyHeldState)(
+    '%s: %s heals after its lapse, with a crash counted [Q14] [Z2]',
+    (name, state) => {
+      const workflow = workflowNamed(name)
+      const item = itemIn(workflow, state)
+
+      const recovered = recoverItem(item, rules(workflow), nobodyDied, lapse)
+
+      expect(recovered).toMatchObject({
+        before: item,
+        after: { state: workflow.initial, standing: 'ready', agent: null, startedAt: null, crashes: 1 },
+        evidence: 'its lease lapsed 1 ms ago',
+        expiredForMs: 1,
+      })
+    },
+  )
+
+  test.each(everyHeldState)('%s: %s is left to a holder whose lease runs [Q13]', (name, state) => {
+    const workflow = workflowNamed(name)
+    const lastMoment = later(ada.leaseMs)
+
+    expect(recoverItem(itemIn(workflow, state), rules(workflow), nobodyDied, lastMoment)).toBeNull()
+  })
+
+  test('a dead holder is not waited for, and was not expired', () => {
+    const recovered = recoverItem(itemIn(job, 'running'), rules(job), adaDied, at)
+
+    expect(recovered).toMatchObject({ after: { state: 'pending', crashes: 1 }, expiredForMs: 0 })
+  })
+
+  test.each([
+    ['no start time', { startedAt: null }],
+    ['an agent that is empty', { agent: '', instance: null }],
+    ['an owner that nobody knows', { agent: null, instance: 'never-seen' }],
+    ['no times at all', { grantedAt: null, renewedAt: null, expiresAt: null, leaseMs: null }],
+  ])('a damaged row with %s heals [Q1] [Q14] [EC-007]', (_, damage) => {
+    const item = itemIn(job, 'running', damage)
+
+    const recovered = recoverItem(item, rules(job), nobodyDied, lapse)
+
+    expect(recovered?.after).toMatchObject({
+      state: 'pending',
+      standing: 'ready',
+      agent: null,
+      startedAt: null,
+    })
+  })
+
+  test('what has no expiry is reclaimed as expired for no time', () => {
+    const item = itemIn(job, 'running', { expiresAt: null })
+
+    expect(recoverItem(item, rules(job), nobodyDied, at)).toMatchObject({ expiredForMs: 0 })
+  })
+
+  test.each(statesWhere(({ held }) => !held))(
+    '%s: %s is not held, so there is nothing to recover',
+    (name, state) => {
+      const workflow = workflowNamed(name)
+
+      expect(recoverItem(itemIn(workflow, state), rules(workflow), adaDied, lapse)).toBeNull()
+    },
+  )
+
+  test('the second recovery of the same item finds nothing [HP-013]', () => {
+    const recovered = recoverItem(itemIn(job, 'running'), rules(job), adaDied, lapse)
+
+    expect(recoverItem(recovered?.after as Item, rules(job), adaDied, lapse)).toBeNull()
+  })
+
+  test('the third crash without progress quarantines, with its evidence [Q17] [Z9]', () => {
+    const item = itemIn(job, 'running', { crashes: 2 })
+
+    const recovered = recoverItem(item, rules(job, 3), adaDied, lapse)
+
+    expect(recovered?.after).toMatchObject({
+      state: 'pending',
+      standing: 'waiting',
+      crashes: 3,
+      quarantinedAt: lapse.wall,
+      quarantineReason: expect.stringContaining('its process 42 is gone'),
+    })
+  })
+
+  test('the second crash of three does not quarantine', () => {
+    const item = itemIn(job, 'running', { crashes: 1 })
+
+    const recovered = recoverItem(item, rules(job, 3), nobodyDied, lapse)
+
+    expect(recovered?.after).toMatchObject({ standing: 'ready', crashes: 2, quarantinedAt: null })
+  })
+
+  test('with a limit of 0 no number of crashes quarantines [Q17]', () => {
+    const item = itemIn(job, 'running', { crashes: 1_000 })
+
+    const recovered = recoverItem(item, rules(job, 0), nobodyDied, lapse)
+
+    expect(recovered?.after).toMatchObject({ standing: 'ready', crashes: 1_001, quarantinedAt: null })
+  })
+
+  test.each([
+    ['a state its workflow does not know', { ...itemIn(job, 'running'), state: 'dreaming' }, rules(job)],
+    ['a state every object answers to', { ...itemIn(job, 'running'), state: 'constructor' }, rules(job)],
+    ['a state that nobody can hold', { ...itemIn(job, 'running'), state: 'pending' }, rules(job)],
+    ['a workflow nobody knows', itemIn(job, 'running'), { workflow: undefined, crashesMax: 3 }],
+  ])('a held row in %s is set aside for a person, out of the line', (_, item, itsRules) => {
+    const recovered = recoverItem(item, itsRules, nobodyDied, lapse)
+
+    expect(recovered?.after).toMatchObject({
+      state: item.state,
+      standing: 'waiting',
+      agent: null,
+      instance: null,
+      startedAt: null,
+      token: item.token,
+      grantedAt: null,
+      renewedAt: null,
+      expiresAt: null,
+      leaseMs: null,
+      quarantinedAt: lapse.wall,
+      quarantineReason: expect.stringContaining(`"${item.state}"`),
+      version: item.version + 1,
+    })
+  })
+})
+
+describe('recovering a lock', () => {
+  test('a lapsed lock is freed, with its evidence [HP-001]', () => {
+    const lock = aLock()
+
+    const recovered = recoverLock(lock, nobodyDied, lapse.now)
+
+    expect(recovered).toEqual({
+      before: lock,
+      after: null,
+      evidence: 'its lease lapsed 1 ms ago',
+      expiredForMs: 1,
+    })
+  })
+
+  test('the lock of a dead process is freed before it lapses', () => {
+    expect(recoverLock(aLock(), adaDied, at.now)).toMatchObject({ after: null, expiredForMs: 0 })
+  })
+
+  test('a lock at exactly its expiry is kept [EC-006]', () => {
+    expect(recoverLock(aLock({ expiresAt: at.now }), nobodyDied, at.now)).toBeNull()
+  })
+
+  test('a lock whose agent is empty heals [EC-010]', () => {
+    expect(recoverLock(aLock({ agent: '' }), nobodyDied, lapse.now)?.after).toBeNull()
+  })
+})
+
+describe('reclaiming by the last sign of life', () => {
+  const manual = itemIn(job, 'running', { instance: null })
+  const bound = itemIn(job, 'running')
+  const request = (thresholdMs: number, force = false) => ({ thresholdMs, force })
+
+  test('takes a manual item that was silent too long, though its lease runs [Q15]', () => {
+    const reclaimed = reclaimStaleItem(manual, rules(job), request(1_000), later(1_001))
+
+    expect(reclaimed).toMatchObject({
+      after: { state: 'pending', standing: 'ready' },
+      evidence: 'no sign of life for 1001 ms; reclaimed by request',
+      expiredForMs: 0,
+    })
+  })
+
+  test('leaves what gave a sign of life since, and goes by the later sign [A-05] [A-06]', () => {
+    const renewed = { ...manual, renewedAt: at.now + 5_000 }
+
+    expect(reclaimStaleItem(manual, rules(job), request(1_000), later(999))).toBeNull()
+    expect(reclaimStaleItem(renewed, rules(job), request(1_000), later(5_999))).toBeNull()
+    expect(reclaimStaleItem(renewed, rules(job), request(1_000), later(6_001))).not.toBeNull()
+  })
+
+  test('with a threshold of 0 takes what was claimed this very millisecond [Q15]', () => {
+    expect(reclaimStaleItem(manual, rules(job), request(0), at)?.after?.state).toBe('pending')
+  })
+
+  test('a second time finds nothing [A-07]', () => {
+    const reclaimed = reclaimStaleItem(manual, rules(job), request(0), at)
+
+    expect(reclaimStaleItem(reclaimed?.after as Item, rules(job), request(0), at)).toBeNull()
+  })
+
+  test('skips what a process stands behind, however long it was silent, while its lease runs [Q15]', () => {
+    expect(reclaimStaleItem(bound, rules(job), request(0), later(ada.leaseMs))).toBeNull()
+  })
+
+  test('takes what a process stands behind once its lease has lapsed', () => {
+    expect(reclaimStaleItem(bound, rules(job), request(0), lapse)?.after?.state).toBe('pending')
+  })
+
+  test('takes what a process stands behind when forced [Q15]', () => {
+    expect(reclaimStaleItem(bound, rules(job), request(0, true), at)?.after?.state).toBe('pending')
+  })
+
+  test('is bound by its threshold also when forced', () => {
+    expect(reclaimStaleItem(bound, rules(job), request(1_000, true), later(999))).toBeNull()
+  })
+
+  test.each([
+    ['by hand before the lapse', manual, at, 2, null],
+    ['by force before the lapse', bound, at, 2, null],
+    ['after the lapse', bound, lapse, 3, lapse.wall],
+  ])(
+    '%s: a crash is counted only where the lease had lapsed too [Q17]',
+    (_, held, moment, crashes, since) => {
+      const item = { ...held, crashes: 2 }
+
+      const reclaimed = reclaimStaleItem(item, rules(job, 3), request(0, true), moment)
+
+      expect(reclaimed?.after).toMatchObject({ crashes, quarantinedAt: since })
+    },
+  )
+
+  test('takes a damaged row that never gave a sign of life', () => {
+    const damaged = { ...manual, grantedAt: null, renewedAt: null, expiresAt: null }
+
+    expect(reclaimStaleItem(damaged, rules(job), request(60_000), at)?.after?.state).toBe('pending')
+  })
+
+  test('never takes what is not held', () => {
+    expect(reclaimStaleItem(itemIn(job, 'pending'), rules(job), request(0, true), lapse)).toBeNull()
+  })
+})
+
+describe('the counts of a recovery', () => {
+  const recover = (item: Item, workflow: Workflow) => {
+    const recovered = recoverItem(item, rules(workflow), adaDied, lapse)
+    return recovered ? [recovered] : []
+  }
+
+  test('tell how many of what, in which states, and which ones [HP-003]', () => {
+    const items = [
+      ...recover(itemIn(job, 'running', { id: 'a' }), job),
+      ...recover(itemIn(job, 'running', { id: 'b', crashes: 2 }), job),
+      ...recover(itemIn(merge, 'testing', { id: 'c' }), merge),
+    ]
+    const lock = recoverLock(aLock(), adaDied, lapse.now)
+
+    const counts = countRecovered(items, lock ? [lock] : [])
+
+    expect(counts).toEqual({
+      locksCleaned: 1,
+      entriesReclaimed: 3,
+      quarantined: 1,
+      ids: ['a', 'b', 'c'],
+      byState: { running: 2, testing: 1 },
+    })
+  })
+
+  test('are all nothing when nothing was lost', () => {
+    const counts = countRecovered([], [])
+
+    expect(counts).toEqual({ locksCleaned: 0, entriesReclaimed: 0, quarantined: 0, ids: [], byState: {} })
+  })
+})

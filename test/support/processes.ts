@@ -1,0 +1,34 @@
+/** Processes that live and die as a test says, all in the time of one store. */
+import type { Environment, MovableEnvironment, ProcessIdentity } from 'holdfast/testing'
+
+export interface Machine {
+  /** The environment of one more process on this machine. */
+  process(pid: number): Environment
+  /** From now on everybody on this machine sees that the process is gone. */
+  kill(pid: number): void
+}
+
+/** A machine whose boot, pid namespace and host name are those of the store's own host unless told otherwise. */
+export function machine(env: MovableEnvironment, place: Partial<ProcessIdentity> = {}): Machine {
+  const dead = new Set<number>()
+  return {
+    process: (pid) => ({
+      isLocal: true,
+      now: () => env.now(),
+      monotonic: () => env.monotonic(),
+      uptime: () => env.uptime(),
+      timer: (ms, run) => env.timer(ms, run),
+      random: () => env.random(),
+      id: () => env.id(),
+      host: {
+        identity: { ...env.host.identity, ...place, pid, startTime: `start of ${pid}` },
+        networkFileSystem: () => null,
+        judge: (other) =>
+          dead.has(other.pid)
+            ? { liveness: 'dead', evidence: `process ${other.pid} is gone` }
+            : { liveness: 'alive', evidence: `process ${other.pid} is running` },
+      },
+    }),
+    kill: (pid) => dead.add(pid),
+  }
+}

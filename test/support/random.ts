@@ -1,0 +1,10 @@
+/** Random tests: the seed is printed, and given again it repeats them. */
+import type { Parameters } from 'fast-check'
+
+const seed = Number(process.env.HOLDFAST_TEST_SEED ?? Math.floor(Math.random() * 2 ** 31))
+console.log(`random tests: repeat with HOLDFAST_TEST_SEED=${seed}`)
+
+/** Few runs, because each has a store of its own; another seed each time, so that many days make many runs. */
+export function runs<Values>(numRuns: number): Parameters<Values> {
+  return { numRuns, seed, endOnFailure: true }
+}

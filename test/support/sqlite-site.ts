@@ -1,0 +1,110 @@
+/** A SQLite store file in a folder of its own, and the ways to damage it. */
+import { createHash } from 'node:crypto'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { openRaw, type RawDatabase } from './sqlite-file.ts'
+import type { Damage, Site, UnfitPlace } from './stores.ts'
+
+export function createSqliteSite(): Site {
+  const folder = mkdtempSync(join(tmpdir(), 'holdfast-'))
+  const url = join(folder, 'store.db')
+  return {
+    url,
+    damage: damageTo(url),
+    remove: () => rmSync(folder, { recursive: true, force: true }),
+  }
+}
+
+export const unfitSqliteFiles: Readonly<Record<string, () => UnfitPlace>> = {
+  'a SQLite file of another program': () =>
+    unfitPlace((path) =>
+      using(path, (database) =>
+        database.exec("create table notes (text); insert into notes values ('mine')"),
+      ),
+    ),
+  'a SQLite file of another program that numbers its schema': () =>
+    unfitPlace((path) => using(path, (database) => database.exec('pragma user_version = 7'))),
+  'a file that is no database': () =>
+    unfitPlace((path) => writeFileSync(path, 'a shopping list, and no database at all\n'.repeat(300))),
+  'a store of a newer schema': () =>
+    unfitPlace((path) =>
+      using(path, (database) =>
+        database.exec(
+          `pragma journal_mode = wal; pragma application_id = ${0x686f6c64}; pragma user_version = 9999`,
+        ),
+      ),
+    ),
+}
+
+function unfitPlace(make: (path: string) => void): UnfitPlace {
+  const folder = mkdtempSync(join(tmpdir(), 'holdfast-'))
+  const url = join(folder, 'store.db')
+  make(url)
+  return {
+    url,
+    contents: () => createHash('sha256').update(readFileSync(url)).digest('hex'),
+    remove: () => rmSync(folder, { recursive: true, force: true }),
+  }
+}
+
+function damageTo(path: string): Damage {
+  return {
+    forgetHolder: (item) =>
+      change(
+        path,
+        'update item set started_at = null, agent = null, granted_at = null, renewed_at = null, expires_at = null, lease_ms = null where id = ?',
+        item,
+      ),
+    giveToStranger: (item) =>
+      change(path, "update item set agent = 'nobody', instance = 'no such instance' where id = ?", item),
+    garble: (item) => change(path, "update item set data = '{not json' where id = ?", item),
+    garbleLock: (queue) =>
+      change(path, "update lock set agent = '', item = 'no such item' where name = ?", `queue:${queue}`),
+    failRecovery: () => refuse(path, 'insert on recovery_run'),
+    failItems: () => refuse(path, 'update on item'),
+    forgetMigration: () => using(path, (database) => database.exec('pragma user_version = 0')),
+    loseTable: () => using(path, (database) => database.exec('drop table event')),
+    holdUpWriters() {
+      const database = openRaw(path)
+      database.exec('begin immediate')
+      return () => {
+        database.exec('rollback')
+        database.close()
+      }
+    },
+    describeSchema: () =>
+      using(path, (database) =>
+        database
+          .prepare('select sql from sqlite_schema where sql is not null order by name')
+          .all()
+          .map((row) => (row as { sql: string }).sql)
+          .join('\n'),
+      ),
+  }
+}
+
+/** The table's own checks are off: a damaged row is what they exist to prevent. */
+function change(path: string, sql: string, value: string): void {
+  using(path, (database) => {
+    database.exec('pragma ignore_check_constraints = on')
+    const { changes } = database.prepare(sql).run(value)
+    if (Number(changes) !== 1) throw new Error(`damaged ${changes} rows instead of 1: ${sql}`)
+  })
+}
+
+function refuse(path: string, what: string): () => void {
+  using(path, (database) =>
+    database.exec(`create trigger refusal before ${what} begin select raise(abort, 'refused'); end`),
+  )
+  return () => using(path, (database) => database.exec('drop trigger refusal'))
+}
+
+function using<Result>(path: string, use: (database: RawDatabase) => Result): Result {
+  const database = openRaw(path)
+  try {
+    return use(database)
+  } finally {
+    database.close()
+  }
+}
