@@ -12,8 +12,8 @@ export interface Environment {
   monotonic(): number
   /** Time since boot including suspend, ms. */
   uptime(): number
-  /** Calls `run` once after `ms`; the returned function cancels. Never keeps the process alive. */
-  timer(ms: number, run: () => void): () => void
+  /** Calls `run` once after `ms`; the returned function cancels. Keeps the process alive only if told so. */
+  timer(ms: number, run: () => void, keepsAlive?: boolean): () => void
   /** A number in [0, 1). */
   random(): number
   /** A fresh unique id that sorts by time of making. */
@@ -41,7 +41,10 @@ export interface Host {
   networkFileSystem(path: string): string | null
 }
 
-/** A promise that resolves after `ms` of the environment's time, or at once when the signal fires. */
+/**
+ * A promise that resolves after `ms` of the environment's time, or at once when the signal fires. The process stays
+ * alive meanwhile: somebody waits for what comes after.
+ */
 export function pause(environment: Environment, ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal?.aborted) return resolve()
@@ -50,7 +53,7 @@ export function pause(environment: Environment, ms: number, signal?: AbortSignal
       signal?.removeEventListener('abort', finish)
       resolve()
     }
-    const cancel = environment.timer(ms, finish)
+    const cancel = environment.timer(ms, finish, true)
     signal?.addEventListener('abort', finish, { once: true })
   })
 }

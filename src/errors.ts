@@ -146,6 +146,14 @@ export class LeaseLostError extends HoldfastError {
   }
 }
 
+/** A call on a handle that was closed. */
+export function closedError(location: string): HoldfastError {
+  return new HoldfastError('STORE_UNAVAILABLE', {
+    what: `the store ${location} was closed by this process`,
+    next: 'open it again',
+  })
+}
+
 /** True for any error of this family, also one that crossed a module copy. */
 export function isHoldfastError(error: unknown): error is HoldfastError {
   return (

@@ -2,6 +2,7 @@
 import type { StoreStatus } from './engines/engine.ts'
 import { openEngine } from './engines/open.ts'
 import { type Environment, pause } from './environment.ts'
+import { closedError } from './errors.ts'
 import { getAgentId } from './host/agent-id.ts'
 import { systemEnvironment } from './host/system.ts'
 import { type Logger, silentLogger, stderrLogger } from './logger.ts'
@@ -9,13 +10,13 @@ import type { EventView } from './operations/event.ts'
 import { renewalsMax } from './operations/lease.ts'
 import type { RecoveryReport } from './operations/recovery.ts'
 import { type OpenOptions, parseOptions, type Settings } from './options.ts'
-import { Queue, type QueueOptions, type RecoveryStats } from './queue.ts'
+import { Queue, type QueueOptions } from './queue.ts'
 import { Deadlines } from './runtime/deadlines.ts'
 import { employCaretaker } from './runtime/employ.ts'
 import { logRecovery } from './runtime/heal.ts'
 import { Keeper } from './runtime/keeper.ts'
 import { type Handler, Worker, type WorkOptions } from './runtime/worker.ts'
-import { type Health, Session } from './session.ts'
+import { type Health, type RecoveryStats, Session } from './session.ts'
 
 /**
  * Opens a store: a path, `sqlite:path` or `sqlite::memory:` (private). Makes it when it is not there. Until
@@ -148,6 +149,7 @@ export class Holdfast {
     handler: Handler<Payload>,
     options: WorkOptions = {},
   ): Worker<Payload> {
+    if (this.#session.isClosed) throw closedError(this.status.location)
     const of = typeof queue === 'string' ? this.queue<Payload>(queue) : queue
     const worker = new Worker<Payload>(this.#session, of, handler, options)
     this.#workers.add(worker as unknown as Worker<never>)
@@ -195,6 +197,7 @@ export class Holdfast {
   }
 
   async #close(): Promise<void> {
+    this.#session.isClosed = true
     const { keeper, engine, instance } = this.#session
     await Promise.all([...this.#workers].map((worker) => worker.stop()))
     const held = keeper.refs()

@@ -33,9 +33,9 @@ export type {
   QueueItem,
   QueueOptions,
   QueueStats,
-  RecoveryStats,
   SubmitOptions,
   TokenOptions,
 } from './queue.ts'
 export type { Lease } from './runtime/keeper.ts'
 export type { Handler, WorkContext, Worker, WorkOptions } from './runtime/worker.ts'
+export type { RecoveryStats } from './session.ts'

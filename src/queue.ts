@@ -10,7 +10,7 @@ import type { RecoveryReport } from './operations/recovery.ts'
 import type { ItemView, LeaseView, LockView } from './operations/view.ts'
 import { checkPayload, type PayloadSchema } from './payload.ts'
 import type { Lease } from './runtime/keeper.ts'
-import type { CallOptions, Session } from './session.ts'
+import type { CallOptions, RecoveryStats, Session } from './session.ts'
 
 /** An item with its payload typed. */
 export interface QueueItem<Payload> extends Omit<ItemView, 'payload'> {
@@ -81,6 +81,8 @@ export type Claim<Payload> =
 
 type Failure = Error | string | { message: string; code?: string }
 
+const eventPage = 1000
+
 export class Queue<Payload = unknown> {
   readonly name: string
   readonly #session: Session
@@ -150,19 +152,23 @@ export class Queue<Payload = unknown> {
   }
 
   async #claim(operation: string, options: ClaimOptions): Promise<Claim<Payload>> {
-    const requestedAt = this.#session.environment.monotonic()
-    const leaseMs = this.#session.leaseMs(options.leaseMs, options)
-    const answer = await this.#write<ClaimOutcome>(operation, {
-      ...options,
-      leaseMs,
-      token: this.#lockToken(options),
-    })
-    if (answer.outcome !== 'claimed') return answer
-    if (answer.lock) this.#granted('lock', lockRef(answer.lock), answer.lock.lease, requestedAt, options)
-    const lease = this.#granted('item', answer.item.id, answer.lease, requestedAt, options)
-    const item = await this.#checkedItem(answer.item)
-    if (item === null) return this.#claim(operation, options)
-    return { outcome: 'claimed', item, lease, ...(answer.lock ? { lock: answer.lock } : {}) }
+    this.#session.assertRoom(2, options)
+    const tokenBefore = this.#lockToken(options)
+    for (;;) {
+      const requestedAt = this.#session.environment.monotonic()
+      const leaseMs = this.#session.leaseMs(options.leaseMs, options)
+      const token = this.#lockToken(options)
+      const answer = await this.#write<ClaimOutcome>(operation, { ...options, leaseMs, token })
+      if (answer.outcome !== 'claimed') {
+        // A lock taken for items that did not fit the schema is not kept for nothing.
+        if (token !== tokenBefore) await this.releaseProcessingLock(options)
+        return answer
+      }
+      if (answer.lock) this.#granted('lock', lockRef(answer.lock), answer.lock.lease, requestedAt, options)
+      const lease = this.#granted('item', answer.item.id, answer.lease, requestedAt, options)
+      const item = await this.#checkedItem(answer.item)
+      if (item) return { outcome: 'claimed', item, lease, ...(answer.lock ? { lock: answer.lock } : {}) }
+    }
   }
 
   /** Claims up to `limit` items, each under a lease of its own. */
@@ -173,6 +179,7 @@ export class Queue<Payload = unknown> {
     | { outcome: 'claimed'; items: { item: QueueItem<Payload>; lease: Lease | null }[] }
     | Exclude<ClaimManyOutcome, { outcome: 'claimed' }>
   > {
+    this.#session.assertRoom(limit, options)
     const requestedAt = this.#session.environment.monotonic()
     const leaseMs = this.#session.leaseMs(options.leaseMs, options)
     const answer = await this.#write<ClaimManyOutcome>('queue.claimMany', { ...options, limit, leaseMs })
@@ -422,12 +429,19 @@ export class Queue<Payload = unknown> {
     return this.#guarded('queue.failMerge', ref, { error: failureOf(error) }, options)
   }
 
-  /** Events of one item, oldest first; the last `limit` of them when given. */
+  /** Events of one item, oldest first; only the last `limit` of them when given. */
   async events(ref: string, options: { limit?: number } = {}): Promise<EventView[]> {
-    const item = await this.get(ref)
-    const newest = options.limit !== undefined
-    const of = { subject: 'item', id: item?.id ?? ref, newest, limit: 1000, ...given(options) }
-    return this.#session.call('events.list', of)
+    const id = (await this.get(ref))?.id ?? ref
+    const list = (page: object) =>
+      this.#session.call<EventView[]>('events.list', { subject: 'item', id, ...page })
+    if (options.limit !== undefined) return list({ ...options, newest: true })
+    const all: EventView[] = []
+    for (let more = true; more; ) {
+      const page = await list({ since: all.at(-1)?.seq ?? 0, limit: eventPage })
+      all.push(...page)
+      more = page.length === eventPage
+    }
+    return all
   }
 
   get #lockName(): string {
@@ -514,24 +528,6 @@ export interface QueueStats {
   readonly byState: Readonly<Record<string, number>>
   readonly oldestReadyMs: number | null
   readonly paused: boolean
-}
-
-export interface RecoveryStats {
-  readonly locksCleaned: number
-  readonly entriesReclaimed: number
-  readonly recoveryTimestamp: number
-  readonly lastRun: {
-    at: number
-    trigger: string
-    by: string
-    locksCleaned: number
-    entriesReclaimed: number
-    quarantined: number
-  } | null
-  readonly totals: { locksCleaned: number; entriesReclaimed: number }
-  readonly lastSweptAt: number | null
-  /** The last failure to heal that this handle saw. */
-  readonly lastError: { at: number; trigger: string; error: string } | null
 }
 
 function withWallTime<Options extends { runAt?: number | Date }>(options: Options) {

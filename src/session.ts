@@ -8,7 +8,6 @@ import type { LeaseRef } from './operations/lease.ts'
 import type { RecoveryReport, RecoveryTrigger } from './operations/recovery.ts'
 import { chanceFor } from './operations/table.ts'
 import type { Settings } from './options.ts'
-import type { RecoveryStats } from './queue.ts'
 import { findDeaths, type Healing, heal } from './runtime/heal.ts'
 import type { Keeper, Lease } from './runtime/keeper.ts'
 
@@ -18,6 +17,24 @@ export interface CallOptions {
   /** False: the claim is a manual lease that nobody renews. */
   readonly renew?: boolean | undefined
   readonly idempotencyKey?: string | undefined
+}
+
+export interface RecoveryStats {
+  readonly locksCleaned: number
+  readonly entriesReclaimed: number
+  readonly recoveryTimestamp: number
+  readonly lastRun: {
+    at: number
+    trigger: string
+    by: string
+    locksCleaned: number
+    entriesReclaimed: number
+    quarantined: number
+  } | null
+  readonly totals: { locksCleaned: number; entriesReclaimed: number }
+  readonly lastSweptAt: number | null
+  /** The last failure to heal that this handle saw. */
+  readonly lastError: { at: number; trigger: string; error: string } | null
 }
 
 export interface Health {
@@ -43,6 +60,8 @@ export class Session {
   /** What this process has seen go wrong in healing. */
   readonly health: Health
   readonly #grants = new Map<string, Grant>()
+  /** Set when the handle begins to close. */
+  isClosed = false
 
   constructor(
     parts: Pick<
@@ -96,6 +115,11 @@ export class Session {
   /** Whether a claim made now belongs to this process and is renewed by it. */
   isBound({ agent, renew }: CallOptions): boolean {
     return this.instance !== null && renew !== false && (agent === undefined || agent === this.agent)
+  }
+
+  /** Refuses a claim whose leases could not be kept, before anything is taken. */
+  assertRoom(count: number, options: CallOptions): void {
+    if (this.isBound(options)) this.keeper.assertRoom(count)
   }
 
   /** Length of a lease when the caller says nothing: ours where we renew it, else the operation's own. */

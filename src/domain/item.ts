@@ -79,7 +79,7 @@ export interface Moment {
 }
 
 export const priorityDefault = 5
-export const stackDepthMax = 10
+const stackDepthMax = 10
 export const blockersMax = 100
 
 export function describeItem(item: Pick<Item, 'id' | 'key' | 'queue'>): string {

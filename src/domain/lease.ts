@@ -25,7 +25,7 @@ export interface Holder {
 export type LeaseStatus = 'live' | 'near' | 'expired' | 'stale'
 
 export const leaseMsMax = 24 * 60 * 60 * 1000
-export const staleAfterMs = 5 * 60 * 1000
+const staleAfterMs = 5 * 60 * 1000
 const nearWithinMs = 5 * 60 * 1000
 
 export const noLease = {

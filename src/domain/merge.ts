@@ -3,7 +3,7 @@ import { IllegalMoveError, InvalidError } from '../errors.ts'
 import { describeItem, type Item } from './item.ts'
 import { stateOf, type Workflow } from './workflow.ts'
 
-export const headShaLengthMin = 4
+const headShaLengthMin = 4
 
 export function assertHeadSha(headSha: string): void {
   if (headSha.length >= headShaLengthMin && /^[0-9a-zA-Z]+$/.test(headSha) && headSha.length <= 128) return

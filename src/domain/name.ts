@@ -2,7 +2,7 @@
 import { InvalidError } from '../errors.ts'
 
 export const nameLengthMax = 200
-export const namePattern = /^[\p{L}\p{N}_][\p{L}\p{N}_.:/@+#=,~ -]*$/u
+const namePattern = /^[\p{L}\p{N}_][\p{L}\p{N}_.:/@+#=,~ -]*$/u
 
 export function isName(text: string): boolean {
   return text.length <= nameLengthMax && namePattern.test(text) && !text.includes('..') && !text.endsWith(' ')

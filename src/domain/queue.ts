@@ -25,8 +25,8 @@ export interface QueueSettings {
   readonly crashesMax?: number | undefined
 }
 
-export const attemptsMaxDefault = 3
-export const crashesMaxDefault = 3
+const attemptsMaxDefault = 3
+const crashesMaxDefault = 3
 
 export function createQueue(name: string, workflow: Workflow, settings: QueueSettings, wall: number): Queue {
   return {

@@ -121,8 +121,8 @@ export interface Selectors {
   lastItemByDedupeKey: [{ queue: string; dedupeKey: string }, Item | null]
   /** The next `limit` that can be claimed now: priority, then age, then id. */
   claimable: [{ queue: string; limit: number }, readonly Item[]]
-  /** Items of a queue that an agent holds, through this instance or manually. */
-  heldItems: [{ queue: string; agent: string; instance: string | null }, readonly Item[]]
+  /** The items claimed together with the slots of this lock. */
+  lockedItems: [{ name: string }, readonly Item[]]
   /** Everything held whose lease lapsed before now, longest expired first. */
   lapsedItems: [{ queue: string | null; limit: number }, readonly Item[]]
   lapsedLocks: [{ name: string | null; limit: number }, readonly Lock[]]

@@ -10,7 +10,7 @@ export interface OpenedEngine extends Engine {
 }
 
 /** A path, `sqlite:path` or `sqlite::memory:`. */
-export function sqlitePath(url: string): string {
+function sqlitePath(url: string): string {
   const path = url.startsWith('sqlite:') ? url.slice('sqlite:'.length) : url
   if (path === '' || path.includes('\0')) {
     throw new InvalidError({

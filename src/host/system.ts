@@ -9,9 +9,9 @@ export const systemEnvironment: Environment = {
   now: () => Date.now(),
   monotonic: () => Number(process.hrtime.bigint()) / 1e6,
   uptime: () => Math.round(uptime() * 1000),
-  timer(ms, run) {
+  timer(ms, run, keepsAlive = false) {
     const timer = setTimeout(run, ms)
-    timer.unref()
+    if (!keepsAlive) timer.unref()
     return () => clearTimeout(timer)
   },
   random: () => Math.random(),

@@ -5,9 +5,9 @@ import { isName, nameLengthMax } from '../domain/name.ts'
 import type { State } from '../domain/workflow.ts'
 import { InvalidError } from '../errors.ts'
 
-export const payloadBytesMax = 256 * 1024
+const payloadBytesMax = 256 * 1024
 export const batchMax = 1000
-export const pageMax = 500
+const pageMax = 500
 
 const nameRule = `1 to ${nameLengthMax} letters, digits or _ . : / @ + # = , ~ - and inner spaces, without ".."`
 

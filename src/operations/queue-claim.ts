@@ -163,21 +163,15 @@ function claimUnderLock(
   input: { leaseMs?: number | undefined; token?: number | undefined },
   context: Context,
 ): Step<ClaimOutcome> {
-  if (queue.pausedAt !== null) return pausedAnswer(queue)
   const leaseMs = leaseLength(input.leaseMs, context)
   const name = processingLockName(queue.name)
   const needs = {
     locks: { select: 'lock', name } as const,
     floor: { select: 'tokenFloor' } as const,
     nextDueAt: { select: 'nextDueAt' } as const,
-    mine: {
-      select: 'heldItems',
-      queue: queue.name,
-      agent: context.agent,
-      instance: context.instance,
-    } as const,
+    locked: { select: 'lockedItems', name } as const,
   }
-  return ask(needs, ({ locks, floor, mine, nextDueAt }): Decision<ClaimOutcome> => {
+  return ask(needs, ({ locks, floor, locked, nextDueAt }): Decision<ClaimOutcome> => {
     const request = {
       ...holderOf(context),
       name,
@@ -193,9 +187,11 @@ function claimUnderLock(
         result: { outcome: 'held', holder: acquired.by.agent, expiresAt: acquired.by.expiresAt },
       }
     }
-    const unfinished =
-      acquired.outcome === 'renewed' ? mine.find((item) => item.id === acquired.before.item) : undefined
-    if (unfinished) return goOn(acquired.before as Lock, acquired.after, unfinished)
+    const own = acquired.outcome === 'renewed' ? acquired.before : null
+    const unfinished = locked.find((item) => item.id === own?.item && isHeldWith(item, own))
+    if (own && unfinished) return goOn(own, acquired.after, unfinished)
+    // What is already held goes on; only something new is refused.
+    if (queue.pausedAt !== null) return pausedAnswer(queue)
     const [candidate] = candidates
     if (!candidate)
       return {
@@ -222,6 +218,11 @@ function claimUnderLock(
       granted: [grantOf(item), { kind: 'lock', id: lockRef(after), token: after.token }],
     }
   }
+}
+
+/** Claimed with this lock and still its holder's. */
+function isHeldWith(item: Item, lock: Lock): boolean {
+  return item.standing === 'held' && item.agent === lock.agent && item.instance === lock.instance
 }
 
 function grantOf({ id, token }: Item): Grant {

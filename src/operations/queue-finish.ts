@@ -174,7 +174,7 @@ export const move = operation({
   },
 })
 
-export function withData(item: Item, data: Record<string, unknown> | undefined): Item {
+function withData(item: Item, data: Record<string, unknown> | undefined): Item {
   return data === undefined ? item : { ...item, data: { ...item.data, ...(data as Item['data']) } }
 }
 

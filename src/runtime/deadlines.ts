@@ -4,7 +4,7 @@
  */
 import { HoldfastError } from '../errors.ts'
 
-export const leasesMax = 4096
+const leasesMax = 4096
 const beatSlot = leasesMax
 
 export class Deadlines {
@@ -39,14 +39,18 @@ export class Slots {
   readonly #free: number[] = []
   #used = 0
 
-  take(): number {
-    const slot = this.#free.pop() ?? this.#used++
-    if (slot < leasesMax) return slot
+  assertFree(count: number): void {
+    if (this.#used - this.#free.length + count <= leasesMax) return
     throw new HoldfastError('INVALID', {
-      what: `this process already holds ${leasesMax} leases`,
+      what: `this process holds ${this.#used - this.#free.length} leases and can keep ${leasesMax}`,
       next: 'finish or release some before claiming more',
       facts: { leasesMax },
     })
+  }
+
+  take(): number {
+    this.assertFree(1)
+    return this.#free.pop() ?? this.#used++
   }
 
   giveBack(slot: number): void {

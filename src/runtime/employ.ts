@@ -49,8 +49,6 @@ function employThread(employment: Employment): Caretaking {
       workerData: data,
       name: 'holdfast caretaker',
     })
-    // The thread alone must not keep the program running.
-    thread.unref()
     thread.on('message', (message: FromThread) => {
       if (message.type === 'lost') keeper.lose(message.lease, lostElsewhere)
       else logger[message.level]?.(message.facts, message.name)
@@ -61,6 +59,8 @@ function employThread(employment: Employment): Caretaking {
       running = false
       if (!closing) environment.timer(restartAfterMs, restart)
     })
+    // The thread alone must not keep the program running. Said last: listening for messages takes it back.
+    thread.unref()
     return thread
   }
   function restart(): void {

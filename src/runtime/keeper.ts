@@ -72,8 +72,9 @@ export class Keeper {
     return lease
   }
 
-  find(ref: Pick<LeaseRef, 'kind' | 'id'>): Lease | undefined {
-    return this.#held.get(keyOf(ref))?.lease
+  /** Throws unless so many more leases can be kept. */
+  assertRoom(count: number): void {
+    this.#slots.assertFree(count)
   }
 
   /** The lease ended in good order. */
@@ -91,10 +92,6 @@ export class Keeper {
     this.#forget(ref)
     this.#caretaking?.drop(ref)
     entry.lease.lose(reason)
-  }
-
-  get size(): number {
-    return this.#held.size
   }
 
   /** Refs of everything held, for giving it back at the end. */

@@ -101,10 +101,12 @@ export class Worker<Payload> {
     await this.#claiming
     await Promise.all(this.#ahead.splice(0).map(({ item }) => this.#giveBack(item)))
     const drained = Promise.all([...this.#running.values()].map(({ done }) => done))
+    const over = new AbortController()
     const late = await Promise.race([
       drained.then(() => false),
-      pause(this.#environment, drainMs).then(() => true),
+      pause(this.#environment, drainMs, over.signal).then(() => true),
     ])
+    over.abort()
     if (late) await this.#abandon()
     await Promise.all(this.#finishing)
     if (this.#hasLock) await this.#queue.releaseProcessingLock()
@@ -150,7 +152,7 @@ export class Worker<Payload> {
     this.#claiming = this.#claim(Math.min(room, 100)).then((waitMs) => {
       this.#claiming = null
       if (waitMs === 0 || this.#rung) this.#fill()
-      else if (!this.#stopped) this.#cancelPoll = this.#environment.timer(waitMs, () => this.#fill())
+      else if (!this.#stopped) this.#cancelPoll = this.#environment.timer(waitMs, () => this.#fill(), true)
     })
   }
 
@@ -170,6 +172,7 @@ export class Worker<Payload> {
       }
       return this.#untilNext(claimed)
     } catch (error) {
+      if (this.#session.isClosed) this.#stopped = true
       this.#session.logger.warn({ queue: this.#queue.name, error: String(error) }, 'worker.failed')
       this.#failures++
       return errorWaitMs(this.#failures)

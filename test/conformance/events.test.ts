@@ -177,6 +177,18 @@ forEachEngine((engine) => {
     expect(await q.events('k', { limit: 0 })).toEqual([])
   })
 
+  test('all events of an item are read, however many there are [Q25]', async () => {
+    const { hf } = await engine.open()
+    const q = hf.queue('jobs')
+    const { item } = await q.add(null)
+    await Promise.all(Array.from({ length: 1_050 }, (_, number) => q.setPriority(item.id, number + 10)))
+
+    const events = await q.events(item.id)
+
+    expect(events).toHaveLength(1_051)
+    expect(events.at(-1)).toMatchObject({ version: 1_051, change: { priority: 1_059 } })
+  })
+
   test('the lock has its events: acquired, extended, released, expired, taken over and refused [Q25]', async () => {
     const { hf, env } = await engine.open({ recovery: false })
     const q = hf.queue('main', { workflow: 'merge' })

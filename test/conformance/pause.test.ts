@@ -33,6 +33,21 @@ forEachEngine((engine) => {
     expect(done.state).toBe('done')
   })
 
+  test('the holder that asks again while its queue is paused gets its unfinished item, and nothing new', async () => {
+    const { hf } = await engine.open()
+    const q = hf.queue('main', { workflow: 'merge' })
+    await q.submit('w1', { headSha: 'abcd' })
+    await q.submit('w2', { headSha: 'abcd' })
+    await q.nextWithLock({ agent: 'worker-1' })
+    await q.pause()
+
+    const again = await claimed(q.nextWithLock({ agent: 'worker-1' }))
+    await q.fail('w1', 'done with', { agent: 'worker-1' })
+
+    expect(again.item.key).toBe('w1')
+    expect((await q.nextWithLock({ agent: 'worker-1' })).outcome).toBe('paused')
+  })
+
   test('a paused queue takes new items, heals, and serves all of it when it is resumed', async () => {
     const { hf, env } = await engine.open()
     const q = hf.queue('jobs')

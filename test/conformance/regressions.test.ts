@@ -171,6 +171,18 @@ forEachEngine((engine) => {
     expect(again.lock.lease).toMatchObject({ token: first.lock.lease.token, remainingMs: leaseMs })
   })
 
+  test('the holder that asks again gets its unfinished item also when it holds a hundred others [Z5]', async () => {
+    const { hf } = await engine.open()
+    const q = hf.queue('jobs')
+    await q.addMany(Array.from({ length: 102 }, (_, number) => ({ payload: number })))
+    await claimedMany(q.claimMany(100, { agent: 'worker-1' }))
+    const first = await claimedWithLock(q.nextWithLock({ agent: 'worker-1' }))
+
+    const again = await claimedWithLock(q.nextWithLock({ agent: 'worker-1' }))
+
+    expect(again.item.id).toBe(first.item.id)
+  })
+
   test('another process of the same name is a stranger to the lock [Z5] [Q7]', async () => {
     const { q, store } = await openMerge(engine)
     await submitMany(q, 2)

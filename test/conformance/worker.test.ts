@@ -365,6 +365,18 @@ forEachEngine((engine) => {
       expect(await q.stats()).toMatchObject({ total: 1 })
     })
 
+    test('that fits nothing in line leaves no lock behind [Q11]', async () => {
+      const { hf } = await engine.open()
+      await hf.queue('main', { workflow: 'merge' }).submit('w1', { headSha: 'abcd', payload: 'old' })
+      const q = hf.queue('main', { schema })
+
+      const claim = await q.nextWithLock()
+
+      expect(claim.outcome).toBe('empty')
+      expect(await q.get('w1')).toMatchObject({ state: 'failed_terminal' })
+      expect(await q.getProcessingLock()).toBeNull()
+    })
+
     test('keeps what does not fit from a handler: it fails for good, naming the fault', async () => {
       const { hf, env } = await engine.open()
       const old = await hf.queue('fetch').add({ address: 'example.com' })

@@ -1,6 +1,6 @@
 /** Many processes at once on one file: one winner each, nothing lost, nothing twice. */
-import type { QueueItem, RecoveryReport } from 'holdfast'
-import { expect, test } from 'vitest'
+import type { OpenOptions, QueueItem, RecoveryReport } from 'holdfast'
+import { beforeAll, expect, test } from 'vitest'
 import {
   type Actor,
   audit,
@@ -10,7 +10,6 @@ import {
   expectSoundAndFree,
   newStore,
   numbered,
-  openActor,
   openHere,
   print,
   query,
@@ -18,20 +17,26 @@ import {
   until,
 } from './support.ts'
 
-const times = <Result>(count: number, make: (number: number) => Result): Result[] =>
-  Array.from({ length: count }, (_, number) => make(number))
+/**
+ * Started once, because 32 processes need longer to load the package than for all they do here; a few at a time,
+ * because other tests run meanwhile and some of them watch the clock.
+ */
+const crowd: Actor[] = []
+beforeAll(async () => {
+  while (crowd.length < 32) crowd.push(...(await Promise.all(times(4, () => startActor('file')))))
+})
 
 test('8 processes share 10,000 items and complete each exactly once [X6] [Q12] [F-01] [F-05] [F-08]', async () => {
   const store = newStore()
   const hf = await openHere(store, { durability: 'normal' })
   const batches = await Promise.all(times(10, () => hf.queue('q').addMany(numbered(1000))))
   const ids = batches.flatMap((batch) => batch.ids)
-  const workers = await Promise.all(times(8, () => openActor(store, { durability: 'normal' })))
+  const workers = await gather(8, store, { durability: 'normal' })
 
   const startedAt = performance.now()
   await Promise.all(workers.map((worker) => worker.ask('work', { queue: 'q', concurrency: 10 })))
   const isDone = async () => (await hf.queue('q').stats()).completed >= ids.length
-  await until('10,000 items are completed', isDone, 50_000)
+  await until('10,000 items are completed', isDone, { patience: 50_000, lookEveryMs: 100 })
   const seconds = (performance.now() - startedAt) / 1000
   const handled = await Promise.all(workers.map((worker) => worker.ask<number>('stop')))
 
@@ -50,10 +55,8 @@ test('of 32 processes that claim at once exactly one wins each item [X6] [Q12] [
   const store = newStore()
   const hf = await openHere(store)
   const queue = hf.queue('q')
-  // Without threads of their own: the claim is the same, and 32 processes start in half the time.
-  const claimers = await Promise.all(
-    times(32, (number) => openActor(store, { agent: `claimer-${number}`, background: false })),
-  )
+  // Without threads of their own: a claim is the same, and 32 threads less have to load.
+  const claimers = await gather(32, store, { background: false })
   const ids: string[] = []
 
   for (let round = 0; round < 10; round++) {
@@ -80,7 +83,7 @@ test('16 processes that open a new file at once all succeed on one schema [X6] [
   const store = newStore()
   const single = newStore()
   await (await openHere(single)).close()
-  const openers = await Promise.all(times(16, () => startActor()))
+  const openers = crowd.slice(0, 16)
 
   const statuses = await race(openers, 'open', { store })
   await race(openers, 'add', { queue: 'q', payload: 'here' })
@@ -106,7 +109,7 @@ test('recoveries at once in 4 processes give each of 300 stale items back exactl
     'all 300 have lapsed',
     async () => (await hf.recovery.getRecoveryStats()).entriesReclaimed === 300,
   )
-  const healers = await Promise.all(times(4, () => openActor(store, { recovery: false })))
+  const healers = await gather(4, store, { recovery: false })
 
   const reports = await race<RecoveryReport>([...healers, ...healers], 'recover')
 
@@ -124,4 +127,15 @@ test('recoveries at once in 4 processes give each of 300 stale items back exactl
 /** The same order to all at once; the barrier is that all of them are up and waiting for it. */
 function race<Result>(actors: readonly Actor[], order: string, facts: object = {}): Promise<Result[]> {
   return Promise.all(actors.map((actor) => actor.ask<Result>(order, facts)))
+}
+
+/** So many of the crowd with this store open. */
+async function gather(count: number, store: string, options: OpenOptions = {}): Promise<Actor[]> {
+  const actors = crowd.slice(0, count)
+  await race(actors, 'open', { store, ...options })
+  return actors
+}
+
+function times<Result>(count: number, make: () => Result): Result[] {
+  return Array.from({ length: count }, make)
 }

@@ -5,23 +5,27 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type Event, type Holdfast, type OpenOptions, open, type QueueItem } from 'holdfast'
-import { afterEach, expect } from 'vitest'
+import { afterAll, afterEach, expect } from 'vitest'
 import { openRaw } from '../support/sqlite-file.ts'
 
 /** Long enough for any process on a loaded machine; whatever takes longer will not happen at all. */
 const patienceMs = 20_000
 
+/** A thing of one test, or of all tests of a file. */
+type Span = 'test' | 'file'
+
 const folders: string[] = []
 const handles: Holdfast[] = []
-const children: ChildProcess[] = []
+const children: Record<Span, ChildProcess[]> = { test: [], file: [] }
 const strays: number[] = []
 
 afterEach(async () => {
   for (const pid of strays.splice(0)) killQuietly(pid)
-  await Promise.all(children.splice(0).map(killAndWait))
+  await Promise.all(children.test.splice(0).map(killAndWait))
   await Promise.allSettled(handles.splice(0).map((handle) => handle.close()))
   for (const folder of folders.splice(0)) rmSync(folder, { recursive: true, force: true })
 })
+afterAll(() => Promise.all(children.file.splice(0).map(killAndWait)))
 
 /** The path of a store that is not there yet. */
 export function newStore(): string {
@@ -51,7 +55,7 @@ export interface Ending {
 /** Runs a program to its end, which must come by itself. */
 export async function run(command: string, args: readonly string[]): Promise<Ending> {
   const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'] })
-  children.push(child)
+  children.test.push(child)
   const ending = { stdout: '', stderr: '' }
   child.stdout.setEncoding('utf8').on('data', (text) => {
     ending.stdout += text
@@ -62,7 +66,7 @@ export async function run(command: string, args: readonly string[]): Promise<End
   const ended = new Promise<Ending>((resolve) =>
     child.once('close', (code, signal) => resolve({ ...ending, code, signal })),
   )
-  return within(`the end of ${args.join(' ')}`, ended, 10_000)
+  return within(`the end of ${args.join(' ')}`, ended)
 }
 
 /** Runs the command line against a store and reads the one JSON object it prints. */
@@ -98,9 +102,9 @@ export class Actor {
   #orders = 0
   #stderr = ''
 
-  constructor(child: ChildProcess) {
+  constructor(child: ChildProcess, span: Span = 'test') {
     this.child = child
-    children.push(child)
+    children[span].push(child)
     child.stderr?.setEncoding('utf8').on('data', (text) => {
       this.#stderr += text
     })
@@ -183,8 +187,8 @@ export class Actor {
 }
 
 /** Starts an actor that has not opened anything yet. */
-export async function startActor(): Promise<Actor> {
-  const actor = new Actor(fork(program('actor'), [], { stdio: ['ignore', 'inherit', 'pipe', 'ipc'] }))
+export async function startActor(span: Span = 'test'): Promise<Actor> {
+  const actor = new Actor(fork(program('actor'), [], { stdio: ['ignore', 'inherit', 'pipe', 'ipc'] }), span)
   await actor.told('ready')
   return actor
 }
@@ -224,11 +228,28 @@ export async function claimBy(
   return claim.item
 }
 
-/** Waits for the next renewal of a held item: its process is up with all its threads, and has just written. */
-export async function untilRenewed(hf: Holdfast, queue: string, id: string): Promise<void> {
-  const renewedAt = async () => (await hf.queue(queue).get(id))?.lease?.renewedAt
-  const before = await renewedAt()
-  await until('its lease was renewed', async () => (await renewedAt()) !== before)
+/** Waits for the next renewal of what an actor has claimed. False when the lease was lost before. */
+export async function isRenewed(hf: Holdfast, { queue, id, token }: QueueItem<unknown>): Promise<boolean> {
+  const look = async () => {
+    const item = await hf.queue(queue).get(id)
+    return item?.standing === 'held' && item.token === token ? item.lease?.renewedAt : undefined
+  }
+  const before = await look()
+  await until('its lease was renewed or lost', async () => (await look()) !== before)
+  return (await look()) !== undefined
+}
+
+/**
+ * The thread that renews the actor's leases is up and has renewed one: from here on, what is not renewed is so on
+ * purpose. On a busy machine a thread may take longer to load than the first short leases last.
+ */
+export async function warmUp(hf: Holdfast, actor: Actor): Promise<void> {
+  for (let isUp = false; !isUp; ) {
+    await hf.queue('warm-up').add('work')
+    const item = await claimBy(actor, 'warm-up', { leaseMs: 1500 })
+    isUp = await isRenewed(hf, item)
+    await hf.queue('warm-up').remove(item.id, { force: true, reason: 'it has served' })
+  }
 }
 
 /** The letter under which the kernel shows a process: R running, S sleeping, T stopped, Z zombie. */
@@ -258,12 +279,12 @@ export async function within<Result>(
 export async function until(
   what: string,
   isSo: () => boolean | Promise<boolean>,
-  ms = patienceMs,
+  { patience = patienceMs, lookEveryMs = 5 } = {},
 ): Promise<void> {
   const startedAt = performance.now()
   while (!(await isSo())) {
-    if (performance.now() - startedAt > ms) throw new Error(`not so after ${ms} ms: ${what}`)
-    await new Promise((resolve) => setTimeout(resolve, 5))
+    if (performance.now() - startedAt > patience) throw new Error(`not so after ${patience} ms: ${what}`)
+    await new Promise((resolve) => setTimeout(resolve, lookEveryMs))
   }
 }
 

@@ -33,7 +33,7 @@ interface SqliteModule {
 }
 
 /** Below 3.51.3 a race between writers and checkpoints can corrupt a WAL store; 3.52 was withdrawn. */
-export function isFitVersion(version: string): boolean {
+function isFitVersion(version: string): boolean {
   const [major = 0, minor = 0, patch = 0] = version.split('.').map(Number)
   if (major !== 3 || minor === 52) return false
   return minor > 51 || (minor === 51 && patch >= 3)

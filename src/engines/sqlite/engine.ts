@@ -5,7 +5,7 @@
  */
 import { dirname, resolve } from 'node:path'
 import type { Environment } from '../../environment.ts'
-import { HoldfastError, isHoldfastError } from '../../errors.ts'
+import { closedError, HoldfastError, isHoldfastError } from '../../errors.ts'
 import { decide, type Prepared, prepare } from '../../operations/decide.ts'
 import type { RecoveryReport } from '../../operations/recovery.ts'
 import { chanceFor } from '../../operations/table.ts'
@@ -307,11 +307,4 @@ export class SqliteEngine implements Engine {
     this.#wake.close()
     this.#connection.close()
   }
-}
-
-function closedError(location: string): HoldfastError {
-  return new HoldfastError('STORE_UNAVAILABLE', {
-    what: `the store ${location} was closed by this process`,
-    next: 'open it again',
-  })
 }

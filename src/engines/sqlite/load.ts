@@ -129,13 +129,11 @@ const loaders: Loaders = {
       queue,
     ),
 
-  heldItems: (source, { queue, agent, instance }) =>
+  lockedItems: (source, { name }) =>
     items(
       source,
-      "where namespace = ? and standing = 'held' and queue = ? and agent = ? and instance is ?\nlimit 100",
-      queue,
-      agent,
-      instance,
+      'where namespace = ?1 and id in (select item from lock where lock.namespace = ?1 and name = ?2)',
+      name,
     ),
 
   lapsedItems(source, { queue, limit }) {

@@ -16,6 +16,8 @@ let handled = 0
 
 const orders = {
   async open({ store, identity, ...options }) {
+    await hf?.close()
+    handled = 0
     hf = await open(store, { logger: false, ...options, environment: environmentOf(identity) })
     return hf.status
   },

@@ -1,0 +1,45 @@
+/** Draining a queue with Holdfast: jobs a second, each claimed and completed, with its events. */
+import { open } from 'holdfast'
+import { Meter } from '../meter.mjs'
+import { queueName, withStore } from '../store.mjs'
+
+/** Callers that claim one item and complete it, in calls of their own. */
+export function drainByCallers({ items, durability, callers, ...window }) {
+  return withStore({ items }, async (file) => {
+    const hf = await open(file, { durability })
+    const queue = hf.queue(queueName)
+    const meter = new Meter(window)
+    await Promise.all(Array.from({ length: callers }, () => callUntilOver(queue, meter)))
+    await hf.close()
+    return { rate: meter.rate }
+  })
+}
+
+async function callUntilOver(queue, meter) {
+  while (!meter.isOver) {
+    const claim = await queue.next()
+    if (claim.outcome !== 'claimed') return
+    await queue.complete(claim.item.id)
+    meter.count()
+  }
+}
+
+/** A worker of the library, whose handler returns at once. */
+export function drainByWorker({ items, durability, concurrency, ...window }) {
+  return withStore({ items }, async (file) => {
+    const hf = await open(file, { durability })
+    const meter = new Meter(window)
+    let left = items
+    hf.work(
+      queueName,
+      () => {
+        meter.count()
+        if (--left === 0) meter.end()
+      },
+      { concurrency },
+    )
+    await meter.finished
+    await hf.close()
+    return { rate: meter.rate }
+  })
+}
