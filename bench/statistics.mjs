@@ -7,7 +7,7 @@ export function median(values) {
 }
 
 /** The smallest value that at least `share` of all values do not exceed. */
-export function percentile(values, share) {
+function percentile(values, share) {
   const sorted = values.toSorted((left, right) => left - right)
   return sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)]
 }

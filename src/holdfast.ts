@@ -11,7 +11,7 @@ import { renewalsMax } from './operations/lease.ts'
 import type { RecoveryReport } from './operations/recovery.ts'
 import { type OpenOptions, parseOptions, type Settings } from './options.ts'
 import { Queue, type QueueOptions } from './queue.ts'
-import { Deadlines } from './runtime/deadlines.ts'
+import { Board } from './runtime/board.ts'
 import { employCaretaker } from './runtime/employ.ts'
 import { logRecovery } from './runtime/heal.ts'
 import { Keeper } from './runtime/keeper.ts'
@@ -72,8 +72,8 @@ type Beginning = { url: string; settings: Settings } & Pick<
 
 async function begin({ url, ...parts }: Beginning): Promise<Holdfast> {
   const { engine, environment, settings, logger, agent } = parts
-  const deadlines = new Deadlines()
-  const keeper = new Keeper(environment, deadlines)
+  const board = new Board()
+  const keeper = new Keeper(environment, board)
   const instance = settings.background ? environment.id() : null
   const session = new Session({ ...parts, instance, keeper })
   if (settings.recovery.onOpen) await healAtOpen(session)
@@ -85,7 +85,7 @@ async function begin({ url, ...parts }: Beginning): Promise<Holdfast> {
       engine,
       environment,
       keeper,
-      deadlines,
+      board,
       logger,
       durability: settings.durability,
       busyTimeoutMs: settings.busyTimeoutMs,
@@ -173,7 +173,7 @@ export class Holdfast {
     let seq = since
     while (!signal?.aborted && !this.#closing) {
       const woken = new AbortController()
-      const unwake = this.#session.engine.onWake(() => woken.abort())
+      const unwake = this.#session.engine.onCommit(() => woken.abort())
       try {
         const page = await this.#session.call<EventView[]>('events.list', { since: seq, limit: 500 })
         for (const event of page) {

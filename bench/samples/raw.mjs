@@ -39,7 +39,9 @@ async function learnChanges(file) {
   await queue.complete(claim.item.id)
   await hf.close()
   const database = openRaw(file)
-  const events = database.prepare("select kind, change from event where subject = 'item' and id = ? order by seq")
+  const events = database.prepare(
+    "select kind, change from event where subject = 'item' and id = ? order by seq",
+  )
   const changes = new Map(events.all(claim.item.id).map(({ kind, change }) => [kind, JSON.parse(change)]))
   database.close()
   return { claimed: changes.get('item.claimed'), completed: changes.get('item.completed') }
@@ -90,7 +92,7 @@ function prepareWrite(database, kind, example) {
   return ({ id, version, token }, change, newToken) => {
     const now = Date.now()
     for (const field of times) change[field] = now
-    const values = fields.map((field) => valueOf(change[field]))
+    const values = fields.map((field) => storedAs(change[field]))
     if (update.run(...values, id, version, token).changes !== 1) throw new Error(`item ${id} has changed`)
     event.run(now, kind, id, queueName, change.version, 'raw', newToken, JSON.stringify(change))
   }
@@ -100,6 +102,6 @@ function columnOf(field) {
   return field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 }
 
-function valueOf(value) {
+function storedAs(value) {
   return typeof value === 'object' && value !== null ? JSON.stringify(value) : value
 }

@@ -273,8 +273,10 @@ export interface Context extends Caller {
 
 export interface Executor {
   execute(command: Command): Promise<unknown>
-  /** Calls back after commits of any process that concern this store; a hint, never the truth. */
+  /** Calls back when a commit of any process made something claimable or took something away; a hint, never the truth. */
   onWake(listener: () => void): () => void
+  /** Calls back after every commit of this process, and on what `onWake` hears of others; a hint too. */
+  onCommit(listener: () => void): () => void
   close(): Promise<void>
 }
 

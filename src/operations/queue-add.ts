@@ -14,7 +14,7 @@ import { DuplicateError, HeldError, InvalidError, NotFoundError } from '../error
 import * as fields from './fields.ts'
 import { operation } from './operation.ts'
 import { ensureQueue } from './queue-define.ts'
-import { itemChange } from './subject.ts'
+import { concernsClaimers, itemChange } from './subject.ts'
 import { itemView, viewItem } from './view.ts'
 
 /** Positions are counted up to here; further back, "more than 1,000 ahead" is all anybody needs. */
@@ -157,7 +157,7 @@ export const add = operation({
     return {
       changes: [...changes, itemChange(null, item, 'item.created', context)],
       result: { item: viewItem(item, context.now), ...placeOf(item, rows.line) },
-      wakes: item.standing === 'ready',
+      wakes: concernsClaimers(item),
     }
   },
 })
@@ -192,7 +192,7 @@ export const addMany = operation({
     return {
       changes: [...changes, ...items.map((item) => itemChange(null, item, 'item.created', context))],
       result: { ids: items.map((item) => item.id) },
-      wakes: items.some((item) => item.standing === 'ready'),
+      wakes: items.some(concernsClaimers),
     }
   },
 })
@@ -286,7 +286,7 @@ export const submit = operation({
       return {
         changes: [...changes, ...itemChanges],
         result: { outcome, item: viewItem(item, context.now), ...before },
-        wakes: item.standing === 'ready',
+        wakes: concernsClaimers(item),
       }
     }
   },

@@ -15,19 +15,17 @@ import {
 } from '../domain/item.ts'
 import { renew as renewLease } from '../domain/lease.ts'
 import type { Workflow } from '../domain/workflow.ts'
-import type {
-  Ask,
-  Change,
-  Context,
-  Decision,
-  DefinedQueue,
-  Dependent,
-  EventDraft,
-  Needs,
-} from '../engines/engine.ts'
+import type { Change, Context, DefinedQueue, Dependent, EventDraft } from '../engines/engine.ts'
 import * as fields from './fields.ts'
-import { ask, operation } from './operation.ts'
-import { assertVersion, itemChange, requireItem, requireQueue, workflowOf } from './subject.ts'
+import { ask, operation, type Step } from './operation.ts'
+import {
+  assertVersion,
+  concernsClaimers,
+  itemChange,
+  requireItem,
+  requireQueue,
+  workflowOf,
+} from './subject.ts'
 import { type ItemView, itemView, viewItem } from './view.ts'
 
 /** How many waiting items one closing item frees in its own transaction; more would hold others up. */
@@ -55,23 +53,15 @@ export function heldItem(
 }
 
 /** Ends an act: an item that closed well frees, in the same transaction, what waited for it. */
-export function finish(
-  change: Change & { table: 'item'; after: Item },
-  context: Context,
-  more: Partial<Decision<ItemView>> = {},
-): Decision<ItemView> | Ask<Needs, ItemView> {
+export function finish(change: Change & { table: 'item'; after: Item }, context: Context): Step<ItemView> {
   const { after } = change
-  const decision = {
-    changes: [change],
-    result: viewItem(after, context.now),
-    wakes: after.standing !== 'held',
-    ...more,
-  }
+  const decision = { changes: [change], result: viewItem(after, context.now), wakes: concernsClaimers(after) }
   if (after.outcome !== 'well') return decision
   return ask(
     { waiting: { select: 'dependents', ids: [after.id], limit: dependentsMax } as const },
     ({ waiting }) => ({
       ...decision,
+      wakes: waiting.length > 0,
       changes: [
         change,
         ...waiting.flatMap((dependent) => unblocked(dependent, after.id, context)),

@@ -1,20 +1,15 @@
-/** What the main thread and the caretaker thread say to each other. */
+/** What the caretaker thread is given, and what it tells the main thread. */
 import type { LogFacts, LogName } from '../logger.ts'
 import type { LeaseRef } from '../operations/lease.ts'
-import type { CaretakerOptions, KeptLease } from './caretaker.ts'
+import type { CaretakerOptions } from './caretaker.ts'
 
 export interface ThreadData {
   readonly url: string
   readonly durability: 'full' | 'normal'
   readonly busyTimeoutMs: number
   readonly options: CaretakerOptions
-  readonly deadlines: SharedArrayBuffer
+  readonly board: SharedArrayBuffer
 }
-
-export type ToThread =
-  | { readonly type: 'hold'; readonly lease: KeptLease }
-  | { readonly type: 'drop'; readonly lease: LeaseRef }
-  | { readonly type: 'close' }
 
 export type FromThread =
   | { readonly type: 'lost'; readonly lease: LeaseRef }

@@ -1,10 +1,10 @@
-/** The caretaker in a thread: its own connection, its own event loop; deadlines go through shared memory. */
+/** The caretaker in a thread: its own connection, its own event loop; leases and deadlines are on the shared board. */
 import { parentPort, workerData } from 'node:worker_threads'
 import { openEngine } from '../engines/open.ts'
 import { systemEnvironment } from '../host/system.ts'
+import { Board } from './board.ts'
 import { Caretaker } from './caretaker.ts'
-import type { FromThread, ThreadData, ToThread } from './caretaker-messages.ts'
-import { Deadlines } from './deadlines.ts'
+import type { FromThread, ThreadData } from './caretaker-messages.ts'
 
 const data = workerData as ThreadData
 const port = parentPort as NonNullable<typeof parentPort>
@@ -18,22 +18,14 @@ const engine = await openEngine(data.url, {
   onRecovered() {},
   onRecoveryFailed() {},
 })
-const caretaker = new Caretaker(engine, systemEnvironment, new Deadlines(data.deadlines), data.options, {
+const caretaker = new Caretaker(engine, systemEnvironment, new Board(data.board), data.options, {
   lost: (lease) => tell({ type: 'lost', lease }),
   log: (level, name, facts) => tell({ type: 'log', level, name, facts }),
 })
 
-port.on('message', async (message: ToThread) => {
-  switch (message.type) {
-    case 'hold':
-      return caretaker.hold(message.lease)
-    case 'drop':
-      return caretaker.drop(message.lease)
-    case 'close':
-      await caretaker.close()
-      await engine.close()
-      return port.close()
-    default:
-      return message satisfies never
-  }
+// The only thing the main thread ever says: stop.
+port.once('message', async () => {
+  await caretaker.close()
+  await engine.close()
+  port.close()
 })

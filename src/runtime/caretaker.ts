@@ -12,18 +12,10 @@ import { type LeaseRef, renewalsMax } from '../operations/lease.ts'
 import type { RecoveryTrigger } from '../operations/recovery.ts'
 import { chanceFor } from '../operations/table.ts'
 import type { RecoveryOptions, RetentionOptions } from '../options.ts'
+import type { Board, BoardLease } from './board.ts'
 import { ClockWatch } from './clock-watch.ts'
-import type { Deadlines } from './deadlines.ts'
 import { findDeaths, type Healing, heal } from './heal.ts'
 import { retain } from './retention.ts'
-
-export interface KeptLease extends LeaseRef {
-  readonly leaseMs: number
-  /** Monotonic time just before the request that was granted. */
-  readonly requestedAt: number
-  /** Where its deadline is kept. */
-  readonly slot: number
-}
 
 export interface CaretakerOptions {
   readonly namespace: string
@@ -58,9 +50,10 @@ export class Caretaker {
   readonly #executor: Executor & { checkpoint?(): void }
   readonly #environment: Environment
   readonly #options: CaretakerOptions
-  readonly #deadlines: Deadlines
+  readonly #board: Board
   readonly #reports: CaretakerReports
-  readonly #leases = new Map<string, KeptLease & { dueAt: number }>()
+  /** When each lease on the board is next renewed, by token. */
+  readonly #dueAt = new Map<number, number>()
   readonly #clocks: ClockWatch
   readonly #nextAt: Times
   readonly #unwake: () => void
@@ -68,19 +61,21 @@ export class Caretaker {
   #working: Promise<void> = Promise.resolve()
   #cancelTick: () => void = () => {}
   #wedged = false
+  /** The clocks disagreed: every lease is renewed at once. */
+  #doubtful = false
   #closed = false
 
   constructor(
     executor: Executor & { checkpoint?(): void },
     environment: Environment,
-    deadlines: Deadlines,
+    board: Board,
     options: CaretakerOptions,
     reports: CaretakerReports,
   ) {
     this.#executor = executor
     this.#environment = environment
     this.#options = options
-    this.#deadlines = deadlines
+    this.#board = board
     this.#reports = reports
     this.#clocks = new ClockWatch(environment)
     const now = environment.monotonic()
@@ -96,18 +91,6 @@ export class Caretaker {
       this.#nextAt.check = 0
     })
     this.#schedule()
-  }
-
-  hold(lease: KeptLease): void {
-    this.#leases.set(keyOf(lease), {
-      ...lease,
-      dueAt: lease.requestedAt + this.#jittered(renewEveryMs(lease.leaseMs)),
-    })
-  }
-
-  drop(lease: LeaseRef): void {
-    const kept = this.#leases.get(keyOf(lease))
-    if (kept?.token === lease.token) this.#leases.delete(keyOf(lease))
   }
 
   async close(): Promise<void> {
@@ -130,7 +113,8 @@ export class Caretaker {
     const jump = this.#clocks.look()
     if (jump !== null) {
       this.#reports.log('warn', 'clock.jumped', jump)
-      for (const lease of this.#leases.values()) lease.dueAt = now
+      this.#dueAt.clear()
+      this.#doubtful = true
     }
     await this.#renew(now)
     if (this.#isDue('check', now, checkEveryMs)) await this.#check()
@@ -149,62 +133,72 @@ export class Caretaker {
 
   async #renew(now: number): Promise<void> {
     if (this.#isWedged(now)) return
-    const due = [...this.#leases.values()].filter((lease) => lease.dueAt <= now)
+    const leases = [...this.#board.leases()]
+    const due = leases.filter((lease) => this.#isRenewalDue(lease, now))
+    this.#doubtful = false
+    this.#forgetEnded(leases)
     for (let start = 0; start < due.length; start += renewalsMax)
       await this.#renewSome(due.slice(start, start + renewalsMax))
   }
 
-  async #renewSome(leases: (KeptLease & { dueAt: number })[]): Promise<void> {
+  #isRenewalDue(lease: BoardLease, now: number): boolean {
+    const dueAt =
+      this.#dueAt.get(lease.token) ?? lease.requestedAt + this.#jittered(renewEveryMs(lease.leaseMs))
+    this.#dueAt.set(lease.token, dueAt)
+    return this.#doubtful || dueAt <= now
+  }
+
+  #forgetEnded(leases: readonly BoardLease[]): void {
+    if (this.#dueAt.size <= leases.length) return
+    const current = new Set(leases.map(({ token }) => token))
+    for (const token of this.#dueAt.keys()) if (!current.has(token)) this.#dueAt.delete(token)
+  }
+
+  async #renewSome(leases: readonly BoardLease[]): Promise<void> {
     // Counted from before the request: whatever it takes, we never believe longer than the store does.
     const requestedAt = this.#environment.monotonic()
     try {
-      const refs = leases.map(({ kind, id, token }) => ({ kind, id, token }))
-      const { renewed, lost } = (await this.#execute('lease.renew', { leases: refs })) as {
-        renewed: LeaseRef[]
+      const { lost } = (await this.#execute('lease.renew', { leases: leases.map(refOf) })) as {
         lost: LeaseRef[]
       }
-      for (const ref of renewed) {
-        const kept = this.#leases.get(keyOf(ref))
-        if (kept?.token !== ref.token) continue
-        kept.dueAt = requestedAt + this.#jittered(renewEveryMs(kept.leaseMs))
-        this.#deadlines.set(kept.slot, requestedAt + kept.leaseMs - safetyMarginMs(kept.leaseMs))
+      const lostTokens = new Set(lost.map(({ token }) => token))
+      for (const lease of leases) {
+        if (lostTokens.has(lease.token)) continue
+        this.#dueAt.set(lease.token, requestedAt + this.#jittered(renewEveryMs(lease.leaseMs)))
+        // It may have ended meanwhile, and its slot may be another's.
+        if (this.#board.tokenAt(lease.slot) !== lease.token) continue
+        this.#board.setDeadline(lease.slot, requestedAt + lease.leaseMs - safetyMarginMs(lease.leaseMs))
       }
-      for (const ref of lost) this.#lose(ref)
+      for (const ref of lost) this.#reports.lost(ref)
     } catch (error) {
       this.#reports.log('warn', 'renew.failed', { leases: leases.length, error: messageOf(error) })
-      for (const lease of leases) lease.dueAt = this.#environment.monotonic() + lease.leaseMs / 15
+      const now = this.#environment.monotonic()
+      for (const lease of leases) this.#dueAt.set(lease.token, now + lease.leaseMs / 15)
     }
   }
 
   /** Reads only: a lease that was cancelled or taken elsewhere is noticed well before its next renewal. */
   async #check(): Promise<void> {
-    const leases = [...this.#leases.values()].map(({ kind, id, token }) => ({ kind, id, token }))
+    const leases = [...this.#board.leases()].map(refOf)
     try {
       for (let start = 0; start < leases.length; start += renewalsMax) {
-        const { lost } = (await this.#execute('lease.check', {
-          leases: leases.slice(start, start + renewalsMax),
-        })) as { lost: LeaseRef[] }
-        for (const ref of lost) this.#lose(ref)
+        const input = { leases: leases.slice(start, start + renewalsMax) }
+        const { lost } = (await this.#execute('lease.check', input)) as { lost: LeaseRef[] }
+        for (const ref of lost) this.#reports.lost(ref)
       }
     } catch (error) {
       this.#reports.log('warn', 'renew.failed', { leases: leases.length, error: messageOf(error) })
     }
   }
 
-  #lose(ref: LeaseRef): void {
-    if (this.#leases.get(keyOf(ref))?.token !== ref.token) return
-    this.#leases.delete(keyOf(ref))
-    this.#reports.lost(ref)
-  }
-
   /** A main loop that no longer turns must not keep its leases for ever: the work would never heal. */
   #isWedged(now: number): boolean {
-    const silentForMs = now - this.#deadlines.beatAt
+    const silentForMs = now - this.#board.beatAt
     const wedged = silentForMs > this.#options.wedgedAfterMs
     if (wedged && !this.#wedged)
       this.#reports.log('error', 'process.wedged', {
         silentForMs: Math.round(silentForMs),
-        leases: this.#leases.size,
+        leases: [...this.#board.leases()].length,
       })
     this.#wedged = wedged
     return wedged
@@ -269,8 +263,8 @@ export class Caretaker {
   }
 }
 
-function keyOf({ kind, id }: LeaseRef): string {
-  return `${kind} ${id}`
+function refOf({ kind, id, token }: BoardLease): LeaseRef {
+  return { kind, id, token }
 }
 
 function messageOf(error: unknown): string {

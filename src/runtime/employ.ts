@@ -3,92 +3,81 @@ import { Worker } from 'node:worker_threads'
 import type { OpenedEngine } from '../engines/open.ts'
 import type { Environment } from '../environment.ts'
 import type { Logger } from '../logger.ts'
-import { Caretaker, type CaretakerOptions, type KeptLease } from './caretaker.ts'
-import type { FromThread, ThreadData, ToThread } from './caretaker-messages.ts'
-import type { Deadlines } from './deadlines.ts'
-import type { Caretaking, Keeper } from './keeper.ts'
+import type { Board } from './board.ts'
+import { Caretaker, type CaretakerOptions } from './caretaker.ts'
+import type { FromThread, ThreadData } from './caretaker-messages.ts'
+import type { Keeper } from './keeper.ts'
 
 export interface Employment {
   readonly url: string
   readonly engine: OpenedEngine
   readonly environment: Environment
   readonly keeper: Keeper
-  readonly deadlines: Deadlines
+  readonly board: Board
   readonly logger: Logger
   readonly durability: 'full' | 'normal'
   readonly busyTimeoutMs: number
   readonly options: CaretakerOptions
 }
 
-export function employCaretaker(employment: Employment): Caretaking {
+const lostElsewhere = 'it was cancelled, released or granted to another holder'
+const restartAfterMs = 1000
+
+/** Returns how to stop it. */
+export function employCaretaker(employment: Employment): () => Promise<void> {
   const isPrivate = employment.engine.status.location === ':memory:'
   return employment.environment.isLocal || isPrivate ? employHere(employment) : employThread(employment)
 }
 
-const lostElsewhere = 'it was cancelled, released or granted to another holder'
-
-function employHere({ engine, environment, keeper, deadlines, logger, options }: Employment): Caretaking {
-  return new Caretaker(engine, environment, deadlines, options, {
+function employHere({
+  engine,
+  environment,
+  keeper,
+  board,
+  logger,
+  options,
+}: Employment): () => Promise<void> {
+  const caretaker = new Caretaker(engine, environment, board, options, {
     lost: (lease) => keeper.lose(lease, lostElsewhere),
     log: (level, name, facts) => logger[level]?.(facts, name),
   })
+  return () => caretaker.close()
 }
 
-const restartAfterMs = 1000
-
-function employThread(employment: Employment): Caretaking {
-  const { url, environment, keeper, deadlines, logger, durability, busyTimeoutMs, options } = employment
-  const data: ThreadData = { url, durability, busyTimeoutMs, options, deadlines: deadlines.buffer }
-  const kept = new Map<string, KeptLease>()
+function employThread(employment: Employment): () => Promise<void> {
+  const { url, environment, keeper, board, logger, durability, busyTimeoutMs, options } = employment
+  const data: ThreadData = { url, durability, busyTimeoutMs, options, board: board.buffer }
   let closing = false
-  let running = true
-  let worker = start()
+  let thread: Worker | null = null
+  start()
 
-  function start(): Worker {
-    const thread = new Worker(new URL('./caretaker-thread.js', import.meta.url), {
+  /** A thread that died is started anew; the board still says what to renew, and meanwhile deadlines run out. */
+  function start(): void {
+    if (closing) return
+    const started = new Worker(new URL('./caretaker-thread.js', import.meta.url), {
       workerData: data,
       name: 'holdfast caretaker',
     })
-    thread.on('message', (message: FromThread) => {
+    thread = started
+    started.on('message', (message: FromThread) => {
       if (message.type === 'lost') keeper.lose(message.lease, lostElsewhere)
       else logger[message.level]?.(message.facts, message.name)
     })
-    thread.on('error', (error) => logger.error({ error: String(error) }, 'renew.failed'))
-    // Until a new one has taken over, deadlines pass and signals fire: the holder fences itself.
-    thread.once('exit', () => {
-      running = false
-      if (!closing) environment.timer(restartAfterMs, restart)
+    started.on('error', (error) => logger.error({ error: String(error) }, 'renew.failed'))
+    started.once('exit', () => {
+      thread = null
+      environment.timer(restartAfterMs, start)
     })
     // The thread alone must not keep the program running. Said last: listening for messages takes it back.
-    thread.unref()
-    return thread
-  }
-  function restart(): void {
-    if (closing) return
-    worker = start()
-    running = true
-    for (const lease of kept.values()) tell({ type: 'hold', lease })
-  }
-  function tell(message: ToThread): void {
-    worker.postMessage(message)
+    started.unref()
   }
 
-  return {
-    hold(lease) {
-      kept.set(`${lease.kind} ${lease.id}`, lease)
-      tell({ type: 'hold', lease })
-    },
-    drop(lease) {
-      kept.delete(`${lease.kind} ${lease.id}`)
-      tell({ type: 'drop', lease })
-    },
-    async close() {
-      closing = true
-      if (!running) return
-      const ended = new Promise<void>((resolve) => worker.once('exit', () => resolve()))
-      worker.ref()
-      tell({ type: 'close' })
-      await ended
-    },
+  return async () => {
+    closing = true
+    if (thread === null) return
+    const ended = new Promise<void>((resolve) => thread?.once('exit', () => resolve()))
+    thread.ref()
+    thread.postMessage('stop')
+    await ended
   }
 }

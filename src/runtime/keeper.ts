@@ -6,8 +6,7 @@ import { safetyMarginMs } from '../domain/lease.ts'
 import type { Environment } from '../environment.ts'
 import { LeaseLostError } from '../errors.ts'
 import type { LeaseRef } from '../operations/lease.ts'
-import type { KeptLease } from './caretaker.ts'
-import { type Deadlines, Slots } from './deadlines.ts'
+import type { Board, BoardLease } from './board.ts'
 
 /** A lease this process holds and renews. */
 export interface Lease {
@@ -22,100 +21,83 @@ export interface Lease {
   assertHeld(): void
 }
 
-export interface Caretaking {
-  hold(lease: KeptLease): void
-  drop(lease: LeaseRef): void
-  close(): Promise<void>
-}
-
-interface Entry {
-  readonly lease: HeldLease
-  readonly slot: number
-}
-
 const beatEveryMs = 1000
 
 export class Keeper {
   readonly #environment: Environment
-  readonly #deadlines: Deadlines
-  readonly #slots = new Slots()
-  readonly #held = new Map<string, Entry>()
-  #caretaking: Caretaking | null = null
+  readonly #board: Board
+  readonly #held = new Map<string, HeldLease>()
+  #stopCaretaker: (() => Promise<void>) | null = null
   #cancelTimer: () => void = () => {}
   #closed = false
 
-  constructor(environment: Environment, deadlines: Deadlines) {
+  constructor(environment: Environment, board: Board) {
     this.#environment = environment
-    this.#deadlines = deadlines
+    this.#board = board
     this.#watch()
   }
 
-  /** Where renewals are done; set once it is there. */
-  employ(caretaking: Caretaking): void {
-    this.#caretaking = caretaking
-  }
-
-  hold(granted: Omit<KeptLease, 'slot'>): Lease {
-    const deadline = granted.requestedAt + granted.leaseMs - safetyMarginMs(granted.leaseMs)
-    const known = this.#held.get(keyOf(granted))
-    if (known?.lease.token === granted.token) {
-      // The same grant again (a holder asked once more): the lease the work already has goes on.
-      this.#deadlines.set(known.slot, Math.max(deadline, this.#deadlines.get(known.slot)))
-      return known.lease
-    }
-    if (known) this.lose(known.lease, 'it was granted anew to this process')
-    const slot = this.#slots.take()
-    this.#deadlines.set(slot, deadline)
-    const lease = new HeldLease(granted, () => this.#deadlines.get(slot) > this.#environment.monotonic())
-    this.#held.set(keyOf(granted), { lease, slot })
-    this.#caretaking?.hold({ ...granted, slot })
-    return lease
+  /** Who renews what is on the board, to be stopped at the end. */
+  employ(stopCaretaker: () => Promise<void>): void {
+    this.#stopCaretaker = stopCaretaker
   }
 
   /** Throws unless so many more leases can be kept. */
   assertRoom(count: number): void {
-    this.#slots.assertFree(count)
+    this.#board.assertFree(count)
+  }
+
+  hold(granted: Omit<BoardLease, 'slot'>): Lease {
+    const deadline = granted.requestedAt + granted.leaseMs - safetyMarginMs(granted.leaseMs)
+    const known = this.#held.get(keyOf(granted))
+    if (known?.token === granted.token) {
+      // The same grant again (a holder asked once more): the lease the work already has goes on.
+      this.#board.setDeadline(known.slot, Math.max(deadline, this.#board.deadlineOf(known.slot)))
+      return known
+    }
+    if (known) this.lose(known, 'it was granted anew to this process')
+    const slot = this.#board.write(granted, deadline)
+    const lease = new HeldLease(
+      granted,
+      slot,
+      () => this.#board.deadlineOf(slot) > this.#environment.monotonic(),
+    )
+    this.#held.set(keyOf(granted), lease)
+    return lease
   }
 
   /** The lease ended in good order. */
   drop(ref: LeaseRef): void {
-    const entry = this.#held.get(keyOf(ref))
-    if (entry?.lease.token !== ref.token) return
     this.#forget(ref)
-    this.#caretaking?.drop(ref)
   }
 
   /** The lease was lost: its work is told. */
   lose(ref: LeaseRef, reason: string): void {
-    const entry = this.#held.get(keyOf(ref))
-    if (entry?.lease.token !== ref.token) return
-    this.#forget(ref)
-    this.#caretaking?.drop(ref)
-    entry.lease.lose(reason)
+    this.#forget(ref)?.lose(reason)
   }
 
   /** Refs of everything held, for giving it back at the end. */
   refs(): LeaseRef[] {
-    return [...this.#held.values()].map(({ lease: { kind, id, token } }) => ({ kind, id, token }))
+    return [...this.#held.values()].map(({ kind, id, token }) => ({ kind, id, token }))
   }
 
-  #forget(ref: Pick<LeaseRef, 'kind' | 'id'>): void {
-    const entry = this.#held.get(keyOf(ref))
-    if (!entry) return
+  #forget(ref: LeaseRef): HeldLease | null {
+    const lease = this.#held.get(keyOf(ref))
+    if (lease?.token !== ref.token) return null
     this.#held.delete(keyOf(ref))
-    entry.lease.end()
-    this.#deadlines.set(entry.slot, 0)
-    this.#slots.giveBack(entry.slot)
+    lease.end()
+    this.#board.strike(lease.slot)
+    return lease
   }
 
   /** Beats for the caretaker, and fires the signals of leases whose deadline has passed. */
   #watch(): void {
     if (this.#closed) return
     const now = this.#environment.monotonic()
-    this.#deadlines.beat(now)
+    this.#board.beat(now)
     let nextMs = beatEveryMs
-    for (const { lease, slot } of [...this.#held.values()]) {
-      const leftMs = this.#deadlines.get(slot) - now
+    for (const lease of [...this.#held.values()]) {
+      const leftMs = this.#board.deadlineOf(lease.slot) - now
       if (leftMs <= 0) this.lose(lease, 'it could not be renewed in time')
       else nextMs = Math.min(nextMs, leftMs + 1)
     }
@@ -125,7 +107,7 @@ export class Keeper {
   async close(): Promise<void> {
     this.#closed = true
     this.#cancelTimer()
-    await this.#caretaking?.close()
+    await this.#stopCaretaker?.()
     for (const ref of this.refs()) this.lose(ref, 'its process closed the store')
   }
 }
@@ -134,18 +116,24 @@ class HeldLease implements Lease {
   readonly kind: 'item' | 'lock'
   readonly id: string
   readonly token: number
-  readonly #controller = new AbortController()
+  readonly slot: number
   readonly #inTime: () => boolean
+  /** Made when somebody asks for the signal: most items are finished without. */
+  #controller: AbortController | null = null
+  #lost: LeaseLostError | null = null
   #ended = false
 
-  constructor(granted: LeaseRef, inTime: () => boolean) {
+  constructor(granted: LeaseRef, slot: number, inTime: () => boolean) {
     this.kind = granted.kind
     this.id = granted.id
     this.token = granted.token
+    this.slot = slot
     this.#inTime = inTime
   }
 
   get signal(): AbortSignal {
+    this.#controller ??= new AbortController()
+    if (this.#lost) this.#controller.abort(this.#lost)
     return this.#controller.signal
   }
 
@@ -154,20 +142,20 @@ class HeldLease implements Lease {
   }
 
   assertHeld(): void {
-    if (this.isHeld) return
-    throw this.#controller.signal.reason ?? this.#lost('it ended or could not be renewed in time')
+    if (!this.isHeld) throw this.#lost ?? this.#loss('it ended or could not be renewed in time')
   }
 
-  /** After this the slot of its deadline may belong to another lease. */
+  /** After this the slot may belong to another lease. */
   end(): void {
     this.#ended = true
   }
 
   lose(reason: string): void {
-    this.#controller.abort(this.#lost(reason))
+    this.#lost = this.#loss(reason)
+    this.#controller?.abort(this.#lost)
   }
 
-  #lost(reason: string): LeaseLostError {
+  #loss(reason: string): LeaseLostError {
     return new LeaseLostError({
       subject: `${this.kind} ${this.id}`,
       token: this.token,

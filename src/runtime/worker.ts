@@ -139,7 +139,7 @@ export class Worker<Payload> {
     while (!this.#stopped && this.#running.size < this.#concurrency && this.#ahead.length > 0) {
       const claimed = this.#ahead.shift() as Claimed<Payload>
       // Lost while it waited for its turn: it is another's now.
-      if (!claimed.lease.signal.aborted) this.#start(claimed)
+      if (claimed.lease.isHeld) this.#start(claimed)
     }
     const room =
       this.#concurrency -
@@ -219,9 +219,13 @@ export class Worker<Payload> {
   }
 
   async #run({ item, lease }: Claimed<Payload>, stop: AbortController): Promise<void> {
-    const signal = AbortSignal.any([lease.signal, stop.signal])
     const context: WorkContext = {
-      signal,
+      // Made when asked for: most handlers of short items never look at it.
+      get signal() {
+        const both = AbortSignal.any([lease.signal, stop.signal])
+        Object.defineProperty(context, 'signal', { value: both })
+        return both
+      },
       lease,
       progress: async (progress) => {
         await this.#queue.progress(item.id, progress, { token: item.token })
@@ -237,7 +241,7 @@ export class Worker<Payload> {
     }
     this.#running.delete(item.id)
     // The handler may have finished the item itself, as merge handlers do; then nothing is left to do.
-    if (!signal.aborted && lease.isHeld) this.#finish({ item, lease }, finish)
+    if (!stop.signal.aborted && lease.isHeld) this.#finish({ item, lease }, finish)
     this.#fill()
   }
 

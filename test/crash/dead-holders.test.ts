@@ -80,15 +80,23 @@ test('after a restart of the machine bound leases are free at once and manual on
   const manual = await claimBy(before, 'q', { renew: false, leaseMs: 60_000 })
 
   // Its process is still there, so it is the boot that tells: no pid was looked at.
-  const openedAt = performance.now()
+  const startedAt = performance.now()
   const hf = await openHere(store)
-  const { seenAt, detail } = await reclaimOf(hf, bound.id)
+  const claim = await hf.queue('q').next()
 
-  print(`free after opening on another boot: ${Math.round(seenAt - openedAt)} ms`)
-  expect(seenAt - openedAt).toBeLessThan(promptMs)
-  expect(detail).toMatchObject({ holder: 'before', evidence: 'the machine has been started anew since' })
-  expect(await hf.queue('q').get(manual.id)).toMatchObject({ standing: 'held', token: manual.token })
-  expect(await hf.queue('q').next()).toMatchObject({ outcome: 'claimed', item: { id: bound.id } })
+  print(
+    `opened on another boot and claimed what the former one held: ${Math.round(performance.now() - startedAt)} ms`,
+  )
+  expect(claim).toMatchObject({ outcome: 'claimed', item: { id: bound.id } })
+  expect((await reclaimOf(hf, bound.id)).detail).toMatchObject({
+    holder: 'before',
+    evidence: 'the machine has been started anew since',
+  })
+  expect(await hf.queue('q').get(manual.id)).toMatchObject({
+    standing: 'held',
+    holder: 'before',
+    token: manual.token,
+  })
   expect(countById(await audit(hf), 'item.reclaimed')).toEqual(new Map([[bound.id, 1]]))
 })
 

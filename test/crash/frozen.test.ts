@@ -16,7 +16,7 @@ import {
   warmUp,
 } from './support.ts'
 
-/** Short, so that it can lapse while a test waits; renewed three times as often, so that a busy machine is in time. */
+/** Short, so that it can lapse while a test waits; long enough for a busy machine to renew it in time. */
 const leaseMs = 2000
 
 test('a stopped holder keeps its item until its lease lapses, and comes back too late [X6] [Q13] [Q18] [Z7]', async () => {
@@ -45,7 +45,7 @@ test('a stopped holder keeps its item until its lease lapses, and comes back too
     `${remainingMs} ms were left when it was stopped; reclaimed after ${Math.round(seenAt - stoppedAt)} ms`,
   )
   expect(remainingMs).toBeGreaterThan(0)
-  expect(seenAt - stoppedAt).toBeGreaterThan(remainingMs - 50)
+  expect(seenAt - stoppedAt).toBeGreaterThan(remainingMs - 5)
   expect(detail?.expiredForMs).toBeGreaterThan(0)
   expect(detail?.evidence).toBe(`its lease lapsed ${detail?.expiredForMs} ms ago`)
   expect(heir).toMatchObject({ outcome: 'claimed', item: { id: item.id } })
@@ -74,6 +74,7 @@ test('a process stopped inside a transaction makes writers BUSY, and its death l
   const refusedAfterMs = performance.now() - askedAt
   const readMeanwhile = await queue.stats()
   stopped.kill()
+  await stopped.ended()
   const { item: after } = await queue.add('after')
 
   print(`refused after ${Math.round(refusedAfterMs)} ms, allowed were 500 ms`)

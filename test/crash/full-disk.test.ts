@@ -33,8 +33,8 @@ test.runIf(process.platform === 'linux')(
     expect(again).toMatchObject({ code: 'STORE_UNAVAILABLE' })
     expect(again.added).toBeGreaterThan(0)
     const acknowledged = limited.all('added').map(({ item }) => item)
-    const stored = query(store, "select id from item where payload like '%xxx%' order by added_at, id")
-    expect(stored.map((row) => (row as { id: string }).id)).toEqual(acknowledged)
+    const stored = query(store, "select id from item where payload like '%xxx%'")
+    expect(stored.map((row) => (row as { id: string }).id).sort()).toEqual(acknowledged.sort())
     expect(await hf.queue('q').stats()).toMatchObject({ pending: acknowledged.length + 1 })
     expectSoundAndFree(store)
   },

@@ -70,7 +70,7 @@ const steps: Step[] = [
     step: 'in the handler of a worker',
     claims: 1,
     completions: 0,
-    walk: (actor) => actor.ask('work', { queue: 'q', each: 'die' }),
+    walk: async (actor) => actor.send('work', { queue: 'q', each: 'die' }),
   },
   {
     step: 'after the answer to its progress',

@@ -112,7 +112,8 @@ export class Actor {
       this.#messages.push({ ...message, at: performance.now() })
       for (const listener of this.#listeners) listener()
     })
-    child.once('exit', () => {
+    // Not its exit: messages sent before it may still be on their way.
+    child.once('disconnect', () => {
       for (const listener of this.#listeners) listener()
     })
   }
@@ -156,7 +157,7 @@ export class Actor {
     const waiting = new Promise<Told<Type>>((resolve, reject) => {
       const look = () => {
         const found = find()
-        if (!found && !hasEnded(this.child)) return
+        if (!found && this.child.connected) return
         this.#listeners.delete(look)
         if (found) resolve(found)
         else reject(new Error(`process ${this.pid} ended before it told "${type}": ${this.#stderr}`))
@@ -259,11 +260,7 @@ export function stateOf(pid: number): string {
 }
 
 /** Rejects, naming what was waited for, when it does not come. */
-export async function within<Result>(
-  what: string,
-  promise: Promise<Result>,
-  ms = patienceMs,
-): Promise<Result> {
+async function within<Result>(what: string, promise: Promise<Result>, ms = patienceMs): Promise<Result> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_, reject) => {
     timer = setTimeout(() => reject(new Error(`${what} did not come within ${ms} ms`)), ms)

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openRaw, type RawDatabase } from './sqlite-file.ts'
 import type { Damage, Site, UnfitPlace } from './stores.ts'
+import { readSqliteTables } from './tables.ts'
 
 export function createSqliteSite(): Site {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-'))
@@ -12,6 +13,7 @@ export function createSqliteSite(): Site {
   return {
     url,
     damage: damageTo(url),
+    readTables: () => readSqliteTables(url),
     remove: () => rmSync(folder, { recursive: true, force: true }),
   }
 }

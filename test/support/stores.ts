@@ -11,6 +11,8 @@ import { createSqliteSite, unfitSqliteFiles } from './sqlite-site.ts'
 export interface Site {
   readonly url: string
   readonly damage: Damage
+  /** The rows that events rebuild, by subject and id, with the names the rules use. */
+  readTables(): Map<string, Record<string, unknown>>
   remove(): void
 }
 
@@ -50,6 +52,8 @@ export interface Store {
   /** The time of every handle on this store; it stands still until a test moves it. */
   readonly env: MovableEnvironment
   readonly damage: Damage
+  /** The rows that events rebuild, by subject and id, with the names the rules use. */
+  readTables(): Map<string, Record<string, unknown>>
   /** One more handle on the same store. Silent unless it is given a logger. */
   open(options?: OpenOptions): Promise<Holdfast>
 }
@@ -107,6 +111,7 @@ function createStore(site: Site, isReal: boolean): Store {
     url: site.url,
     env,
     damage: site.damage,
+    readTables: () => site.readTables(),
     async open(options = {}) {
       const environment = isReal ? systemEnvironment : env
       const handle = await open(site.url, { environment, logger: false, ...options })

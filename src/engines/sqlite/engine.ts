@@ -131,6 +131,10 @@ export class SqliteEngine implements Engine {
     return this.#wake.listen(listener)
   }
 
+  onCommit(listener: () => void): () => void {
+    return this.#wake.listenToCommits(listener)
+  }
+
   async execute(command: Command): Promise<unknown> {
     if (this.#closed) throw closedError(this.#location)
     const prepared = prepare(command)
@@ -215,6 +219,7 @@ export class SqliteEngine implements Engine {
       if ('error' in outcome) reject(outcome.error)
       else resolve(outcome.result)
     })
+    this.#wake.committed()
     if (wakes) this.#wake.ring()
     return true
   }
@@ -278,6 +283,7 @@ export class SqliteEngine implements Engine {
       const outcome = this.#runOne(prepared, new Map())
       if ('error' in outcome) throw outcome.error
       this.#connection.run('commit')
+      this.#wake.committed()
       if (outcome.decision?.wakes) this.#wake.ring()
       return outcome.result
     } catch (error) {

@@ -11,6 +11,7 @@ const byte = Buffer.from('.')
 
 export class Wake {
   readonly #listeners = new Set<() => void>()
+  readonly #commitListeners = new Set<() => void>()
   readonly #environment: Environment
   readonly #path: string | null
   #file: number | null = null
@@ -33,7 +34,20 @@ export class Wake {
     }
   }
 
-  /** After a commit: listeners of this process at once, other processes through the file. */
+  listenToCommits(listener: () => void): () => void {
+    this.#commitListeners.add(listener)
+    this.#startWatching()
+    return () => {
+      this.#commitListeners.delete(listener)
+    }
+  }
+
+  /** After any commit of this process. */
+  committed(): void {
+    for (const listener of this.#commitListeners) listener()
+  }
+
+  /** After a commit that concerns others: listeners of this process at once, other processes through the file. */
   ring(): void {
     for (const listener of this.#listeners) listener()
     if (this.#path === null) return
@@ -68,6 +82,7 @@ export class Wake {
     }
     this.#quiet = true
     for (const listener of this.#listeners) listener()
+    this.committed()
     this.#environment.timer(coalesceMs, () => {
       this.#quiet = false
       if (!this.#heardMore) return
@@ -84,6 +99,7 @@ export class Wake {
   close(): void {
     this.#stopWatching()
     this.#listeners.clear()
+    this.#commitListeners.clear()
     if (this.#file !== null) closeSync(this.#file)
     this.#file = null
   }

@@ -16,10 +16,14 @@ let handled = 0
 
 const orders = {
   async open({ store, identity, ...options }) {
-    await hf?.close()
-    handled = 0
     hf = await open(store, { logger: false, ...options, environment: environmentOf(identity) })
     return hf.status
+  },
+
+  async close() {
+    await hf?.close()
+    hf = null
+    handled = 0
   },
 
   add: ({ queue, payload }) => hf.queue(queue).add(payload),
@@ -59,8 +63,6 @@ const orders = {
     await worker.stop()
     return handled
   },
-
-  handled: () => handled,
 
   block: ({ ms }) => block(ms),
 

@@ -1,0 +1,59 @@
+/** One process of a fleet: opens the store with default settings, plays its role, talks to the one who started it. */
+import { open } from 'holdfast'
+import { queueName } from '../store.mjs'
+
+const [role, file] = process.argv.slice(2)
+const hf = await open(file, { logger: false })
+const queue = hf.queue(queueName)
+
+/** Of all processes of a machine the same, ms. */
+const now = () => Number(process.hrtime.bigint()) / 1e6
+const tell = (name, facts = {}) => process.send({ name, ...facts })
+
+const roles = {
+  /** Claims and completes, one call after the other, for a time. */
+  caller: {
+    async run({ ms }) {
+      const until = now() + ms
+      let [jobs, longestMs] = [0, 0]
+      const timed = async (call) => {
+        const before = now()
+        const answer = await call
+        longestMs = Math.max(longestMs, now() - before)
+        return answer
+      }
+      while (now() < until) {
+        const claim = await timed(queue.next())
+        if (claim.outcome !== 'claimed') break
+        await timed(queue.complete(claim.item.id))
+        jobs++
+      }
+      tell('ran', { jobs, longestMs })
+    },
+  },
+  /** Takes an item and sits on it. */
+  holder: {
+    async claim() {
+      const { outcome } = await queue.next()
+      tell('claimed', { outcome })
+    },
+  },
+  /** An idle worker that tells when an item reaches its handler. */
+  worker: {
+    work() {
+      const worker = hf.work(queue, () => tell('picked', { at: now() }))
+      roles.worker.stop = async () => {
+        await worker.stop()
+        tell('stopped')
+      }
+      tell('working')
+    },
+  },
+}
+
+process.on('message', async ({ name, ...facts }) => {
+  if (name !== 'close') return roles[role][name](facts)
+  await hf.close()
+  process.disconnect()
+})
+tell('ready')

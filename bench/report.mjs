@@ -1,0 +1,73 @@
+/** From figures of many rounds to a row, and from rows to a table. */
+import { median, spread } from './statistics.mjs'
+
+/** Ratios are taken round by round: the two sides of one round met the same minute of the machine. */
+export function summarise({ id, what, unit, goal, ours, theirs, skipped, pick = median }, { isSmoke }) {
+  const head = { id, what, unit, goal: goal.text }
+  if (skipped) return { ...head, ours: null, theirs: null, ratio: null, met: null, spread: null, skipped }
+  const ratios = theirs?.map((other, round) => ours[round] / other)
+  const row = {
+    ours: pick(ours),
+    theirs: theirs ? pick(theirs) : null,
+    ratio: ratios ? median(ratios) : null,
+  }
+  return {
+    ...head,
+    ...row,
+    met: isSmoke ? null : goal.isMet(row[goal.of]),
+    spread: {
+      ours: spread(ours),
+      theirs: theirs ? spread(theirs) : null,
+      ratio: ratios ? spread(ratios) : null,
+    },
+  }
+}
+
+const columns = ['id', 'ours', 'theirs', 'ratio', 'goal', 'met', 'what']
+
+export function formatTable(rows) {
+  const lines = [columns, ...rows.map(cells)]
+  const widths = columns.map((_, column) => Math.max(...lines.map((line) => line[column].length)))
+  return lines
+    .map((line) =>
+      line
+        .map((cell, column) => cell.padEnd(widths[column]))
+        .join('  ')
+        .trimEnd(),
+    )
+    .join('\n')
+}
+
+/** Ready to be put into a page. */
+export function formatMarkdown(rows) {
+  const lines = [columns, columns.map(() => '---'), ...rows.map(cells)]
+  return lines.map((line) => `| ${line.join(' | ')} |`).join('\n')
+}
+
+function cells({ id, what, ours, theirs, ratio, goal, met, unit, spread: between, skipped }) {
+  if (skipped) return [id, 'skipped', '', '', goal, '', `${what} (${skipped})`]
+  return [
+    id,
+    withSpread(ours, between.ours, ` ${unit}`),
+    withSpread(theirs, between.theirs, ` ${unit}`),
+    withSpread(ratio, between.ratio, '×'),
+    goal,
+    verdict(met),
+    what,
+  ]
+}
+
+function verdict(met) {
+  if (met === null) return ''
+  return met ? 'yes' : 'NO'
+}
+
+function withSpread(value, between, unit) {
+  return value === null ? '' : `${format(value)}${unit.trimEnd()} (${between.map(format).join('–')})`
+}
+
+/** Three figures that mean something. */
+function format(value) {
+  if (value >= 100) return Math.round(value).toLocaleString('en')
+  return value.toFixed(value >= 10 ? 1 : 2)
+}

@@ -1,0 +1,264 @@
+/**
+ * What is measured. A case measures for a while and gives one or more rows; each row has the figures of all its rounds
+ * and the goal that its figure, or its ratio to the other side, is held against.
+ */
+import { pickUpElsewhere, pickUpHere, rerunAfterCrash, share } from './fleet/measure.mjs'
+import { p99, worst } from './statistics.mjs'
+
+const atLeast = (bound) => ({ text: `≥ ${bound}`, isMet: (figure) => figure >= bound })
+const atMost = (bound) => ({ text: `≤ ${bound}`, isMet: (figure) => figure <= bound })
+const ratio = (goal) => ({ ...goal, text: `${goal.text}×`, of: 'ratio' })
+const figure = (goal, unit) => ({ ...goal, text: `${goal.text} ${unit}`.trim(), of: 'ours' })
+
+const jobsPerSecond = { unit: 'jobs/s', read: ({ rate }) => rate }
+const microsecondsPerJob = { unit: 'µs/job', read: ({ rate }) => 1e6 / rate }
+
+/** Two samples that take turns. `sides(size)` says what each is; a peer that is not there leaves the row out. */
+function comparison({ id, what, goal, peer, unit, read, sides }) {
+  return {
+    id,
+    async run({ rounds, size, measure, peers }) {
+      const { ours, theirs } = sides(size)
+      const { missing, parameters } = peer ? await peers[peer]() : { parameters: {} }
+      const row = { id, what, unit, goal, ours: [], theirs: [] }
+      // Without a peer a smoke run still shows that our side can be measured.
+      if (missing && !size.isSmoke) return [{ ...row, skipped: missing }]
+      for (let round = 0; round < rounds; round++) {
+        row.ours.push(read(await measure(...ours)))
+        if (!missing) row.theirs.push(read(await measure(theirs[0], { ...theirs[1], ...parameters })))
+      }
+      return [missing ? { ...row, skipped: missing } : row]
+    },
+  }
+}
+
+/** As many items as the fastest side can finish in the time there is. */
+function supply({ warmMs, measureMs, isSmoke }, ratePerSecond) {
+  const items = isSmoke ? 300 : Math.ceil(((warmMs + measureMs) * ratePerSecond) / 1000)
+  return { items, warmMs, measureMs }
+}
+
+function normalAgainstPlainjob(id, what, ours) {
+  return comparison({
+    ...jobsPerSecond,
+    id,
+    what,
+    goal: ratio(atLeast(1.3)),
+    peer: 'plainjob',
+    sides: (size) => ({
+      ours: [ours[0], { ...supply(size, 30_000), durability: 'normal', ...ours[1] }],
+      theirs: ['drainPlainjob', { ...supply(size, 30_000), workers: 10 }],
+    }),
+  })
+}
+
+function fullAgainstBullmq(id, what, goal, concurrency, ours) {
+  return comparison({
+    ...jobsPerSecond,
+    id,
+    what,
+    goal: ratio(atLeast(goal)),
+    peer: 'bullmq',
+    sides: (size) => ({
+      ours: [ours[0], { ...supply(size, 30_000), durability: 'full', ...ours[1] }],
+      theirs: ['drainBullmq', { ...supply(size, 15_000), concurrency }],
+    }),
+  })
+}
+
+function oneCallerAgainstRaw(id, durability) {
+  return comparison({
+    ...microsecondsPerJob,
+    id,
+    what: `one caller, ${durability.toUpperCase()}: time of claim + complete, against prepared statements by hand`,
+    goal: ratio(atMost(1.3)),
+    sides: (size) => ({
+      ours: ['drainByCallers', { ...supply(size, 10_000), durability, callers: 1 }],
+      theirs: ['drainRaw', { ...supply(size, 20_000), durability }],
+    }),
+  })
+}
+
+export const cases = [
+  normalAgainstPlainjob('normal-10-plainjob', 'NORMAL, 10 callers, against plainjob with 10 workers', [
+    'drainByCallers',
+    { callers: 10 },
+  ]),
+  normalAgainstPlainjob('work-normal-10-plainjob', 'the same with one worker of concurrency 10', [
+    'drainByWorker',
+    { concurrency: 10 },
+  ]),
+  comparison({
+    ...jobsPerSecond,
+    id: 'full-10-vs-1',
+    what: 'FULL, 10 callers, against 1 caller',
+    goal: ratio(atLeast(3)),
+    sides: (size) => ({
+      ours: ['drainByCallers', { ...supply(size, 20_000), durability: 'full', callers: 10 }],
+      theirs: ['drainByCallers', { ...supply(size, 6_000), durability: 'full', callers: 1 }],
+    }),
+  }),
+  ...[
+    [10, 1.5],
+    [50, 2],
+  ].flatMap(([count, goal]) => [
+    fullAgainstBullmq(
+      `full-${count}-bullmq`,
+      `FULL, ${count} callers, against BullMQ with concurrency ${count}, Redis appendfsync always`,
+      goal,
+      count,
+      ['drainByCallers', { callers: count }],
+    ),
+    fullAgainstBullmq(
+      `work-full-${count}-bullmq`,
+      `the same with one worker of concurrency ${count}`,
+      goal,
+      count,
+      ['drainByWorker', { concurrency: count }],
+    ),
+  ]),
+  oneCallerAgainstRaw('one-caller-raw', 'full'),
+  oneCallerAgainstRaw('one-caller-raw-normal', 'normal'),
+  {
+    id: 'depth',
+    async run({ rounds, size, measure }) {
+      const [pending, blocked] = size.isSmoke ? [200, 20] : [1_000_000, 100_000]
+      const { deep, shallow } = await measure('compareDepths', {
+        rounds,
+        claims: size.isSmoke ? 20 : 300,
+        shallow: size.isSmoke ? 50 : 1000,
+        deep: { pending, finished: pending, delayed: pending, blocked },
+      })
+      return [
+        {
+          id: 'depth',
+          what: 'median claim at 1 M pending, 1 M finished, 1 M delayed, 100 k blocked, against 1 k pending',
+          unit: 'µs',
+          goal: ratio(atMost(1.5)),
+          ours: deep,
+          theirs: shallow,
+        },
+      ]
+    },
+  },
+  {
+    id: 'recovery-per-claim',
+    async run({ rounds, size, measure }) {
+      const { on, off } = await measure('compareRecovery', {
+        rounds,
+        blocks: size.isSmoke ? 2 : 40,
+        claims: size.isSmoke ? 10 : 25,
+      })
+      return [
+        {
+          id: 'recovery-per-claim',
+          what: 'median claim with recovery on, nothing stale, against recovery off',
+          unit: 'µs',
+          goal: ratio(atMost(1.05)),
+          ours: on,
+          theirs: off,
+        },
+      ]
+    },
+  },
+  {
+    id: 'recovery-1000',
+    async run({ rounds, size, measure }) {
+      const [some, many] = size.isSmoke ? [20, 150] : [1000, 10_000]
+      const [few, full] = [[], []]
+      for (let round = 0; round < rounds; round++) {
+        few.push(await measure('heal', { stale: some }))
+        full.push(await measure('heal', { stale: many }))
+      }
+      const longest = { unit: 'ms', goal: figure(atMost(20), 'ms'), pick: worst }
+      return [
+        {
+          id: 'recovery-1000',
+          what: '1,000 stale items healed, in all',
+          unit: 'ms',
+          goal: figure(atMost(100), 'ms'),
+          ours: few.map(({ ms }) => ms),
+        },
+        {
+          ...longest,
+          id: 'recovery-1000-transaction',
+          what: 'longest write transaction meanwhile',
+          ours: few.map(({ longestMs }) => longestMs),
+        },
+        {
+          ...longest,
+          id: 'recovery-10000-transaction',
+          what: 'longest write transaction with 10,000 stale items',
+          ours: full.map(({ longestMs }) => longestMs),
+        },
+      ]
+    },
+  },
+  {
+    id: 'eight-processes',
+    async run({ rounds, size }) {
+      const [processes, ms, items] = size.isSmoke ? [2, 150, 3000] : [8, 5000, 40_000]
+      const [alone, together] = [[], []]
+      for (let round = 0; round < Math.min(rounds, 3); round++) {
+        together.push(await share({ processes, ms, items }))
+        alone.push(await share({ processes: 1, ms, items }))
+      }
+      return [
+        {
+          id: 'eight-processes-share',
+          what: '8 processes on one file, FULL, one caller each: least share / greatest share',
+          unit: '',
+          goal: figure(atLeast(0.5), ''),
+          ours: together.map((each) => each.share),
+        },
+        {
+          id: 'eight-processes-rate',
+          what: 'their rate together, against one process alone',
+          unit: 'jobs/s',
+          goal: ratio(atLeast(0.6)),
+          ours: together.map((each) => each.rate),
+          theirs: alone.map((each) => each.rate),
+        },
+        {
+          id: 'eight-processes-wait',
+          what: 'longest wait of one call of theirs',
+          unit: 'ms',
+          goal: figure(atMost(250), 'ms'),
+          pick: worst,
+          ours: together.map((each) => each.longestMs),
+        },
+      ]
+    },
+  },
+  latency(
+    'crash-to-rerun',
+    'kill -9 of a holder until its item runs in another process, p99 of 30',
+    1000,
+    rerunAfterCrash,
+    30,
+  ),
+  latency(
+    'idle-pickup-other-process',
+    'add until an idle worker in another process runs it, p99 of 100',
+    25,
+    pickUpElsewhere,
+    100,
+  ),
+  latency(
+    'idle-pickup-same-process',
+    'add until an idle worker in the same process runs it, p99 of 100',
+    5,
+    pickUpHere,
+    100,
+  ),
+]
+
+function latency(id, what, goalMs, measureTimes, times) {
+  return {
+    id,
+    async run({ size }) {
+      const ours = await measureTimes({ rounds: size.isSmoke ? 2 : times })
+      return [{ id, what, unit: 'ms', goal: figure(atMost(goalMs), 'ms'), pick: p99, ours }]
+    },
+  }
+}

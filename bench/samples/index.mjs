@@ -1,0 +1,16 @@
+/** Everything that can be measured in a process of its own, by name. Peers are loaded only when they are asked for. */
+import { compareDepths } from './depth.mjs'
+import { drainByCallers, drainByWorker } from './drain.mjs'
+import { drainRaw } from './raw.mjs'
+import { compareRecovery, heal } from './recovery.mjs'
+
+export const samples = {
+  compareDepths,
+  compareRecovery,
+  drainByCallers,
+  drainByWorker,
+  drainRaw,
+  heal,
+  drainBullmq: async (parameters) => (await import('../peers/bullmq.mjs')).drain(parameters),
+  drainPlainjob: async (parameters) => (await import('../peers/plainjob.mjs')).drain(parameters),
+}

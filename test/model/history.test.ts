@@ -1,0 +1,152 @@
+/**
+ * Random histories: several agents use every verb, with tokens old and new, while time passes and holders vanish.
+ * Whatever happened, the tables are what the events say, and the audit keeps its promises.
+ */
+import fc from 'fast-check'
+import { type Event, isHoldfastError, type Queue } from 'holdfast'
+import { type Replica, renewalFields, replay } from 'holdfast/testing'
+import { expect, test } from 'vitest'
+import { readFeed } from '../support/feed.ts'
+import { forEachEngine, type Opened } from '../support/stores.ts'
+
+interface History extends Opened {
+  readonly queues: readonly Queue[]
+  /** Ids of everything ever added, and tokens ever granted: acts pick from both, also from what is long over. */
+  readonly ids: string[]
+  readonly tokens: number[]
+}
+
+type Act = (history: History, choice: number, other: number) => Promise<unknown>
+
+const agents = ['ada', 'bob', 'cy']
+const pick = <Value>(from: readonly Value[], choice: number): Value | undefined =>
+  from[choice % Math.max(1, from.length)]
+const agentOf = (choice: number) => pick(agents, choice) as string
+const queueOf = (history: History, choice: number) => pick(history.queues, choice) as Queue
+
+const onItem =
+  (act: (q: Queue, id: string, options: { token?: number; agent: string }) => Promise<unknown>): Act =>
+  (history, choice, other) => {
+    const token = pick(history.tokens, other)
+    return act(queueOf(history, choice), pick(history.ids, choice + other) ?? 'none', {
+      agent: agentOf(other),
+      ...(token !== undefined && other % 3 > 0 ? { token } : {}),
+    })
+  }
+
+const acts: Record<string, Act> = {
+  async add(history, choice, other) {
+    const parent = other % 4 === 0 ? pick(history.ids, other) : undefined
+    const { item } = await queueOf(history, choice).add(choice, {
+      priority: choice % 4,
+      ...(choice % 3 === 0 ? { key: `k${choice % 5}` } : {}),
+      ...(other % 5 === 0 ? { runAt: history.env.now() + choice * 100 } : {}),
+      ...(parent === undefined ? {} : { parent }),
+    })
+    history.ids.push(item.id)
+  },
+  async submit(history, choice, other) {
+    const { item } = await queueOf(history, choice).submit(`k${choice % 5}`, { headSha: `abc${other}` })
+    if (!history.ids.includes(item.id)) history.ids.push(item.id)
+  },
+  async claim(history, choice, other) {
+    const claim = await queueOf(history, choice).next({
+      agent: agentOf(other),
+      leaseMs: 1000 * (choice % 40),
+    })
+    if (claim.outcome === 'claimed') history.tokens.push(claim.item.token)
+  },
+  async claimBound(history, choice) {
+    const claim = await queueOf(history, choice).next({ leaseMs: 3000 })
+    if (claim.outcome === 'claimed') history.tokens.push(claim.item.token)
+  },
+  complete: onItem((q, id, options) => q.complete(id, options)),
+  fail: onItem((q, id, options) => q.fail(id, 'no luck', options)),
+  release: onItem((q, id, options) => q.release(id, options)),
+  renew: onItem((q, id, options) => q.renew(id, options)),
+  progress: onItem((q, id, options) => q.progress(id, { at: id }, options)),
+  rebase: onItem((q, id, options) => q.move(id, 'rebasing', options)),
+  test: onItem((q, id, options) =>
+    q.updateRebaseMetadata(id, { ...options, headSha: 'head1', testedAgainstSha: 'base1' }),
+  ),
+  ready: onItem((q, id, options) => q.move(id, 'ready_to_merge', options)),
+  back: onItem((q, id, options) => q.returnToRebasing(id, 'base2', options)),
+  begin: onItem((q, id, options) => q.beginMerge(id, options)),
+  merge: onItem((q, id, options) => q.completeMerge(id, 'sha1', options)),
+  cancel: onItem((q, id) => q.cancel(id)),
+  retry: onItem((q, id) => q.retry(id)),
+  prioritize: onItem((q, id) => q.setPriority(id, 2)),
+  remove: onItem((q, id) => q.remove(id, { force: true })),
+  unquarantine: onItem((q, id) => q.releaseFromQuarantine(id)),
+  extendLock: (history, choice, other) =>
+    queueOf(history, choice).extendLock({ agent: agentOf(other), extraMs: 5000 }),
+  renewLock: (history, choice, other) => queueOf(history, choice).renewLock({ agent: agentOf(other) }),
+  releaseLock: (history, choice, other) =>
+    queueOf(history, choice).releaseProcessingLock({ agent: agentOf(other) }),
+  pause: (history, choice) => queueOf(history, choice).pause(),
+  resume: (history, choice) => queueOf(history, choice).resume(),
+  reclaim: (history, choice, other) => queueOf(history, choice).reclaimStale({ thresholdMs: other * 1000 }),
+  recover: (history) => history.hf.recovery.detectAndRecoverStale(),
+  cleanup: (history, choice) => queueOf(history, choice).cleanup({ maxAgeMs: choice * 1000 }),
+  wait: (history, choice) => history.env.advance(choice * 500),
+  sleep: async (history, choice) => history.env.suspend(choice * 100_000),
+}
+
+const step = fc.record({ act: fc.constantFrom(...Object.keys(acts)), choice: fc.nat(60), other: fc.nat(30) })
+
+forEachEngine((engine) => {
+  test('after any history the tables are what the events say, renewal times apart [Q25] [X2] [Z8]', async () => {
+    const seed = Number(process.env.HOLDFAST_TEST_SEED ?? Date.now() % 1_000_000)
+    const property = fc.asyncProperty(fc.array(step, { minLength: 60, maxLength: 120 }), async (steps) => {
+      const opened = await engine.open()
+      const queues = [opened.hf.queue('jobs'), opened.hf.queue('main', { workflow: 'merge' })]
+      const history: History = { ...opened, queues, ids: [], tokens: [] }
+
+      for (const { act, choice, other } of steps) await attempt(acts[act] as Act, history, choice, other)
+
+      const feed = await readFeed(history.hf)
+      expect(rebuilt(feed)).toEqual(promised(opened.store.readTables()))
+      expect(tokensNeverRepeat(feed)).toBe(true)
+    })
+
+    await fc.assert(property, { numRuns: 25, seed, endOnFailure: true })
+  })
+})
+
+/** A refusal is part of the game; a fault of the store is not. */
+async function attempt(act: Act, history: History, choice: number, other: number): Promise<void> {
+  try {
+    await act(history, choice, other)
+  } catch (error) {
+    if (!isHoldfastError(error) || error.code === 'INTERNAL' || error.code === 'STORE_UNFIT') throw error
+  }
+}
+
+function rebuilt(feed: readonly Event[]): Map<string, object> {
+  const replica: Replica = new Map()
+  for (const event of feed) replay(replica, event as Parameters<typeof replay>[1])
+  return promised(replica as Map<string, Record<string, unknown>>)
+}
+
+/** What a replay promises: every field but the renewal times; a field never set is null. */
+function promised(rows: ReadonlyMap<string, Record<string, unknown>>): Map<string, object> {
+  return new Map(
+    [...rows].map(([key, row]) => [
+      key,
+      Object.fromEntries(
+        Object.entries(row).filter(([field, value]) => value !== null && !renewalFields.has(field)),
+      ),
+    ]),
+  )
+}
+
+function tokensNeverRepeat(feed: readonly Event[]): boolean {
+  const granted = new Map<string, number>()
+  return feed
+    .filter(({ kind }) => kind === 'item.claimed' || kind === 'lock.acquired' || kind === 'lock.stolen')
+    .every(({ subject, id, token }) => {
+      const last = granted.get(`${subject}:${id}`) ?? 0
+      granted.set(`${subject}:${id}`, token as number)
+      return (token as number) > last
+    })
+}

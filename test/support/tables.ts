@@ -1,0 +1,47 @@
+/** The rows of a store as they lie there, to compare with what its events say. */
+import { openRaw } from './sqlite-file.ts'
+
+type Row = Record<string, unknown>
+
+/** Tables whose rows events rebuild, and what identifies a row there. */
+const replayed = {
+  item: (row: Row) => `item:${row.id}`,
+  lock: (row: Row) => `lock:${row.name}#${row.slot}`,
+  queue: (row: Row) => `queue:${row.name}`,
+  workflow: (row: Row) => `workflow:${row.name}`,
+  instance: (row: Row) => `instance:${row.id}`,
+} as const
+
+const jsonColumns = new Set([
+  'ancestors',
+  'blockers',
+  'waitingFor',
+  'error',
+  'progress',
+  'data',
+  'definition',
+])
+
+export function readSqliteTables(path: string): Map<string, Row> {
+  const database = openRaw(path)
+  try {
+    const rows = Object.entries(replayed).flatMap(([table, keyOf]) =>
+      (database.prepare(`select * from ${table}`).all() as Row[]).map((raw) => {
+        const row = asRulesSeeIt(raw)
+        return [keyOf(row), row] as const
+      }),
+    )
+    return new Map(rows)
+  } finally {
+    database.close()
+  }
+}
+
+function asRulesSeeIt({ namespace, row, ...columns }: Row): Row {
+  return Object.fromEntries(
+    Object.entries(columns).map(([column, value]) => {
+      const field = column.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())
+      return [field, jsonColumns.has(field) && typeof value === 'string' ? JSON.parse(value) : value]
+    }),
+  )
+}
