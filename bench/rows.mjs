@@ -197,7 +197,7 @@ export const cases = [
   {
     id: 'eight-processes',
     async run({ rounds, size }) {
-      const [processes, ms, items] = size.isSmoke ? [2, 150, 3000] : [8, 5000, 40_000]
+      const [processes, ms, items] = size.isSmoke ? [2, 150, 1000] : [8, 5000, 40_000]
       const [alone, together] = [[], []]
       for (let round = 0; round < Math.min(rounds, 3); round++) {
         together.push(await share({ processes, ms, items }))

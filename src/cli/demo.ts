@@ -12,7 +12,8 @@ import { systemEnvironment } from '../host/system.ts'
 import { Fleet } from './demo-fleet.ts'
 import { printJson, printLine, printTable } from './output.ts'
 
-const itemCount = 60
+/** Items at hand at the beginning, and whenever a round begins: nobody may run out of work to be killed at. */
+const itemsAtHand = 40
 const killCount = 5
 const workerCount = 4
 const queueName = 'demo'
@@ -41,10 +42,8 @@ export async function demo({ json }: { json: boolean }): Promise<number> {
   const started = systemEnvironment.monotonic()
   try {
     say(colors.bold('Holdfast demo: work that heals by itself'))
-    say(`One store file, ${workerCount} worker processes, ${itemCount} items.\n`)
-    await hf
-      .queue(queueName)
-      .addMany(Array.from({ length: itemCount }, (_, number) => ({ payload: { number } })))
+    say(`One store file, ${workerCount} worker processes.\n`)
+    await topUp(hf)
     for (let number = 0; number < workerCount; number++) await fleet.start()
 
     const healMs = await killWorkers(hf, fleet, say)
@@ -60,17 +59,26 @@ export async function demo({ json }: { json: boolean }): Promise<number> {
   }
 }
 
+async function topUp(hf: Holdfast): Promise<void> {
+  const queue = hf.queue(queueName)
+  const atHand = (await queue.peek()) === null ? 0 : (await queue.stats()).pending
+  const missing = itemsAtHand - atHand
+  if (missing > 0)
+    await queue.addMany(Array.from({ length: missing }, (_, number) => ({ payload: { number } })))
+}
+
 /** Kills a worker in the middle of an item and waits until another has claimed that item. */
 async function killWorkers(hf: Holdfast, fleet: Fleet, say: (text: string) => void): Promise<number[]> {
   say(colors.bold(`1. kill -9 in the middle of an item, ${killCount} times`))
   const healMs: number[] = []
   for (let round = 0; round < killCount; round++) {
+    await topUp(hf)
     const victim = await fleet.workingOne()
     const again = claimedAgain(hf, victim.item)
-    const killedAt = systemEnvironment.monotonic()
+    const killedAt = systemEnvironment.now()
     fleet.kill(victim.name)
-    const successor = await again
-    const ms = systemEnvironment.monotonic() - killedAt
+    const { agent: successor, at } = await again
+    const ms = at - killedAt
     healMs.push(ms)
     say(
       `   ${colors.red('killed')} ${victim.name} holding ${short(victim.item)}  ${colors.green('→')} ${successor} took it over after ${colors.bold(`${Math.round(ms)} ms`)}`,
@@ -83,13 +91,14 @@ async function killWorkers(hf: Holdfast, fleet: Fleet, say: (text: string) => vo
 /** Stops a worker until its lease has lapsed and another finished its item; then lets it go on, too late. */
 async function freezeWorker(hf: Holdfast, fleet: Fleet, say: (text: string) => void) {
   say(colors.bold('\n2. freeze a worker (SIGSTOP) past its lease of 2 s, then let it go on'))
+  await topUp(hf)
   const victim = await fleet.workingOne()
   const finished = finishedByAnother(hf, victim.item, victim.name)
   fleet.freeze(victim.name)
   say(
     `   ${colors.yellow('frozen')} ${victim.name} holding ${short(victim.item)}; alive, so nobody takes it before its lease lapses`,
   )
-  const successor = await finished
+  const { agent: successor } = await finished
   say(`   ${colors.green('→')} ${successor} finished it`)
   const answer = fleet.answerOf(victim.name, victim.item)
   fleet.thaw(victim.name)
@@ -98,11 +107,17 @@ async function freezeWorker(hf: Holdfast, fleet: Fleet, say: (text: string) => v
   return { replaced: successor !== victim.name, refused: refusal === 'LEASE_LOST' }
 }
 
-async function claimedAgain(hf: Holdfast, item: string): Promise<string> {
+/** Who did it, and when. */
+interface Happening {
+  readonly agent: string
+  readonly at: number
+}
+
+function claimedAgain(hf: Holdfast, item: string): Promise<Happening> {
   return nextEvent(hf, (event) => event.kind === 'item.claimed' && event.id === item)
 }
 
-async function finishedByAnother(hf: Holdfast, item: string, than: string): Promise<string> {
+function finishedByAnother(hf: Holdfast, item: string, than: string): Promise<Happening> {
   return nextEvent(
     hf,
     (event) => event.kind === 'item.completed' && event.id === item && event.agent !== than,
@@ -112,16 +127,19 @@ async function finishedByAnother(hf: Holdfast, item: string, than: string): Prom
 async function nextEvent(
   hf: Holdfast,
   matches: (event: { kind: string; id: string; agent: string | null }) => boolean,
-): Promise<string> {
+): Promise<Happening> {
   const newest = (await hf.execute('events.list', { newest: true, limit: 1 })) as { seq: number }[]
   for await (const event of hf.events({ since: newest[0]?.seq ?? 0 })) {
-    if (matches(event)) return event.agent ?? 'nobody'
+    if (matches(event)) return { agent: event.agent ?? 'nobody', at: event.at }
   }
   throw new Error('the store closed before it happened')
 }
 
 async function untilAllDone(hf: Holdfast): Promise<void> {
-  const allDone = async () => (await hf.queue(queueName).stats()).completed === itemCount
+  const allDone = async () => {
+    const { completed, total } = await hf.queue(queueName).stats()
+    return completed === total
+  }
   if (await allDone()) return
   for await (const event of hf.events()) {
     if (event.kind === 'item.completed' && (await allDone())) return
@@ -148,14 +166,15 @@ async function check(
       if (event.kind === 'item.completed') completions.set(event.id, (completions.get(event.id) ?? 0) + 1)
     }
   }
+  const items = (await hf.queue(queueName).stats()).total
   const sorted = healMs.toSorted((left, right) => left - right)
   const quantile = (share: number) =>
     Math.round(sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0)
   return {
-    items: itemCount,
+    items,
     done: completions.size,
     duplicates: [...completions.values()].filter((count) => count > 1).length,
-    lost: itemCount - completions.size,
+    lost: items - completions.size,
     kills: healMs.length,
     healP50Ms: quantile(0.5),
     healP95Ms: quantile(0.95),

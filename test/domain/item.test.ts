@@ -846,7 +846,7 @@ describe('quarantine', () => {
   })
 
   test('cannot end for an item that is not in it', () => {
-    expect(refusalOf(() => releaseItemFromQuarantine(newItem(job), job)).code).toBe('INVALID')
+    expect(refusalOf(() => releaseItemFromQuarantine(newItem(job), job, at)).code).toBe('INVALID')
   })
 
   test('ends in the first state for an item whose state nobody knows', () => {
