@@ -15,8 +15,8 @@ import { samples } from './samples/index.mjs'
 
 const roundsDefault = 5
 const sizes = {
-  whole: { isSmoke: false, warmMs: 500, measureMs: 1500 },
-  smoke: { isSmoke: true, warmMs: 0, measureMs: 50 },
+  whole: { isSmoke: false, warmMs: 500, warmJobs: 2000, measureMs: 1500 },
+  smoke: { isSmoke: true, warmMs: 0, warmJobs: 0, measureMs: 50 },
 }
 
 const options = {

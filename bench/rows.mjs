@@ -33,9 +33,9 @@ function comparison({ id, what, goal, peer, unit, read, sides }) {
 }
 
 /** As many items as the fastest side can finish in the time there is. */
-function supply({ warmMs, measureMs, isSmoke }, ratePerSecond) {
-  const items = isSmoke ? 300 : Math.ceil(((warmMs + measureMs) * ratePerSecond) / 1000)
-  return { items, warmMs, measureMs }
+function supply({ warmMs, warmJobs, measureMs, isSmoke }, ratePerSecond) {
+  const items = isSmoke ? 300 : warmJobs + Math.ceil(((warmMs + measureMs) * ratePerSecond) / 1000)
+  return { items, warmMs, warmJobs, measureMs }
 }
 
 function normalAgainstPlainjob(id, what, ours) {

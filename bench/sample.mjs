@@ -1,6 +1,6 @@
 /**
  * Takes one sample and tells the result: to its parent, or by itself on standard output, as for a profile:
- * node --cpu-prof bench/sample.mjs drainByCallers '{"items":20000,"durability":"normal","callers":10,"warmMs":400,"measureMs":1500}'
+ * node --cpu-prof bench/sample.mjs drainByCallers '{"items":20000,"durability":"normal","callers":10,"warmMs":500,"warmJobs":2000,"measureMs":1500}'
  */
 import { samples } from './samples/index.mjs'
 

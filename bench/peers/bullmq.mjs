@@ -27,5 +27,5 @@ export async function drain({ items, concurrency, port, ...window }) {
   await run
   await queue.obliterate({ force: true })
   await queue.close()
-  return { rate: meter.rate }
+  return meter.result
 }

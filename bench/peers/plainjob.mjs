@@ -30,5 +30,5 @@ export async function drain({ items, workers, ...window }) {
   await Promise.all(running.map((worker) => worker.start()))
   queue.close()
   folder.remove()
-  return { rate: meter.rate }
+  return meter.result
 }

@@ -11,14 +11,14 @@ export function drainByCallers({ items, durability, callers, ...window }) {
     const meter = new Meter(window)
     await Promise.all(Array.from({ length: callers }, () => callUntilOver(queue, meter)))
     await hf.close()
-    return { rate: meter.rate }
+    return meter.result
   })
 }
 
 async function callUntilOver(queue, meter) {
   while (!meter.isOver) {
     const claim = await queue.next()
-    if (claim.outcome !== 'claimed') return
+    if (claim.outcome !== 'claimed') return meter.end()
     await queue.complete(claim.item.id)
     meter.count()
   }
@@ -40,6 +40,6 @@ export function drainByWorker({ items, durability, concurrency, ...window }) {
     )
     await meter.finished
     await hf.close()
-    return { rate: meter.rate }
+    return meter.result
   })
 }

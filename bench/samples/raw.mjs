@@ -1,6 +1,6 @@
 /**
  * The floor under one caller: prepared statements written by hand that leave the same rows behind. What Holdfast
- * writes is learned from the events of one item, so that this stays the same work when Holdfast writes other columns.
+ * writes is learned by watching it with one item, so that this stays the same work when Holdfast writes other columns.
  */
 import { open } from 'holdfast'
 import { Meter } from '../meter.mjs'
@@ -11,7 +11,7 @@ values ('default', ?, ?, 'item', ?, ?, ?, ?, ?, ?, null)`
 
 export function drainRaw({ items, durability, ...window }) {
   return withStore({ items: items + 1 }, async (file) => {
-    const { claimed, completed } = await learnChanges(file)
+    const { claimed, completed } = await learnWrites(file)
     const database = openRaw(file)
     database.exec('pragma journal_mode = wal')
     database.exec(`pragma synchronous = ${durability}`)
@@ -22,86 +22,93 @@ export function drainRaw({ items, durability, ...window }) {
     const complete = prepareComplete(database, completed)
     while (!meter.isOver) {
       const item = claim()
-      if (!item) break
+      if (!item) {
+        meter.end()
+        break
+      }
       complete(item)
       meter.count()
     }
     database.close()
-    return { rate: meter.rate }
+    return meter.result
   })
 }
 
-/** The fields that a claim and a completion change, with values as examples. */
-async function learnChanges(file) {
+/** What a claim and a completion write: the columns of the item that change, and what their events tell. */
+async function learnWrites(file) {
+  const database = openRaw(file)
+  const selectItem = database.prepare('select * from item where id = ?')
+  const selectEvent = database.prepare('select change from event where id = ? order by seq desc limit 1')
   const hf = await open(file)
   const queue = hf.queue(queueName)
-  const claim = await queue.next()
-  await queue.complete(claim.item.id)
+
+  const { id } = await queue.peek()
+  const pending = selectItem.get(id)
+  await queue.next()
+  const running = selectItem.get(id)
+  const claimed = { columns: differing(pending, running), change: JSON.parse(selectEvent.get(id).change) }
+  await queue.complete(id)
+  const done = selectItem.get(id)
+  const completed = { columns: differing(running, done), change: JSON.parse(selectEvent.get(id).change) }
+
   await hf.close()
-  const database = openRaw(file)
-  const events = database.prepare(
-    "select kind, change from event where subject = 'item' and id = ? order by seq",
-  )
-  const changes = new Map(events.all(claim.item.id).map(({ kind, change }) => [kind, JSON.parse(change)]))
   database.close()
-  return { claimed: changes.get('item.claimed'), completed: changes.get('item.completed') }
+  return { claimed, completed }
 }
 
-function prepareClaim(database, example) {
+/** The columns that differ, with their new values. */
+function differing(before, after) {
+  return Object.fromEntries(Object.entries(after).filter(([column, value]) => value !== before[column]))
+}
+
+function prepareClaim(database, learned) {
   const select = database.prepare(`select id, payload, version, token, attempts
 from item
 where namespace = 'default' and queue = ? and standing = 'ready'
 order by priority, added_at, id
 limit 1`)
-  const write = prepareWrite(database, 'item.claimed', example)
+  const write = prepareWrite(database, 'item.claimed', learned)
   return () => {
     database.exec('begin immediate')
     const row = select.get(queueName)
-    if (!row) {
+    if (row) {
+      const token = Math.max(row.token + 1, Date.now() * 1000)
+      write(row, { version: row.version + 1, attempts: row.attempts + 1, token }, token)
       database.exec('commit')
-      return null
+      return { id: row.id, payload: JSON.parse(row.payload), token }
     }
-    const token = Math.max(row.token + 1, Date.now() * 1000)
-    write(row, { ...example, version: row.version + 1, attempts: row.attempts + 1, token }, token)
     database.exec('commit')
-    return { id: row.id, payload: JSON.parse(row.payload), version: row.version + 1, token }
+    return null
   }
 }
 
-function prepareComplete(database, example) {
+function prepareComplete(database, learned) {
   const select = database.prepare("select version, token from item where namespace = 'default' and id = ?")
-  const write = prepareWrite(database, 'item.completed', example)
+  const write = prepareWrite(database, 'item.completed', learned)
   return ({ id, token }) => {
     database.exec('begin immediate')
     const row = select.get(id)
     if (row.token !== token) throw new Error(`item ${id} is another's`)
-    write({ id, ...row }, { ...example, version: row.version + 1 }, token)
+    write({ id, ...row }, { version: row.version + 1 }, token)
     database.exec('commit')
   }
 }
 
-/** The guarded update of one item and its event. */
-function prepareWrite(database, kind, example) {
-  const fields = Object.keys(example)
-  const times = fields.filter((field) => field.endsWith('At') && typeof example[field] === 'number')
-  const assignments = fields.map((field) => `${columnOf(field)} = ?`).join(', ')
+/** The guarded update of one item, and its event. */
+function prepareWrite(database, kind, { columns, change }) {
+  const names = Object.keys(columns)
+  const times = names.filter((name) => name.endsWith('_at') && columns[name] !== null)
   const update = database.prepare(
-    `update item set ${assignments} where namespace = 'default' and id = ? and version = ? and token = ?`,
+    `update item set ${names.map((name) => `${name} = ?`).join(', ')} where namespace = 'default' and id = ? and version = ? and token = ?`,
   )
   const event = database.prepare(insertEvent)
-  return ({ id, version, token }, change, newToken) => {
+  return (before, news, token) => {
     const now = Date.now()
-    for (const field of times) change[field] = now
-    const values = fields.map((field) => storedAs(change[field]))
-    if (update.run(...values, id, version, token).changes !== 1) throw new Error(`item ${id} has changed`)
-    event.run(now, kind, id, queueName, change.version, 'raw', newToken, JSON.stringify(change))
+    const values = { ...columns, ...news }
+    for (const name of times) values[name] = now
+    const { id } = before
+    const { changes } = update.run(...names.map((name) => values[name]), id, before.version, before.token)
+    if (changes !== 1) throw new Error(`item ${id} has changed`)
+    event.run(now, kind, id, queueName, news.version, 'raw', token, JSON.stringify({ ...change, ...news }))
   }
-}
-
-function columnOf(field) {
-  return field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
-}
-
-function storedAs(value) {
-  return typeof value === 'object' && value !== null ? JSON.stringify(value) : value
 }

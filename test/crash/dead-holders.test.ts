@@ -123,12 +123,13 @@ test.runIf(process.platform === 'linux')(
   'a holder whose pid now belongs to another process counts as dead [X6] [Q13]',
   async () => {
     const store = newStore()
-    const hf = await openHere(store)
-    await hf.queue('q').add('work')
     const identity = { pid: process.pid, startTime: '1' }
     const holder = await openActor(store, { agent: 'long gone', identity })
+    await holder.ask('add', { queue: 'q', payload: 'work' })
     const { id } = await claimBy(holder, 'q')
 
+    // Opened only now: whoever looks before the claim ends the instance, and finds nothing to give back.
+    const hf = await openHere(store)
     const { detail } = await reclaimOf(hf, id)
 
     expect(detail).toMatchObject({

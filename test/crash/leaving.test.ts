@@ -63,3 +63,9 @@ test('a program that follows the events stays until they come [X6]', async () =>
 
   expect(ending).toEqual(inGoodOrder)
 })
+
+test('a worker on a handle that renews nothing is refused or works, but does not bring its program down [X6] [X4]', async () => {
+  const ending = await leave(newStore(), 'works without renewal')
+
+  expect(ending).toEqual({ ...inGoodOrder, stdout: expect.stringMatching(/^(finished|INVALID)\n$/) })
+})

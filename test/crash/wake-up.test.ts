@@ -35,7 +35,7 @@ test('a worker idle in another process picks up a new item at once [X6]', async 
   await worker.ask('work', { queue: 'q', each: true })
   const delays: number[] = []
 
-  for (let round = 0; round < 50; round++) {
+  for (let round = 0; round < 100; round++) {
     const addedAt = performance.now()
     const { item } = await queue.add({ round })
     const { at } = await worker.told('handling', (message) => message.item === item.id)

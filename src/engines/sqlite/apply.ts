@@ -1,5 +1,5 @@
 /** Applies a decision: rows guarded by what was read, each with its event. Contains no rule. */
-import type { StoredEvent, Subject } from '../../domain/event.ts'
+import { renewalFields, type StoredEvent, type Subject } from '../../domain/event.ts'
 import type { Item } from '../../domain/item.ts'
 import type { Lock } from '../../domain/lock.ts'
 import { HoldfastError } from '../../errors.ts'
@@ -42,15 +42,8 @@ function applyChange(place: Source, change: Change): void {
 }
 
 function insert({ connection, namespace }: Source, table: Table, row: Record<string, unknown>): void {
-  const sql = connection.memo(`insert ${table.name}`, () => {
-    const columns = ['namespace', ...table.columns]
-    return `insert into ${table.name} (${columns.join(', ')})\nvalues (${columns.map(() => '?').join(', ')})`
-  })
-  connection.run(
-    sql,
-    namespace,
-    ...table.fields.map((field, index) => encode(table.kinds[index] ?? 'text', row[field])),
-  )
+  const values = table.fields.map((field, index) => encode(table.kinds[index] ?? 'text', row[field]))
+  connection.run(table.insert, namespace, ...values)
 }
 
 function update(
@@ -58,34 +51,30 @@ function update(
   table: Table,
   before: Record<string, unknown>,
   after: Record<string, unknown>,
-  fields: string[],
+  fields: readonly string[],
 ): void {
-  const sql = connection.memo(`update ${table.name} ${fields.join()}`, () => {
-    const assignments = fields.map((field) => `${snakeCase(field)} = ?`).join(', ')
-    return `update ${table.name}\nset ${assignments}\n${whereAsRead(table)}`
-  })
-  const values = fields.map((field) =>
-    encode(table.kinds[table.fields.indexOf(field)] ?? 'text', after[field]),
-  )
-  expectOne(connection.run(sql, ...values, namespace, ...asRead(table, before)), table, before)
+  const values = fields.map((field) => encode(table.kindOf[field] ?? 'text', after[field]))
+  const changed = connection.run(updateText(table, fields), ...values, namespace, ...asRead(table, before))
+  expectOne(changed, table, before)
+}
+
+/** One text for each set of columns that ever changes together: a few dozen in all. */
+function updateText(table: Table, fields: readonly string[]): string {
+  const key = fields.join()
+  const known = table.updates.get(key)
+  if (known !== undefined) return known
+  const assignments = fields.map((field) => `${snakeCase(field)} = ?`).join(', ')
+  const text = `update ${table.name}\nset ${assignments}\n${table.whereAsRead}`
+  table.updates.set(key, text)
+  return text
 }
 
 function remove({ connection, namespace }: Source, table: Table, before: Record<string, unknown>): void {
-  const sql = connection.memo(
-    `delete ${table.name}`,
-    () => `delete from ${table.name}\n${whereAsRead(table)}`,
-  )
-  expectOne(connection.run(sql, namespace, ...asRead(table, before)), table, before)
-}
-
-function whereAsRead(table: Table): string {
-  return `where namespace = ?\n${[...table.key, ...table.guards].map((field) => `and ${snakeCase(field)} = ?`).join('\n')}`
+  expectOne(connection.run(table.remove, namespace, ...asRead(table, before)), table, before)
 }
 
 function asRead(table: Table, before: Record<string, unknown>): Value[] {
-  return [...table.key, ...table.guards].map((field) =>
-    encode(table.kinds[table.fields.indexOf(field)] ?? 'text', before[field]),
-  )
+  return table.asRead.map((field) => encode(table.kindOf[field] ?? 'text', before[field]))
 }
 
 /** Rows are read in the same write transaction, so a missing one means a bug, not a race. */
@@ -145,15 +134,19 @@ function raiseFloor({ connection, namespace }: Source, row: Lock | Item): void {
   )
 }
 
-/** The fields that are new: all that are set of a new row, the differing ones of a changed row. */
+/** The fields that are new: all that are set of a new row, the differing ones of a changed row; no renewal times. */
 function patch(
   before: Record<string, unknown> | null,
   after: Record<string, unknown> | null,
-  fields: string[],
+  fields: readonly string[],
 ): Record<string, unknown> | null {
   if (after === null) return null
-  const names = before === null ? Object.keys(after).filter((field) => after[field] !== null) : fields
-  return Object.fromEntries(names.map((field) => [field, after[field]]))
+  const changed: Record<string, unknown> = {}
+  for (const field of before === null ? Object.keys(after) : fields) {
+    const isNew = before !== null || after[field] !== null
+    if (isNew && !renewalFields.has(field)) changed[field] = after[field]
+  }
+  return changed
 }
 
 type RowChange = Exclude<Change, { table: 'sealedEvents' }>

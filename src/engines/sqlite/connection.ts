@@ -11,7 +11,6 @@ export class Connection {
   // The database object stays referenced as long as its statements: a collected one invalidates them.
   readonly #database: Database
   readonly #statements = new Map<string, Statement>()
-  readonly #texts = new Map<string, string>()
 
   constructor(path: string) {
     this.#database = driver().open(path, {})
@@ -65,15 +64,6 @@ export class Connection {
     statement.setReturnArrays(true)
     this.#statements.set(sql, statement)
     return statement
-  }
-
-  /** Text of a generated statement, made once. */
-  memo(key: string, make: () => string): string {
-    const known = this.#texts.get(key)
-    if (known !== undefined) return known
-    const text = make()
-    this.#texts.set(key, text)
-    return text
   }
 
   get isTransaction(): boolean {

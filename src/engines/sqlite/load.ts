@@ -65,12 +65,23 @@ function definedQueue(row: readonly unknown[]): DefinedQueue {
   }
 }
 
+const selectOneQueue = `${selectQueue}\nwhere queue.namespace = ? and queue.name = ?`
+
 const selectDependents = `select ${packed(tables.item)}, ${packed(tables.queue)}, workflow.definition
 from blocker
 join item on item.namespace = blocker.namespace and item.id = blocker.item
 join queue on queue.namespace = item.namespace and queue.name = item.queue
 left join workflow on workflow.namespace = queue.namespace and workflow.name = queue.workflow
 where blocker.namespace = ? and blocker.blocker = ?`
+
+const dependentsQueries = new Map<number, string>()
+
+/** Made once for each limit, like the texts of item queries. */
+function dependentsQuery(limit: number): string {
+  const text = dependentsQueries.get(limit) ?? `${selectDependents}\nlimit ${limit}`
+  dependentsQueries.set(limit, text)
+  return text
+}
 
 function dependent([item, ...queue]: readonly unknown[]): Dependent {
   return { item: decode<Item>(tables.item, [item]), ...definedQueue(queue) }
@@ -203,7 +214,7 @@ const loaders: Loaders = {
 
   dependents(source, { ids, limit }) {
     return ids.flatMap((id) =>
-      source.connection.all(`${selectDependents}\nlimit ${limit}`, source.namespace, id).map(dependent),
+      source.connection.all(dependentsQuery(limit), source.namespace, id).map(dependent),
     )
   },
 
@@ -214,7 +225,7 @@ const loaders: Loaders = {
     const waiting = cascades.map((cascade) => ({
       cascade,
       dependents: source.connection
-        .all(`${selectDependents}\nlimit ${limit}`, source.namespace, cascade.blocker)
+        .all(dependentsQuery(limit), source.namespace, cascade.blocker)
         .map((row) => ({ ...dependent(row), blocker: cascade.blocker })),
     }))
     return {
@@ -303,11 +314,7 @@ select id from waiting limit ${limit}`
     const key = `${source.namespace}\n${name}`
     const known = source.queues.get(key)
     if (known !== undefined) return known
-    const row = source.connection.get(
-      `${selectQueue}\nwhere queue.namespace = ? and queue.name = ?`,
-      source.namespace,
-      name,
-    )
+    const row = source.connection.get(selectOneQueue, source.namespace, name)
     const found = row ? definedQueue(row) : null
     source.queues.set(key, found)
     return found

@@ -25,6 +25,16 @@ export function select(table: Table): string {
 }
 
 const selectItem = select(tables.item)
+const itemQueries = new Map<string, string>()
+
+/** The whole text of a query, made once: looking a statement up by a long new string costs as much as running it. */
+function itemQuery(where: string): string {
+  const known = itemQueries.get(where)
+  if (known !== undefined) return known
+  const text = `${selectItem}\n${where}`
+  itemQueries.set(where, text)
+  return text
+}
 
 /**
  * `where` begins with the namespace; the other values follow in order. Limits are written into the text: SQLite
@@ -32,11 +42,11 @@ const selectItem = select(tables.item)
  */
 export function items(source: Source, where: string, ...values: Value[]): Item[] {
   return source.connection
-    .all(`${selectItem}\n${where}`, source.namespace, ...values)
+    .all(itemQuery(where), source.namespace, ...values)
     .map((row) => decode<Item>(tables.item, row))
 }
 
 export function item(source: Source, where: string, ...values: Value[]): Item | null {
-  const row = source.connection.get(`${selectItem}\n${where}`, source.namespace, ...values)
+  const row = source.connection.get(itemQuery(where), source.namespace, ...values)
   return row ? decode<Item>(tables.item, row) : null
 }

@@ -13,14 +13,35 @@ export interface Table {
   readonly key: readonly string[]
   /** A row of nulls: filling one in is faster than growing one field by field. */
   readonly blank: Readonly<Record<string, unknown>>
-  /** Fields a write must still find as it read them. */
-  readonly guards: readonly string[]
+  readonly kindOf: Readonly<Record<string, Kind>>
+  /** Fields a write must still find as it read them: the key, and the guards. */
+  readonly asRead: readonly string[]
+  readonly whereAsRead: string
+  readonly insert: string
+  readonly remove: string
+  /** Texts of updates by the fields they set. */
+  readonly updates: Map<string, string>
 }
 
-function table(name: string, key: string[], guards: string[], kinds: Record<string, Kind>): Table {
-  const fields = Object.keys(kinds)
-  const blank = Object.fromEntries(fields.map((field) => [field, null]))
-  return { name, key, guards, fields, blank, columns: fields.map(snakeCase), kinds: Object.values(kinds) }
+function table(name: string, key: string[], guards: string[], kindOf: Record<string, Kind>): Table {
+  const fields = Object.keys(kindOf)
+  const columns = fields.map(snakeCase)
+  const asRead = [...key, ...guards]
+  const whereAsRead = `where namespace = ?\n${asRead.map((field) => `and ${snakeCase(field)} = ?`).join('\n')}`
+  return {
+    name,
+    key,
+    fields,
+    columns,
+    kinds: Object.values(kindOf),
+    blank: Object.fromEntries(fields.map((field) => [field, null])),
+    kindOf,
+    asRead,
+    whereAsRead,
+    insert: `insert into ${name} (namespace, ${columns.join(', ')})\nvalues (?${', ?'.repeat(columns.length)})`,
+    remove: `delete from ${name}\n${whereAsRead}`,
+    updates: new Map(),
+  }
 }
 
 export function snakeCase(field: string): string {

@@ -18,6 +18,13 @@ const ways = {
     await hf.close()
   },
 
+  /** The handle was opened without anything in the background: nobody would renew what a worker claims. */
+  async 'works without renewal'(hf) {
+    await hf.queue('q').add('work')
+    await new Promise((resolve) => hf.work('q', resolve))
+    await hf.close()
+  },
+
   async 'leaves while holding'(hf) {
     await hf.queue('q').add('work')
     await hf.queue('q').next()
@@ -44,7 +51,8 @@ const ways = {
 }
 
 try {
-  await ways[how](await open(store, { agent: 'short', logger: false, busyTimeoutMs: 500 }))
+  const background = how !== 'works without renewal'
+  await ways[how](await open(store, { agent: 'short', logger: false, busyTimeoutMs: 500, background }))
   console.log('finished')
 } catch (error) {
   console.log(error.code ?? error.stack)
