@@ -73,7 +73,8 @@ type Beginning = { url: string; settings: Settings } & Pick<
 async function begin({ url, ...parts }: Beginning): Promise<Holdfast> {
   const { engine, environment, settings, logger, agent } = parts
   const board = new Board()
-  const keeper = new Keeper(environment, board)
+  // Several beats before anybody could take a turning loop for a wedged one.
+  const keeper = new Keeper(environment, board, Math.min(1000, settings.wedgedAfterMs / 4))
   const instance = settings.background ? environment.id() : null
   const session = new Session({ ...parts, instance, keeper })
   if (settings.recovery.onOpen) await healAtOpen(session)

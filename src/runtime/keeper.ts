@@ -21,17 +21,17 @@ export interface Lease {
   assertHeld(): void
 }
 
-const beatEveryMs = 1000
-
 export class Keeper {
   readonly #environment: Environment
   readonly #board: Board
+  readonly #beatEveryMs: number
   readonly #held = new Map<string, HeldLease>()
   #stopCaretaker: (() => Promise<void>) | null = null
   #cancelTimer: () => void = () => {}
   #closed = false
 
-  constructor(environment: Environment, board: Board) {
+  constructor(environment: Environment, board: Board, beatEveryMs: number) {
+    this.#beatEveryMs = beatEveryMs
     this.#environment = environment
     this.#board = board
     this.#watch()
@@ -95,7 +95,7 @@ export class Keeper {
     if (this.#closed) return
     const now = this.#environment.monotonic()
     this.#board.beat(now)
-    let nextMs = beatEveryMs
+    let nextMs = this.#beatEveryMs
     for (const lease of [...this.#held.values()]) {
       const leftMs = this.#board.deadlineOf(lease.slot) - now
       if (leftMs <= 0) this.lose(lease, 'it could not be renewed in time')

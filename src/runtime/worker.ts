@@ -49,6 +49,15 @@ function assertKnown(options: object): void {
   })
 }
 
+/** A handler may run for longer than any manual lease. */
+function assertRenewing(session: Session): void {
+  if (session.instance !== null) return
+  throw new HoldfastError('INVALID', {
+    what: 'this handle was opened with background: false, so nobody would renew what a worker holds',
+    next: 'open the store without that option',
+  })
+}
+
 const retryAfterErrorMs = { base: 100, max: 5000 }
 const drainDefaultMs = 30_000
 
@@ -76,6 +85,7 @@ export class Worker<Payload> {
     this.#handler = handler
     this.#environment = session.environment
     assertKnown(options)
+    assertRenewing(session)
     this.#options = { ...defaults, ...options }
     assertWhole('concurrency', this.#options.concurrency, 1, 1000)
     assertWhole('prefetch', this.#options.prefetch, 0, 1000)

@@ -1081,6 +1081,12 @@ describe('any history of an item', () => {
   })
 })
 
+test('the place of an item that has closed cannot be changed [E-08]', () => {
+  const refusal = refusalOf(() => setItemPriority(itemIn(job, 'done'), 1))
+
+  expect(refusal.code).toBe('ILLEGAL_MOVE')
+})
+
 describe('promises at the edges of an item', () => {
   test('two items cannot be told to wait for each other [Q22]', () => {
     const waiting = itemIn(merge, 'pending', { id: 'i2', blockers: ['i1'], waitingFor: ['i1'] })

@@ -53,13 +53,23 @@ export async function openSqlite(path: string, options: SqliteOptions): Promise<
     const opened = await turn.take(() => new Connection(location))
     connection = opened
     // Before any setting is made: a file of another program is left as it is.
-    await turn.take(() => isCurrent(opened, location))
+    await turn.take(() => inSnapshot(opened, () => isCurrent(opened, location)))
     await turn.take(() => opened.configure(location, options.durability))
     const offset = await prepareStore(opened, turn, options.environment, location)
     return new SqliteEngine(opened, turn, offset, location, options)
   } catch (error) {
     connection?.close()
     throw classify(error, location)
+  }
+}
+
+/** All reads see the same state, also while another process makes the store. */
+function inSnapshot<Result>(connection: Connection, read: () => Result): Result {
+  connection.run('begin')
+  try {
+    return read()
+  } finally {
+    connection.run('commit')
   }
 }
 
