@@ -3,13 +3,10 @@ export const logNames = [
   'recovery.completed',
   'recovery.failed',
   'lease.reclaimed',
-  'lease.lost',
   'renew.failed',
   'clock.jumped',
   'process.wedged',
-  'store.busy',
   'worker.failed',
-  'retention.completed',
   'retention.failed',
 ] as const
 

@@ -1,0 +1,67 @@
+/** What only the SQLite engine promises. */
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { isHoldfastError, logNames, open } from 'holdfast'
+import { MovableEnvironment } from 'holdfast/testing'
+import { expect, onTestFinished, test } from 'vitest'
+
+function aFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'holdfast-'))
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+  return folder
+}
+
+test('a store on a network file system is refused before anything is made there', async () => {
+  const folder = aFolder()
+  const environment = new MovableEnvironment({ host: { networkFileSystem: () => 'NFS' } })
+
+  const refusal = await open(join(folder, 'store.db'), { environment }).catch((error: unknown) => error)
+
+  expect(isHoldfastError(refusal) && refusal.code).toBe('STORE_UNFIT')
+  expect(refusal).toMatchObject({ facts: { fileSystem: 'NFS' } })
+  expect(readdirSync(folder)).toEqual([])
+})
+
+test('every acknowledged change is on disk unless asked otherwise, and status says which', async () => {
+  const folder = aFolder()
+  const environment = new MovableEnvironment()
+
+  const full = await open(join(folder, 'full.db'), { environment })
+  const normal = await open(join(folder, 'normal.db'), { environment, durability: 'normal' })
+
+  expect([full.status.durability, normal.status.durability]).toEqual(['full', 'normal'])
+  expect(full.status).toMatchObject({ engine: 'sqlite', schemaVersion: 1 })
+  await Promise.all([full.close(), normal.close()])
+})
+
+test('a store in memory is private and works like any other', async () => {
+  const one = await open('sqlite::memory:', { agent: 'one', logger: false })
+  const two = await open('sqlite::memory:', { agent: 'two', logger: false })
+
+  await one.queue('jobs').add('mine')
+  const claim = await one.queue('jobs').next()
+
+  expect(claim).toMatchObject({ outcome: 'claimed', item: { payload: 'mine' } })
+  expect((await two.queue('jobs').next()).outcome).toBe('empty')
+  await Promise.all([one.close(), two.close()])
+})
+
+test.each(['postgres://host/db', 'http://host', ''])('the address %j is refused in words', async (url) => {
+  const refusal = await open(url).catch((error: unknown) => error)
+
+  expect(isHoldfastError(refusal) && refusal.code).toBe('INVALID')
+})
+
+test('the names of log lines are these, and no others', () => {
+  expect([...logNames].toSorted()).toEqual([
+    'clock.jumped',
+    'lease.reclaimed',
+    'process.wedged',
+    'recovery.completed',
+    'recovery.failed',
+    'renew.failed',
+    'retention.failed',
+    'worker.failed',
+  ])
+})
