@@ -38,10 +38,10 @@ export function formatTable(rows) {
     .join('\n')
 }
 
-/** Ready to be put into a page. */
+/** Ready to be put into a page that says elsewhere what each row measures. */
 export function formatMarkdown(rows) {
   const lines = [columns, columns.map(() => '---'), ...rows.map(cells)]
-  return lines.map((line) => `| ${line.join(' | ')} |`).join('\n')
+  return lines.map((line) => `| ${line.slice(0, -1).join(' | ')} |`).join('\n')
 }
 
 function cells({ id, what, ours, theirs, ratio, goal, met, unit, spread: between, skipped }) {

@@ -59,21 +59,22 @@ async function fillDeep(file, { pending, finished, delayed, blocked }) {
   database.exec('pragma journal_mode = off')
   database.exec('pragma synchronous = off')
   database.exec('pragma cache_size = -262144')
-  copyItem(database, done.item.id, finished)
-  copyItem(database, ready.item.id, pending)
-  copyItem(database, late.item.id, delayed)
-  copyItem(database, waiting.item.id, blocked)
+  copyItem(database, { id: done.item.id, count: finished, series: 1 })
+  copyItem(database, { id: ready.item.id, count: pending, series: 2 })
+  copyItem(database, { id: late.item.id, count: delayed, series: 3 })
+  copyItem(database, { id: waiting.item.id, count: blocked, series: 4 })
   database.exec('pragma journal_mode = wal')
   database.close()
 }
 
-function copyItem(database, id, count) {
-  const series = `with recursive series (number) as (
+function copyItem(database, { id, count, series }) {
+  const numbers = `with recursive numbers (number) as (
   select 1
   union all
-  select number + 1 from series where number < ${count}
+  select number + 1 from numbers where number < ${count}
 )`
-  const copyId = `printf('%s%012x', substr('${id}', 1, 24), number)`
+  // Ids made in one millisecond may begin alike, so each series has numbers of its own.
+  const copyId = `printf('%s%03x%09x', substr('${id}', 1, 24), ${series}, number)`
   database.exec('begin')
   for (const [table, key, automatic] of [
     ['item', 'id', 'row'],
@@ -89,7 +90,7 @@ function copyItem(database, id, count) {
     // A copy of the model first: reading a table while writing it would make SQLite set all rows aside.
     database.exec(`create temp table model as select * from ${table} where ${key} = '${id}'`)
     database.exec(
-      `${series}\ninsert into ${table} (${columns.join(', ')}) select ${values.join(', ')} from series cross join temp.model`,
+      `${numbers}\ninsert into ${table} (${columns.join(', ')}) select ${values.join(', ')} from numbers cross join temp.model`,
     )
     database.exec('drop table temp.model')
   }
