@@ -141,10 +141,6 @@ export interface Selectors {
     { limit: number },
     { dependents: readonly (Dependent & { blocker: string })[]; finished: readonly Cascade[] },
   ]
-  /** Ids of everything that waits for this item, directly or through others. */
-  waitingTransitively: [{ id: string; limit: number }, readonly string[]]
-  /** Items stacked directly on this one. */
-  children: [{ id: string; limit: number }, readonly Item[]]
   items: [
     {
       queue: string

@@ -234,19 +234,6 @@ const loaders: Loaders = {
     }
   },
 
-  waitingTransitively(source, { id, limit }) {
-    const sql = `with recursive waiting (id) as (
-  select item from blocker where namespace = ?1 and blocker = ?2
-  union
-  select blocker.item from waiting join blocker on blocker.namespace = ?1 and blocker.blocker = waiting.id
-)
-select id from waiting limit ${limit}`
-    return source.connection.all(sql, source.namespace, id).map(([found]) => String(found))
-  },
-
-  children: (source, { id, limit }) =>
-    items(source, `where namespace = ? and parent = ?\norder by added_at, id\nlimit ${limit}`, id),
-
   items: listItems,
 
   line(source, { queue, priority, addedAt, id, limit }) {

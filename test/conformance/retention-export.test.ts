@@ -1,0 +1,28 @@
+/** Events leave a store only after they were written elsewhere, when that is asked. */
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
+import { readFeed } from '../support/feed.ts'
+import { forEachEngine } from '../support/stores.ts'
+
+forEachEngine((engine) => {
+  test('events are exported in full, each once, before they are removed [X2]', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'holdfast-'))
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+    const eventsExport = join(folder, 'events.jsonl')
+    const { hf, env } = await engine.open({ retention: { eventsMs: 60_000, everyMs: 10_000, eventsExport } })
+    for (let number = 0; number < 250; number++) await hf.queue('jobs').add(number)
+    const before = await readFeed(hf)
+
+    await env.advance(120_000)
+
+    const exported = readFileSync(eventsExport, 'utf8')
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line))
+    const kept = await readFeed(hf)
+    expect(exported).toEqual(before.slice(0, exported.length))
+    expect(kept[0]?.seq).toBe(exported.length + 1)
+  })
+})
