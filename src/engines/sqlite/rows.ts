@@ -24,6 +24,11 @@ export function select(table: Table): string {
   return `select ${packed(table)}\nfrom ${table.name}`
 }
 
+/** A list as one parameter, for `in (select value from json_each(?))`. */
+export function inList(values: readonly string[]): string {
+  return JSON.stringify(values)
+}
+
 const selectItem = select(tables.item)
 const itemQueries = new Map<string, string>()
 

@@ -1,0 +1,25 @@
+/** Answers kept for idempotency keys. */
+import type { Answer } from '../../engine.ts'
+import { select } from '../rows.ts'
+import { decode, tables } from '../tables.ts'
+import type { Loaders } from './loader.ts'
+
+export const answerLoaders = {
+  answer(source, { key }) {
+    const row = source.connection.get(
+      `${select(tables.answer)}\nwhere namespace = ? and key = ?`,
+      source.namespace,
+      key,
+    )
+    return row ? decode<Answer>(tables.answer, row) : null
+  },
+
+  answersBefore: (source, { ageMs, limit }) =>
+    source.connection
+      .all(
+        `${select(tables.answer)}\nwhere namespace = ? and at < ?\norder by at\nlimit ${limit}`,
+        source.namespace,
+        BigInt(source.wall - ageMs),
+      )
+      .map((row) => decode<Answer>(tables.answer, row)),
+} satisfies Partial<Loaders>

@@ -1,0 +1,51 @@
+/** Items that wait for others. */
+import type { Item } from '../../../domain/item.ts'
+import type { Cascade, Dependent } from '../../engine.ts'
+import { packed, select } from '../rows.ts'
+import { decode, tables } from '../tables.ts'
+import type { Loaders } from './loader.ts'
+import { definedQueue } from './queue.ts'
+
+const selectDependents = `select ${packed(tables.item)}, ${packed(tables.queue)}, workflow.definition
+from blocker
+join item on item.namespace = blocker.namespace and item.id = blocker.item
+join queue on queue.namespace = item.namespace and queue.name = item.queue
+left join workflow on workflow.namespace = queue.namespace and workflow.name = queue.workflow
+where blocker.namespace = ? and blocker.blocker = ?`
+
+const dependentsQueries = new Map<number, string>()
+
+/** Made once for each limit, like the texts of item queries. */
+function dependentsQuery(limit: number): string {
+  const text = dependentsQueries.get(limit) ?? `${selectDependents}\nlimit ${limit}`
+  dependentsQueries.set(limit, text)
+  return text
+}
+
+function dependent([item, ...queue]: readonly unknown[]): Dependent {
+  return { item: decode<Item>(tables.item, [item]), ...definedQueue(queue) }
+}
+
+export const dependentLoaders = {
+  dependents(source, { ids, limit }) {
+    return ids.flatMap((id) =>
+      source.connection.all(dependentsQuery(limit), source.namespace, id).map(dependent),
+    )
+  },
+
+  freedDependents(source, { limit }) {
+    const cascades = source.connection
+      .all(`${select(tables.cascade)}\nwhere namespace = ?\nlimit 10`, source.namespace)
+      .map((row) => decode<Cascade>(tables.cascade, row))
+    const waiting = cascades.map((cascade) => ({
+      cascade,
+      dependents: source.connection
+        .all(dependentsQuery(limit), source.namespace, cascade.blocker)
+        .map((row) => ({ ...dependent(row), blocker: cascade.blocker })),
+    }))
+    return {
+      dependents: waiting.flatMap(({ dependents }) => dependents).slice(0, limit),
+      finished: waiting.filter(({ dependents }) => dependents.length === 0).map(({ cascade }) => cascade),
+    }
+  },
+} satisfies Partial<Loaders>

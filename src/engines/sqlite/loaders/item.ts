@@ -1,0 +1,172 @@
+/** Items by id, by key, by line, by lease. */
+import type { Standing } from '../../../domain/item.ts'
+import type { Value } from '../driver.ts'
+import { listItems } from '../list.ts'
+import { inList, item, items } from '../rows.ts'
+import type { Loaders } from './loader.ts'
+
+/** A row whose JSON was damaged cannot be decided on; it must not keep others from healing. */
+const readable =
+  'and json_valid(data) and json_valid(waiting_for) and json_valid(ancestors) and json_valid(blockers)'
+
+/** What others still wait for stays, or nobody could say why they wait. */
+const unneeded =
+  'and not exists (select 1 from blocker where blocker.namespace = item.namespace and blocker.blocker = item.id)'
+
+const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
+
+export const itemLoaders = {
+  item(source, { queue, ref }) {
+    const byId = uuid.test(ref) ? item(source, 'where namespace = ? and id = ?', ref) : null
+    if (byId) return queue === null || byId.queue === queue ? byId : null
+    if (queue === null) return null
+    return item(
+      source,
+      "where namespace = ? and queue = ? and key = ?\norder by standing = 'closed', added_at desc, id desc\nlimit 1",
+      queue,
+      ref,
+    )
+  },
+
+  itemsById: (source, { ids }) =>
+    items(source, 'where namespace = ? and id in (select value from json_each(?))', inList(ids)),
+
+  openItemByKey: (source, { queue, key }) =>
+    item(source, "where namespace = ? and queue = ? and key = ? and standing <> 'closed'", queue, key),
+
+  openItemByDedupeKey: (source, { queue, dedupeKey }) =>
+    item(
+      source,
+      "where namespace = ? and queue = ? and dedupe_key = ? and standing <> 'closed'",
+      queue,
+      dedupeKey,
+    ),
+
+  lastItemByDedupeKey: (source, { queue, dedupeKey }) =>
+    item(
+      source,
+      "where namespace = ? and queue = ? and dedupe_key = ?\norder by standing = 'closed', added_at desc, id desc\nlimit 1",
+      queue,
+      dedupeKey,
+    ),
+
+  claimable: (source, { queue, limit }) =>
+    items(
+      source,
+      `where namespace = ? and queue = ? and standing = 'ready'\norder by priority, added_at, id\nlimit ${limit}`,
+      queue,
+    ),
+
+  lockedItems: (source, { name }) =>
+    items(
+      source,
+      'where namespace = ?1 and id in (select item from lock where lock.namespace = ?1 and name = ?2)',
+      name,
+    ),
+
+  lapsedItems(source, { queue, limit }) {
+    const one = queue === null ? '' : 'and queue = ?'
+    const name = queue === null ? [] : [queue]
+    return items(
+      source,
+      `where namespace = ? and standing = 'held' and coalesce(expires_at, 0) < ? ${one} ${readable}\norder by coalesce(expires_at, 0)\nlimit ${limit}`,
+      BigInt(source.now),
+      ...name,
+    )
+  },
+
+  itemsOfInstances(source, { instances, queue, limit }) {
+    const one = queue === null ? '' : 'and queue = ?'
+    const name = queue === null ? [] : [queue]
+    return items(
+      source,
+      `where namespace = ? and standing = 'held' and instance in (select value from json_each(?)) ${one}\nlimit ${limit}`,
+      inList(instances),
+      ...name,
+    )
+  },
+
+  silentItems: (source, { queue, thresholdMs, limit }) =>
+    items(
+      source,
+      `where namespace = ? and standing = 'held' and queue = ? and max(coalesce(granted_at, 0), coalesce(renewed_at, 0)) <= ?\norder by max(coalesce(granted_at, 0), coalesce(renewed_at, 0))\nlimit ${limit}`,
+      queue,
+      BigInt(source.now - thresholdMs),
+    ),
+
+  dueItems: (source, { limit }) =>
+    items(
+      source,
+      `where namespace = ? and run_at <= ?\norder by run_at\nlimit ${limit}`,
+      BigInt(source.wall),
+    ),
+
+  nextDueAt: (source) =>
+    (source.connection.get(
+      'select run_at from item where namespace = ? and run_at is not null order by run_at limit 1',
+      source.namespace,
+    )?.[0] ?? null) as number | null,
+
+  items: listItems,
+
+  line(source, { queue, priority, addedAt, id, limit }) {
+    const ready = "select 1 from item where namespace = ? and queue = ? and standing = 'ready'"
+    const count = (condition: string, ...values: Value[]) =>
+      Number(
+        source.connection.get(
+          `select count(*) from (${ready} ${condition} limit ${limit})`,
+          source.namespace,
+          queue,
+          ...values,
+        )?.[0],
+      )
+    const ahead =
+      addedAt === null || id === null
+        ? count('and priority <= ?', BigInt(priority))
+        : count('and (priority, added_at, id) < (?, ?, ?)', BigInt(priority), BigInt(addedAt), id)
+    return { ahead, total: count('') }
+  },
+
+  counts(source, { queue }) {
+    const byState: Record<string, number> = {}
+    const byStanding: Record<Standing, number> = { ready: 0, waiting: 0, held: 0, closed: 0 }
+    for (const standing of Object.keys(byStanding) as Standing[]) {
+      const sql = `select state, count(*) from item where namespace = ? and queue = ? and standing = '${standing}' group by state`
+      for (const [state, count] of source.connection.all(sql, source.namespace, queue) as [
+        string,
+        number,
+      ][]) {
+        byState[state] = (byState[state] ?? 0) + count
+        byStanding[standing] += count
+      }
+    }
+    const quarantined = source.connection.get(
+      'select count(*) from item where namespace = ? and queue = ? and quarantined_at is not null',
+      source.namespace,
+      queue,
+    )
+    const oldest = source.connection.get(
+      "select min(added_at) from item where namespace = ? and queue = ? and standing = 'ready'",
+      source.namespace,
+      queue,
+    )
+    return {
+      byState,
+      byStanding,
+      quarantined: Number(quarantined?.[0]),
+      oldestReadyAt: (oldest?.[0] ?? null) as number | null,
+    }
+  },
+
+  closedBefore(source, { queue, ageMs, limit }) {
+    const one =
+      queue === null ? 'queue in (select name from queue where namespace = item.namespace)' : 'queue = ?'
+    const names = queue === null ? [] : [queue]
+    return items(
+      source,
+      `where namespace = ? and ${one} and standing = 'closed' and closed_at <= ? ${unneeded}\nlimit ${limit}`,
+      ...names,
+      BigInt(source.wall - ageMs),
+    )
+  },
+} satisfies Partial<Loaders>
