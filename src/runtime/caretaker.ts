@@ -117,6 +117,7 @@ export class Caretaker {
       this.#doubtful = true
     }
     await this.#renew(now)
+    this.#checkpoint()
     if (this.#isDue('check', now, checkEveryMs)) await this.#check()
     const { recovery, retention } = this.#options
     if (recovery.probeEveryMs > 0 && this.#isDue('probe', now, recovery.probeEveryMs)) await this.#probe()
@@ -217,9 +218,16 @@ export class Caretaker {
     try {
       await heal(this.#healing('timer'), [])
       this.#sweptAt = this.#environment.now()
-      this.#executor.checkpoint?.()
     } catch (error) {
       this.#reports.log('warn', 'recovery.failed', { trigger: 'timer', error: messageOf(error) })
+    }
+  }
+
+  #checkpoint(): void {
+    try {
+      this.#executor.checkpoint?.()
+    } catch (error) {
+      this.#reports.log('warn', 'retention.failed', { error: messageOf(error) })
     }
   }
 

@@ -1,12 +1,12 @@
 /** Applies a decision: rows guarded by what was read, each with its event. Contains no rule. */
-import { renewalFields, type StoredEvent, type Subject } from '../../domain/event.ts'
+import type { StoredEvent, Subject } from '../../domain/event.ts'
 import type { Item } from '../../domain/item.ts'
 import type { Lock } from '../../domain/lock.ts'
 import { HoldfastError } from '../../errors.ts'
 import type { Change, Decision, EventDraft, SealedEvents, Tables } from '../engine.ts'
 import type { Value } from './driver.ts'
 import type { Source } from './rows.ts'
-import { differingFields, encode, snakeCase, type Table, tables } from './tables.ts'
+import { type Difference, differenceOf, encode, type Kind, newRowJson, type Table, tables } from './tables.ts'
 
 export function apply(place: Source, decision: Decision): void {
   for (const change of decision.changes) applyChange(place, change)
@@ -23,65 +23,61 @@ export function apply(place: Source, decision: Decision): void {
 }
 
 function applyChange(place: Source, change: Change): void {
+  place.known.note(change)
   if (change.table === 'sealedEvents') {
     removeEvents(place, change.before as SealedEvents)
     return
   }
-  const table = tables[change.table]
-  const before = change.before as Record<string, unknown> | null
-  const after = change.after as Record<string, unknown> | null
-  const fields = before === null || after === null ? [] : differingFields(table, before, after)
-  if (before === null && after !== null) insert(place, table, after)
-  else if (before !== null && after === null) remove(place, table, before)
-  else if (before !== null && after !== null && fields.length > 0) update(place, table, before, after, fields)
+  const written = writeRow(place, tables[change.table], change)
   if (change.table === 'item') indexBlockers(place, change.before, change.after)
-  if (change.table === 'queue' || change.table === 'workflow') place.queues.clear()
   if (change.after === null && (change.table === 'lock' || change.table === 'item'))
     raiseFloor(place, change.before as Lock | Item)
-  if (change.event) writeEvent(place, change.event, subjectOf(change, patch(before, after, fields)))
+  if (change.event) writeEvent(place, change.event, subjectOf(change, written))
 }
 
-function insert({ connection, namespace }: Source, table: Table, row: Record<string, unknown>): void {
-  const values = table.fields.map((field, index) => encode(table.kinds[index] ?? 'text', row[field]))
+/** Inserts, updates or removes a row; answers what is new of it as JSON, null when it is gone. */
+function writeRow(place: Source, table: Table, { before, after }: RowChange): string | null {
+  if (after === null) {
+    if (before !== null) remove(place, table, before)
+    return null
+  }
+  if (before === null) {
+    insert(place, table, after)
+    return newRowJson(table, after)
+  }
+  const difference = differenceOf(table, before, after)
+  if (difference === null) return '{}'
+  update(place, table, before, difference)
+  return difference.json
+}
+
+function insert({ connection, namespace }: Source, table: Table, row: object): void {
+  const values = table.fields.map((field, index) =>
+    encode(table.kinds[index] as Kind, (row as Record<string, unknown>)[field]),
+  )
   connection.run(table.insert, namespace, ...values)
 }
 
-function update(
-  { connection, namespace }: Source,
-  table: Table,
-  before: Record<string, unknown>,
-  after: Record<string, unknown>,
-  fields: readonly string[],
-): void {
-  const values = fields.map((field) => encode(table.kindOf[field] ?? 'text', after[field]))
-  const changed = connection.run(updateText(table, fields), ...values, namespace, ...asRead(table, before))
-  expectOne(changed, table, before)
+function update(place: Source, table: Table, before: object, { update, values }: Difference): void {
+  const guards = asRead(table, before)
+  expectOne(place.connection.run(update, ...values, place.namespace, ...guards), table, before)
 }
 
-/** One text for each set of columns that ever changes together: a few dozen in all. */
-function updateText(table: Table, fields: readonly string[]): string {
-  const key = fields.join()
-  const known = table.updates.get(key)
-  if (known !== undefined) return known
-  const assignments = fields.map((field) => `${snakeCase(field)} = ?`).join(', ')
-  const text = `update ${table.name}\nset ${assignments}\n${table.whereAsRead}`
-  table.updates.set(key, text)
-  return text
-}
-
-function remove({ connection, namespace }: Source, table: Table, before: Record<string, unknown>): void {
+function remove({ connection, namespace }: Source, table: Table, before: object): void {
   expectOne(connection.run(table.remove, namespace, ...asRead(table, before)), table, before)
 }
 
-function asRead(table: Table, before: Record<string, unknown>): Value[] {
-  return table.asRead.map((field) => encode(table.kindOf[field] ?? 'text', before[field]))
+function asRead(table: Table, before: object): Value[] {
+  return table.asRead.map((field) =>
+    encode(table.kindOf[field] as Kind, (before as Record<string, unknown>)[field]),
+  )
 }
 
 /** Rows are read in the same write transaction, so a missing one means a bug, not a race. */
-function expectOne(changed: number, table: Table, before: Record<string, unknown>): void {
+function expectOne(changed: number, table: Table, before: object): void {
   if (changed === 1) return
   throw new HoldfastError('INTERNAL', {
-    what: `${table.name} ${String(before[table.key[0] as string])} was not as it had been read (${changed} rows matched)`,
+    what: `${table.name} ${String((before as Record<string, unknown>)[table.key[0] as string])} was not as it had been read (${changed} rows matched)`,
     next: 'nothing was changed; please report this',
   })
 }
@@ -134,25 +130,13 @@ function raiseFloor({ connection, namespace }: Source, row: Lock | Item): void {
   )
 }
 
-/** The fields that are new: all that are set of a new row, the differing ones of a changed row; no renewal times. */
-function patch(
-  before: Record<string, unknown> | null,
-  after: Record<string, unknown> | null,
-  fields: readonly string[],
-): Record<string, unknown> | null {
-  if (after === null) return null
-  const changed: Record<string, unknown> = {}
-  for (const field of before === null ? Object.keys(after) : fields) {
-    const isNew = before !== null || after[field] !== null
-    if (isNew && !renewalFields.has(field)) changed[field] = after[field]
-  }
-  return changed
+type RowChange = Exclude<Change, { table: 'sealedEvents' }>
+interface EventParts extends Pick<StoredEvent, 'subject' | 'id' | 'queue' | 'version' | 'token'> {
+  /** JSON text. */
+  readonly change: string | null
 }
 
-type RowChange = Exclude<Change, { table: 'sealedEvents' }>
-type EventParts = Pick<StoredEvent, 'subject' | 'id' | 'queue' | 'version' | 'token' | 'change'>
-
-function subjectOf(change: RowChange, fields: Record<string, unknown> | null): EventParts {
+function subjectOf(change: RowChange, written: string | null): EventParts {
   const row = (change.after ?? change.before) as Tables[keyof Tables] & {
     version?: number
     token?: number
@@ -165,7 +149,7 @@ function subjectOf(change: RowChange, fields: Record<string, unknown> | null): E
     queue: row.queue ?? null,
     version,
     token: row.token ?? null,
-    change: fields,
+    change: written,
   }
 }
 
@@ -187,7 +171,7 @@ function writeEvent({ connection, namespace, wall }: Source, event: EventDraft, 
     parts.version === null ? null : BigInt(parts.version),
     event.agent,
     parts.token === null ? null : BigInt(parts.token),
-    parts.change === null ? null : JSON.stringify(parts.change),
+    parts.change,
     event.detail === undefined ? null : JSON.stringify(event.detail),
   )
 }

@@ -6,6 +6,11 @@ export type Durability = 'full' | 'normal'
 
 /** Pages of 4 KiB: 16 MiB of cache keeps the indexes of a million items at hand. */
 const cacheKib = 16 * 1024
+/**
+ * The caretaker moves the log to the main file in its own thread, but under steady load never reaches the log's
+ * end, where the log could begin anew; past 32 MiB a commit moves the little that is left.
+ */
+const logPagesMax = 8192
 
 export class Connection {
   // The database object stays referenced as long as its statements: a collected one invalidates them.
@@ -25,6 +30,7 @@ export class Connection {
     this.#database.exec(`pragma synchronous = ${durability}`)
     this.#database.exec('pragma foreign_keys = on')
     this.#database.exec(`pragma cache_size = -${cacheKib}`)
+    this.#database.exec(`pragma wal_autocheckpoint = ${logPagesMax}`)
     if (process.platform === 'darwin') this.#database.exec('pragma fullfsync = on')
     const synchronous = durability === 'full' ? 2 : 1
     const isSet = this.pragma('journal_mode') === 'wal' && this.pragma('synchronous') === synchronous

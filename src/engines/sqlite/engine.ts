@@ -15,6 +15,7 @@ import { classify, isBusy } from './classify.ts'
 import { bootOffset } from './clock.ts'
 import { Connection, type Durability } from './connection.ts'
 import { driver } from './driver.ts'
+import { Known, Memory } from './known.ts'
 import { load } from './load.ts'
 import { lookAhead } from './loaders/recovery.ts'
 import { isCurrent, migrate, schemaVersion } from './migrate.ts'
@@ -24,6 +25,8 @@ import { Wake } from './wake.ts'
 
 const batchMax = 500
 const batchMs = 10
+/** 4 MiB of the log: less often costs memory and reading time, more often the disk's time. */
+const checkpointPages = 1000
 
 export interface SqliteOptions {
   readonly environment: Environment
@@ -113,6 +116,7 @@ export class SqliteEngine implements Engine {
   readonly #offset: number
   readonly #location: string
   readonly #wake: Wake
+  readonly #memory = new Memory()
   #waiting: Waiting[] = []
   #flushing: Promise<void> | null = null
   #closed = false
@@ -162,7 +166,7 @@ export class SqliteEngine implements Engine {
     try {
       connection.run('begin')
       try {
-        return this.#decide(prepared, this.#source(prepared.command.namespace)).result
+        return this.#decide(prepared, this.#source(prepared.command.namespace, new Known())).result
       } finally {
         connection.run('commit')
       }
@@ -186,11 +190,7 @@ export class SqliteEngine implements Engine {
   }
 
   async #flush(batch: Waiting[]): Promise<void> {
-    const finished = await this.#turn.take(() => {
-      this.#healBeforeClaims(batch)
-      return this.#transact(batch)
-    })
-    if (finished) return
+    if (await this.#turn.take(() => this.#transact(batch))) return
     // Some SQL failed and the batch was rolled back: one by one, so that only the guilty command fails.
     for (const each of batch) {
       try {
@@ -203,15 +203,15 @@ export class SqliteEngine implements Engine {
 
   /** False: rolled back without any answer given. Throws only what concerns the store as a whole (busy). */
   #transact(batch: Waiting[], { alone } = { alone: false }): boolean {
-    const started = this.#environment.monotonic()
     const outcomes: Outcome[] = []
-    const queues: Source['queues'] = new Map()
     let wakes = false
-    this.#connection.run('begin immediate')
-    this.#environment.reached?.('transaction.begun')
     try {
+      this.#begin()
+      if (!alone) this.#healBeforeClaims(batch)
+      const started = this.#environment.monotonic()
+      this.#environment.reached?.('transaction.begun')
       for (const { prepared } of batch) {
-        const outcome = this.#runOne(prepared, queues)
+        const outcome = this.#runOne(prepared)
         outcomes.push(outcome)
         if ('decision' in outcome) wakes ||= outcome.decision.wakes === true
         if (this.#environment.monotonic() - started > batchMs) break
@@ -236,8 +236,9 @@ export class SqliteEngine implements Engine {
   }
 
   /** A refusal by the rules touches nothing; an error of the store spoils the transaction. */
-  #runOne(prepared: Prepared, queues: Source['queues']): Outcome & { decision?: Decision } {
-    const source = this.#source(prepared.command.namespace, queues)
+  #runOne(prepared: Prepared): Outcome & { decision?: Decision } {
+    const { namespace } = prepared.command
+    const source = this.#source(namespace, this.#memory.of(namespace))
     let decision: Decision
     try {
       decision = this.#decide(prepared, source)
@@ -256,27 +257,37 @@ export class SqliteEngine implements Engine {
     return step.value
   }
 
-  #source(namespace: string, queues: Source['queues'] = new Map()): Source {
+  #source(namespace: string, known: Known): Source {
     return {
       connection: this.#connection,
       namespace,
       now: this.leaseNow(),
       wall: this.#environment.now(),
-      queues,
+      known,
     }
   }
 
-  /** In a transaction of its own: its failure is reported and never keeps a claim from going on. */
+  /** Takes the right to write, and finds out whether others have written since. */
+  #begin(): void {
+    this.#connection.run('begin immediate')
+    this.#memory.refresh(this.#connection)
+  }
+
+  /**
+   * Called with a transaction begun and nothing done in it. Healing has a transaction of its own: its failure is
+   * reported and never keeps a claim from going on.
+   */
   #healBeforeClaims(batch: Waiting[]): void {
     const claim = batch.find(({ prepared }) => prepared.operation.claims)
     if (!claim) return
     const { namespace, caller } = claim.prepared.command
     const started = this.#environment.monotonic()
     try {
-      const { stale, due } = lookAhead(this.#source(namespace))
+      const { stale, due } = lookAhead(this.#source(namespace, this.#memory.of(namespace)))
       // With healing before claims turned off, delays still end on time.
       const promoteOnly = !this.#options.recoverOnClaim
       if (!due && (promoteOnly || !stale)) return
+      this.#rollBack()
       const input = { trigger: 'claim', promoteOnly }
       const chance = chanceFor('recovery.run', input, this.#environment)
       const command: Command = { operation: 'recovery.run', input, namespace, caller, chance }
@@ -286,12 +297,13 @@ export class SqliteEngine implements Engine {
       if (isBusy(error)) throw error
       this.#options.onRecoveryFailed(classify(error, this.#location), 'claim')
     }
+    if (!this.#connection.isTransaction) this.#begin()
   }
 
   #transactNow(prepared: Prepared): unknown {
-    this.#connection.run('begin immediate')
+    this.#begin()
     try {
-      const outcome = this.#runOne(prepared, new Map())
+      const outcome = this.#runOne(prepared)
       if ('error' in outcome) throw outcome.error
       this.#connection.run('commit')
       this.#wake.committed()
@@ -304,13 +316,16 @@ export class SqliteEngine implements Engine {
   }
 
   #rollBack(): void {
+    this.#memory.forget()
     if (this.#connection.isTransaction) this.#connection.run('rollback')
   }
 
-  /** Moves what is committed from the log to the main file; called off the main thread. */
+  /** Moves what is committed from the log to the main file once enough has gathered; called off the main thread. */
   checkpoint(): void {
     try {
-      this.#connection.exec('pragma wal_checkpoint(passive)')
+      const [, logged, moved] = this.#connection.get('pragma wal_checkpoint(noop)') as number[]
+      if (Number(logged) - Number(moved) >= checkpointPages)
+        this.#connection.get('pragma wal_checkpoint(passive)')
     } catch (error) {
       if (!isBusy(error)) throw classify(error, this.#location)
     }

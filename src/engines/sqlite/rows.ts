@@ -1,8 +1,8 @@
 /** Rows as the rules see them, read from a connection at a moment. */
 import type { Item } from '../../domain/item.ts'
-import type { DefinedQueue } from '../engine.ts'
 import type { Connection } from './connection.ts'
 import type { Value } from './driver.ts'
+import type { Known } from './known.ts'
 import { decode, type Table, tables } from './tables.ts'
 
 export interface Source {
@@ -11,8 +11,7 @@ export interface Source {
   /** Lease clock. */
   readonly now: number
   readonly wall: number
-  /** Queues already read in this transaction. */
-  readonly queues: Map<string, DefinedQueue | null>
+  readonly known: Known
 }
 
 /** One column a row, packed as a JSON array: the driver pays for every column it hands over. */

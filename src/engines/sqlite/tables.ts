@@ -1,8 +1,9 @@
 /** How rows of the rules lie in tables: one description a table, from which statements are made. */
+import { renewalFields } from '../../domain/event.ts'
 import type { Tables } from '../engine.ts'
 import type { Value } from './driver.ts'
 
-type Kind = 'integer' | 'text' | 'json'
+export type Kind = 'integer' | 'text' | 'json'
 
 export interface Table {
   readonly name: string
@@ -19,8 +20,18 @@ export interface Table {
   readonly whereAsRead: string
   readonly insert: string
   readonly remove: string
-  /** Texts of updates by the fields they set. */
-  readonly updates: Map<string, string>
+  /** Updates by the fields they set. */
+  readonly updates: UpdateBranch
+}
+
+/**
+ * One step down for each field an update sets, in the order of the table's fields; the text is at the end of the
+ * way. Walking there is cheaper than building a key and looking it up.
+ */
+interface UpdateBranch {
+  readonly next: (UpdateBranch | undefined)[]
+  readonly columns: readonly string[]
+  text: string | null
 }
 
 function table(name: string, key: string[], guards: string[], kindOf: Record<string, Kind>): Table {
@@ -40,11 +51,11 @@ function table(name: string, key: string[], guards: string[], kindOf: Record<str
     whereAsRead,
     insert: `insert into ${name} (namespace, ${columns.join(', ')})\nvalues (?${', ?'.repeat(columns.length)})`,
     remove: `delete from ${name}\n${whereAsRead}`,
-    updates: new Map(),
+    updates: { next: [], columns: [], text: null },
   }
 }
 
-export function snakeCase(field: string): string {
+function snakeCase(field: string): string {
   return field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 }
 
@@ -197,16 +208,57 @@ function decodeJson(text: string | null): unknown {
   return text === '{}' ? noFields : JSON.parse(text)
 }
 
-/** Names of the fields in which two rows differ. */
-export function differingFields(table: Table, before: object, after: object): string[] {
-  const old = before as Record<string, unknown>
-  const now = after as Record<string, unknown>
-  return table.fields.filter(
-    (field, index) =>
-      old[field] !== now[field] && !(table.kinds[index] === 'json' && sameJson(old[field], now[field])),
-  )
+/** What differs between two rows of a table: the update that writes it, its values, and the same as JSON. */
+export interface Difference {
+  readonly update: string
+  readonly values: Value[]
+  /** Without renewal times, which no event tells. */
+  readonly json: string
 }
 
-function sameJson(left: unknown, right: unknown): boolean {
-  return JSON.stringify(left) === JSON.stringify(right)
+/** One pass over the fields, since every change of every row goes through it. Null when the rows are the same. */
+export function differenceOf(table: Table, before: object, after: object): Difference | null {
+  const old = before as Record<string, unknown>
+  const now = after as Record<string, unknown>
+  const { fields, kinds } = table
+  let branch = table.updates
+  let json = ''
+  const values: Value[] = []
+  for (let index = 0; index < fields.length; index++) {
+    const field = fields[index] as string
+    const value = now[field]
+    if (old[field] === value) continue
+    const kind = kinds[index] as Kind
+    const encoded = encode(kind, value)
+    if (kind === 'json' && encoded === encode(kind, old[field])) continue
+    values.push(encoded)
+    if (!renewalFields.has(field)) json += jsonField(json, field, kind, encoded)
+    branch = branch.next[index] ?? grow(branch, table, index)
+  }
+  if (values.length === 0) return null
+  branch.text ??= `update ${table.name}\nset ${branch.columns.map((name) => `${name} = ?`).join(', ')}\n${table.whereAsRead}`
+  return { update: branch.text, values, json: `{${json}}` }
+}
+
+function jsonField(before: string, field: string, kind: Kind, encoded: Value): string {
+  const value = kind === 'text' && encoded !== null ? JSON.stringify(encoded) : String(encoded)
+  return `${before === '' ? '' : ','}"${field}":${value}`
+}
+
+function grow(branch: UpdateBranch, table: Table, index: number): UpdateBranch {
+  const columns = [...branch.columns, table.columns[index] as string]
+  const grown = { next: [], columns, text: null }
+  branch.next[index] = grown
+  return grown
+}
+
+/** A new row as JSON: the fields that are set. */
+export function newRowJson(table: Table, row: object): string {
+  let json = ''
+  for (const [index, field] of table.fields.entries()) {
+    const kind = table.kinds[index] as Kind
+    const encoded = encode(kind, (row as Record<string, unknown>)[field])
+    if (encoded !== null && !renewalFields.has(field)) json += jsonField(json, field, kind, encoded)
+  }
+  return `{${json}}`
 }

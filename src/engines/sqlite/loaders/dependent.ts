@@ -1,7 +1,7 @@
 /** Items that wait for others. */
 import type { Item } from '../../../domain/item.ts'
 import type { Cascade, Dependent } from '../../engine.ts'
-import { packed, select } from '../rows.ts'
+import { packed, type Source, select } from '../rows.ts'
 import { decode, tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 import { definedQueue } from './queue.ts'
@@ -26,8 +26,16 @@ function dependent([item, ...queue]: readonly unknown[]): Dependent {
   return { item: decode<Item>(tables.item, [item]), ...definedQueue(queue) }
 }
 
+/** Most stores have no item that waits for another; one look tells for all completions that follow. */
+function hasBlockers({ connection, namespace, known }: Source): boolean {
+  known.hasBlockers ??=
+    connection.get('select 1 from blocker where namespace = ? limit 1', namespace) !== undefined
+  return known.hasBlockers
+}
+
 export const dependentLoaders = {
   dependents(source, { ids, limit }) {
+    if (!hasBlockers(source)) return []
     return ids.flatMap((id) =>
       source.connection.all(dependentsQuery(limit), source.namespace, id).map(dependent),
     )

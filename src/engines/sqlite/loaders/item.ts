@@ -1,8 +1,8 @@
 /** Items by id, by key, by line, by lease. */
-import type { Standing } from '../../../domain/item.ts'
+import type { Item, Standing } from '../../../domain/item.ts'
 import type { Value } from '../driver.ts'
 import { listItems } from '../list.ts'
-import { inList, item, items } from '../rows.ts'
+import { inList, item, items, type Source } from '../rows.ts'
 import type { Loaders } from './loader.ts'
 
 /** A row whose JSON was damaged cannot be decided on; it must not keep others from healing. */
@@ -15,9 +15,13 @@ const unneeded =
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
+function itemById(source: Source, id: string): Item | null {
+  return item(source, 'where namespace = ? and id = ?', id)
+}
+
 export const itemLoaders = {
   item(source, { queue, ref }) {
-    const byId = uuid.test(ref) ? item(source, 'where namespace = ? and id = ?', ref) : null
+    const byId = source.known.items.get(ref) ?? (uuid.test(ref) ? itemById(source, ref) : null)
     if (byId) return queue === null || byId.queue === queue ? byId : null
     if (queue === null) return null
     return item(

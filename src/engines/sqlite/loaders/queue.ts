@@ -22,12 +22,11 @@ export function definedQueue(row: readonly unknown[]): DefinedQueue {
 
 export const queueLoaders = {
   queue(source, { name }) {
-    const key = `${source.namespace}\n${name}`
-    const known = source.queues.get(key)
+    const known = source.known.queues.get(name)
     if (known !== undefined) return known
     const row = source.connection.get(selectOneQueue, source.namespace, name)
     const found = row ? definedQueue(row) : null
-    source.queues.set(key, found)
+    source.known.queues.set(name, found)
     return found
   },
 

@@ -5,15 +5,26 @@ import { type Source, select } from '../rows.ts'
 import { decode, tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
-/** Is anything stale, is anything due? One cheap look, so that a claim with neither pays next to nothing. */
+const selectQuiet = `select
+(select min(coalesce(expires_at, 0)) from item where namespace = ?1 and standing = 'held'),
+(select min(expires_at) from lock where namespace = ?1),
+(select min(run_at) from item where namespace = ?1 and run_at is not null),
+(select 0 from cascade where namespace = ?1 limit 1)`
+
+/** Is anything stale, is anything due? Looked up once and then known, so that a claim with neither pays nothing. */
 export function lookAhead(source: Source): { stale: boolean; due: boolean } {
-  const sql = `select exists (select 1 from item where namespace = ?1 and standing = 'held' and coalesce(expires_at, 0) < ?2)
-or exists (select 1 from lock where namespace = ?1 and expires_at < ?2),
-exists (select 1 from item where namespace = ?1 and run_at <= ?3)
-or exists (select 1 from cascade where namespace = ?1)`
-  const [stale, due] =
-    source.connection.get(sql, source.namespace, BigInt(source.now), BigInt(source.wall)) ?? []
-  return { stale: stale === 1, due: due === 1 }
+  const { known } = source
+  known.quiet ??= loadQuiet(source)
+  return { stale: known.quiet.lapseAt < source.now, due: known.quiet.dueAt <= source.wall }
+}
+
+function loadQuiet({ connection, namespace }: Source): NonNullable<Source['known']['quiet']> {
+  const [item, lock, delayed, cascade] = connection.get(selectQuiet, namespace) as (number | null)[]
+  return { lapseAt: earliest(item, lock), dueAt: earliest(delayed, cascade) }
+}
+
+function earliest(...times: (number | null | undefined)[]): number {
+  return Math.min(...times.map((time) => time ?? Number.POSITIVE_INFINITY))
 }
 
 export const recoveryLoaders = {
