@@ -87,12 +87,15 @@ export class Queue<Payload = unknown> {
   readonly name: string
   readonly #session: Session
   readonly #options: QueueOptions<Payload>
+  readonly #hasSettings: boolean
   #defined: Promise<unknown> | null = null
 
   constructor(session: Session, name: string, options: QueueOptions<Payload> = {}) {
     this.name = name
     this.#session = session
     this.#options = options
+    const { schema, ...settings } = options
+    this.#hasSettings = Object.values(settings).some((value) => value !== undefined)
   }
 
   /** Makes the queue with its workflow and limits now, instead of at the first use. */
@@ -258,7 +261,9 @@ export class Queue<Payload = unknown> {
 
   /** Gives an item back unfinished. False, and nothing changed, when it was no longer yours. */
   async release(ref: string, options: TokenOptions & { reason?: string } = {}): Promise<boolean> {
-    const { id, token } = await this.#held(ref, options)
+    const direct = this.#session.tokenFor('item', ref, options)
+    const id = direct === undefined ? await this.#idOf(ref) : ref
+    const token = direct ?? this.#session.tokenFor('item', id, options)
     const released = await this.#write<boolean>('queue.release', { ...options, ref: id, token })
     this.#session.ended('item', id, token, options)
     return released
@@ -454,9 +459,12 @@ export class Queue<Payload = unknown> {
 
   async #guardedLock<Result>(operation: string, options: TokenOptions): Promise<Result> {
     const token = this.#lockToken(options)
-    return this.#session.guarded('lock', this.#lockName, token, options, () =>
-      this.#write<Result>(operation, { ...options, token }),
-    )
+    try {
+      return await this.#write<Result>(operation, { ...options, token })
+    } catch (error) {
+      this.#session.refused(error, 'lock', this.#lockName, token, options)
+      throw error
+    }
   }
 
   /** A write by the holder: its token found, and the grant forgotten when the item is no longer held. */
@@ -466,20 +474,22 @@ export class Queue<Payload = unknown> {
     input: object,
     options: TokenOptions,
   ): Promise<QueueItem<Payload>> {
-    const { id, token } = await this.#held(ref, options)
-    const item = await this.#session.guarded('item', id, token, options, () =>
-      this.#write<QueueItem<Payload>>(operation, { ...options, ...input, ref: id, token }),
-    )
-    if (item.standing !== 'held') this.#session.ended('item', item.id, token, options)
-    return item
+    const direct = this.#session.tokenFor('item', ref, options)
+    const id = direct === undefined ? await this.#idOf(ref) : ref
+    const token = direct ?? this.#session.tokenFor('item', id, options)
+    try {
+      const item = await this.#write<QueueItem<Payload>>(operation, { ...options, ...input, ref: id, token })
+      if (item.standing !== 'held') this.#session.ended('item', item.id, token, options)
+      return item
+    } catch (error) {
+      this.#session.refused(error, 'item', id, token, options)
+      throw error
+    }
   }
 
   /** Grants are remembered by id; a key is looked up first unless the caller brings the token. */
-  async #held(ref: string, options: TokenOptions): Promise<{ id: string; token: number | undefined }> {
-    const direct = this.#session.tokenFor('item', ref, options)
-    if (direct !== undefined) return { id: ref, token: direct }
-    const id = (await this.get(ref))?.id ?? ref
-    return { id, token: this.#session.tokenFor('item', id, options) }
+  async #idOf(ref: string): Promise<string> {
+    return (await this.get(ref))?.id ?? ref
   }
 
   #checked(payload: unknown): Promise<Payload> {
@@ -487,22 +497,14 @@ export class Queue<Payload = unknown> {
   }
 
   /** Who acts and how is split off; everything else is input, so that an unknown option is refused by its schema. */
-  async #write<Result>(
+  #write<Result>(
     operation: string,
     options: CallOptions & { readonly [name: string]: unknown },
   ): Promise<Result> {
-    if (this.#hasSettings) await this.#defineOnce()
     const { agent, renew, idempotencyKey, ...input } = options
-    return this.#session.call(operation, given({ ...input, queue: this.name }), {
-      agent,
-      renew,
-      idempotencyKey,
-    })
-  }
-
-  get #hasSettings(): boolean {
-    const { schema, ...settings } = this.#options
-    return Object.values(settings).some((value) => value !== undefined)
+    const write = () =>
+      this.#session.call<Result>(operation, this.#named(input), { agent, renew, idempotencyKey })
+    return this.#hasSettings ? this.#defineOnce().then(write) : write()
   }
 
   /** Before the first write: a queue of another workflow must refuse before anything is added to it. */
@@ -511,8 +513,14 @@ export class Queue<Payload = unknown> {
     return this.#defined
   }
 
+  #named(input: object): Record<string, unknown> {
+    const named = given(input)
+    named.queue = this.name
+    return named
+  }
+
   #read<Result>(operation: string, input: object): Promise<Result> {
-    return this.#session.call(operation, given({ ...input, queue: this.name }))
+    return this.#session.call(operation, this.#named(input))
   }
 }
 
@@ -542,6 +550,8 @@ function failureOf(error: Failure): { message: string; code?: string } {
 }
 
 /** Without the fields nobody gave: an absent option and an undefined one are the same. */
-function given(input: Record<string, unknown>): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(input).filter(([, value]) => value !== undefined))
+function given(input: object): Record<string, unknown> {
+  const given: Record<string, unknown> = {}
+  for (const [name, value] of Object.entries(input)) if (value !== undefined) given[name] = value
+  return given
 }

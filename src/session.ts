@@ -79,16 +79,16 @@ export class Session {
     this.health = parts.health
   }
 
-  async call<Result>(operation: string, input: unknown, options: CallOptions = {}): Promise<Result> {
+  call<Result>(operation: string, input: unknown, options: CallOptions = {}): Promise<Result> {
     const command: Command = {
       operation,
       input,
       namespace: this.settings.namespace,
       caller: { agent: options.agent ?? this.agent, instance: this.isBound(options) ? this.instance : null },
       chance: chanceFor(operation, input, this.environment),
-      ...(options.idempotencyKey === undefined ? {} : { idempotencyKey: options.idempotencyKey }),
+      idempotencyKey: options.idempotencyKey,
     }
-    return (await this.engine.execute(command)) as Result
+    return this.engine.execute(command) as Promise<Result>
   }
 
   /** Gives back what lapsed and what the proven dead held. */
@@ -134,10 +134,14 @@ export class Session {
     options: CallOptions,
   ): Lease | undefined {
     this.#grants.set(this.#grantKey(ref.kind, name, options), { token: ref.token, id: ref.id })
-    const [oldest] = this.#grants.keys()
     // Manual grants that are never finished here must not pile up; their holders know their tokens.
-    if (this.#grants.size > grantsMax && oldest !== undefined) this.#grants.delete(oldest)
+    if (this.#grants.size > grantsMax) this.#forgetOldest()
     return this.isBound(options) ? this.keeper.hold(ref) : undefined
+  }
+
+  #forgetOldest(): void {
+    const [oldest] = this.#grants.keys()
+    if (oldest !== undefined) this.#grants.delete(oldest)
   }
 
   #grantKey(kind: 'item' | 'lock', name: string, { agent }: CallOptions): string {
@@ -172,22 +176,16 @@ export class Session {
     return grant
   }
 
-  /** Runs a guarded write; a grant found lost is forgotten and its work told. */
-  async guarded<Result>(
+  /** A guarded write was refused: a grant found lost is forgotten and its work told. */
+  refused(
+    error: unknown,
     kind: 'item' | 'lock',
     name: string,
     token: number | undefined,
     options: CallOptions,
-    write: () => Promise<Result>,
-  ): Promise<Result> {
-    try {
-      return await write()
-    } catch (error) {
-      if (isHoldfastError(error) && error.code === 'LEASE_LOST') {
-        const grant = this.#forget(kind, name, token, options)
-        if (grant) this.keeper.lose({ kind, ...grant }, String(error.facts.reason ?? 'it was lost'))
-      }
-      throw error
-    }
+  ): void {
+    if (!isHoldfastError(error) || error.code !== 'LEASE_LOST') return
+    const grant = this.#forget(kind, name, token, options)
+    if (grant) this.keeper.lose({ kind, ...grant }, String(error.facts.reason ?? 'it was lost'))
   }
 }

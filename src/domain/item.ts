@@ -434,8 +434,10 @@ function enter(item: Item, to: string, workflow: Workflow, wall: number): Item {
   )
 }
 
-function settle(item: Item, workflow: Workflow): Item {
-  return { ...item, standing: standingOf(item, workflow) }
+/** Completes an item that was just made here: nobody else has it yet, so it need not be copied once more. */
+function settle(made: { -readonly [Field in keyof Item]: Item[Field] }, workflow: Workflow): Item {
+  made.standing = standingOf(made, workflow)
+  return made
 }
 
 function illegal(item: Item, to: string, from: State): IllegalMoveError {

@@ -246,7 +246,7 @@ export interface Command {
   readonly input: unknown
   readonly namespace: string
   readonly caller: Caller
-  readonly idempotencyKey?: string
+  readonly idempotencyKey?: string | undefined
   /** Fresh ids and a random number, made where the command was made. */
   readonly chance: { readonly ids: readonly string[]; readonly random: number }
 }

@@ -166,7 +166,8 @@ export const addMany = operation({
   name: 'queue.addMany',
   summary: 'Add up to 1,000 plain items at once, all or none.',
   effect: 'write',
-  freshIds: ({ items }) => items.length,
+  // Asked before the input is checked.
+  freshIds: ({ items }) => (Array.isArray(items) ? items.length : 0),
   input: z.strictObject({
     queue: fields.queue,
     items: z

@@ -17,7 +17,7 @@ export function requireQueue(
   defined: DefinedQueue | null,
   name: string,
 ): DefinedQueue & { workflow: Workflow } {
-  if (defined) return { ...defined, workflow: workflowOf(defined) }
+  if (defined) return { queue: defined.queue, definition: defined.definition, workflow: workflowOf(defined) }
   throw new NotFoundError({
     what: `there is no queue "${name}"`,
     next: 'add an item to it first, or check the name',

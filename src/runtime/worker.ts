@@ -36,6 +36,14 @@ interface Claimed<Payload> {
   readonly lease: Lease
 }
 
+/** A handler at work. */
+interface Running {
+  /** Made with the signal, when a handler asks for it. */
+  stop: AbortController | null
+  isAbandoned: boolean
+  done: Promise<void>
+}
+
 const defaults = Object.freeze({ concurrency: 1, prefetch: 0, pollEveryMs: 1000 })
 const optionNames = [...Object.keys(defaults), 'leaseMs', 'signal']
 
@@ -68,10 +76,11 @@ export class Worker<Payload> {
   readonly #options: Required<Omit<WorkOptions, 'leaseMs' | 'signal'>> & Pick<WorkOptions, 'leaseMs'>
   readonly #environment: Environment
   readonly #ahead: Claimed<Payload>[] = []
-  readonly #running = new Map<string, { stop: AbortController; done: Promise<void> }>()
+  readonly #running = new Map<string, Running>()
   readonly #finishing = new Set<Promise<unknown>>()
   readonly #unwake: () => void
   #claiming: Promise<void> | null = null
+  #claimsSoon = false
   #cancelPoll: () => void = () => {}
   #rung = false
   #failures = 0
@@ -125,13 +134,10 @@ export class Worker<Payload> {
 
   async #abandon(): Promise<void> {
     const abandoned = [...this.#running]
-    for (const [, { stop }] of abandoned)
-      stop.abort(
-        new HoldfastError('TIMEOUT', {
-          what: 'the worker is stopping',
-          next: 'return soon; the item was given back',
-        }),
-      )
+    for (const [, running] of abandoned) {
+      running.isAbandoned = true
+      running.stop?.abort(stopping())
+    }
     await Promise.all(abandoned.map(([id]) => this.#queue.release(id, { reason: 'its worker stopped' })))
   }
 
@@ -144,13 +150,27 @@ export class Worker<Payload> {
     this.#fill()
   }
 
-  /** Starts what is at hand, then asks for as many more as there is room for. */
+  /** Starts what is at hand, then asks for more. */
   #fill(): void {
     while (!this.#stopped && this.#running.size < this.#concurrency && this.#ahead.length > 0) {
       const claimed = this.#ahead.shift() as Claimed<Payload>
       // Lost while it waited for its turn: it is another's now.
       if (claimed.lease.isHeld) this.#start(claimed)
     }
+    this.#claimSoon()
+  }
+
+  /** Once everything that ends in this turn has ended: one claim for all free handlers, in their transaction. */
+  #claimSoon(): void {
+    if (this.#claimsSoon) return
+    this.#claimsSoon = true
+    process.nextTick(() => {
+      this.#claimsSoon = false
+      this.#claimForFree()
+    })
+  }
+
+  #claimForFree(): void {
     const room =
       this.#concurrency -
       this.#running.size +
@@ -222,17 +242,19 @@ export class Worker<Payload> {
   }
 
   #start(claimed: Claimed<Payload>): void {
-    const running = { stop: new AbortController(), done: Promise.resolve() }
+    const running: Running = { stop: null, isAbandoned: false, done: Promise.resolve() }
     // Noted before it begins: a handler may throw before it first waits.
     this.#running.set(claimed.item.id, running)
-    running.done = this.#run(claimed, running.stop)
+    running.done = this.#run(claimed, running)
   }
 
-  async #run({ item, lease }: Claimed<Payload>, stop: AbortController): Promise<void> {
+  async #run({ item, lease }: Claimed<Payload>, running: Running): Promise<void> {
     const context: WorkContext = {
       // Made when asked for: most handlers of short items never look at it.
       get signal() {
-        const both = AbortSignal.any([lease.signal, stop.signal])
+        running.stop ??= new AbortController()
+        if (running.isAbandoned) running.stop.abort(stopping())
+        const both = AbortSignal.any([lease.signal, running.stop.signal])
         Object.defineProperty(context, 'signal', { value: both })
         return both
       },
@@ -251,7 +273,7 @@ export class Worker<Payload> {
     }
     this.#running.delete(item.id)
     // The handler may have finished the item itself, as merge handlers do; then nothing is left to do.
-    if (!stop.signal.aborted && lease.isHeld) this.#finish({ item, lease }, finish)
+    if (!running.isAbandoned && lease.isHeld) this.#finish({ item, lease }, finish)
     this.#fill()
   }
 
@@ -288,6 +310,13 @@ export class Worker<Payload> {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.stop()
   }
+}
+
+function stopping(): HoldfastError {
+  return new HoldfastError('TIMEOUT', {
+    what: 'the worker is stopping',
+    next: 'return soon; the item was given back',
+  })
 }
 
 function errorWaitMs(attempt: number): number {

@@ -241,8 +241,15 @@ export function differenceOf(table: Table, before: object, after: object): Diffe
 }
 
 function jsonField(before: string, field: string, kind: Kind, encoded: Value): string {
-  const value = kind === 'text' && encoded !== null ? JSON.stringify(encoded) : String(encoded)
+  const value = kind === 'text' && encoded !== null ? quoted(encoded as string) : String(encoded)
   return `${before === '' ? '' : ','}"${field}":${value}`
+}
+
+const isPlain = /^[\w .:/#-]*$/
+
+/** Names, ids and states need no escaping, and asking JSON for each costs more than looking. */
+function quoted(text: string): string {
+  return isPlain.test(text) ? `"${text}"` : JSON.stringify(text)
 }
 
 function grow(branch: UpdateBranch, table: Table, index: number): UpdateBranch {
