@@ -121,10 +121,13 @@ export class AttemptsExhaustedError extends HoldfastError {
 }
 
 export class VersionMismatchError extends HoldfastError {
-  constructor(facts: { subject: string; expected: number; current: number }) {
+  constructor(
+    facts: { subject: string; expected: number; current: number; attempts?: number },
+    next = 'read it again and repeat the change on what you read',
+  ) {
     super('VERSION_MISMATCH', {
       what: `${facts.subject} is at version ${facts.current}, not ${facts.expected}`,
-      next: 'read it again and repeat the change on what you read',
+      next,
       facts,
     })
   }

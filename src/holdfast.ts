@@ -17,6 +17,7 @@ import { logRecovery } from './runtime/heal.ts'
 import { Keeper } from './runtime/keeper.ts'
 import { type Handler, Worker, type WorkOptions } from './runtime/worker.ts'
 import { type Health, type RecoveryStats, Session } from './session.ts'
+import { type States, statesOf } from './state.ts'
 
 /**
  * Opens a store: a path, `sqlite:path` or `sqlite::memory:` (private). Makes it when it is not there. Until
@@ -126,8 +127,12 @@ export class Holdfast {
   readonly #workers = new Set<Worker<never>>()
   #closing: Promise<void> | null = null
 
+  /** Versioned documents: `hf.state(key)`, and `hf.state.list({ prefix })`. */
+  readonly state: States
+
   constructor(session: Session) {
     this.#session = session
+    this.state = statesOf(session)
   }
 
   /** Name under which this handle acts. */

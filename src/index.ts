@@ -19,6 +19,8 @@ export { type EventOptions, type Holdfast, open } from './holdfast.ts'
 export { type Logger, type LogName, logNames } from './logger.ts'
 export type { EventView as Event } from './operations/event.ts'
 export type { RecoveryReport } from './operations/recovery.ts'
+export type { SavedView as SavedState, StatePage } from './operations/state.ts'
+export type { StateHistory } from './operations/state-history.ts'
 export type { LockView as Lock } from './operations/view.ts'
 export type { OpenOptions } from './options.ts'
 export type {
@@ -39,3 +41,13 @@ export type {
 export type { Lease } from './runtime/keeper.ts'
 export type { Handler, WorkContext, Worker, WorkOptions } from './runtime/worker.ts'
 export type { RecoveryStats } from './session.ts'
+export type {
+  SetOptions,
+  State,
+  StateEntry,
+  StateOptions,
+  States,
+  StateUpdate,
+  UpdateOptions,
+  WatchOptions,
+} from './state.ts'

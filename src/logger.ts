@@ -8,6 +8,9 @@ export const logNames = [
   'process.wedged',
   'worker.failed',
   'retention.failed',
+  'state.conflict',
+  'state.saved',
+  'state.gave_up',
 ] as const
 
 export type LogName = (typeof logNames)[number]

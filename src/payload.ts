@@ -1,23 +1,39 @@
-/** Payloads checked by any Standard Schema, at both ends of a queue. */
+/** Values checked by any Standard Schema: payloads at both ends of a queue, documents on their way in and out. */
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { InvalidError } from './errors.ts'
 
 export type PayloadSchema<Payload> = StandardSchemaV1<unknown, Payload>
 
 /** The payload as the schema returns it, or INVALID naming the first fault. */
-export async function checkPayload<Payload>(
+export function checkPayload<Payload>(
   schema: PayloadSchema<Payload> | undefined,
   payload: unknown,
   queue: string,
 ): Promise<Payload> {
-  if (!schema) return payload as Payload
-  const checked = await schema['~standard'].validate(payload)
+  return checkValue(schema, payload, { what: 'payload', noun: 'queue', name: queue })
+}
+
+/** What a value is called, and the thing whose schema it must fit. */
+interface Place {
+  readonly what: 'payload' | 'value'
+  readonly noun: 'queue' | 'state'
+  readonly name: string
+}
+
+/** The value as the schema returns it, or INVALID naming the first fault. */
+export async function checkValue<Value>(
+  schema: PayloadSchema<Value> | undefined,
+  value: unknown,
+  { what, noun, name }: Place,
+): Promise<Value> {
+  if (!schema) return value as Value
+  const checked = await schema['~standard'].validate(value)
   if (!checked.issues) return checked.value
   const [issue] = checked.issues
   const path = issue?.path?.map((part) => String(typeof part === 'object' ? part.key : part)).join('.')
   throw new InvalidError({
-    what: `the payload does not fit queue ${queue}: ${path ? `${path}: ` : ''}${issue?.message ?? 'invalid'}`,
-    next: "give a payload that fits the queue's schema",
-    facts: { queue, issues: checked.issues.slice(0, 10).map(({ message }) => message) },
+    what: `the ${what} does not fit ${noun} ${name}: ${path ? `${path}: ` : ''}${issue?.message ?? 'invalid'}`,
+    next: `give a ${what} that fits the ${noun}'s schema`,
+    facts: { [noun]: name, issues: checked.issues.slice(0, 10).map(({ message }) => message) },
   })
 }

@@ -43,10 +43,12 @@ export const eventKinds = [
   'instance.ended',
   'instance.died',
   'instance.removed',
+  'state.set',
+  'state.deleted',
 ] as const
 
 export type EventKind = (typeof eventKinds)[number]
-export type Subject = 'workflow' | 'queue' | 'item' | 'lock' | 'instance'
+export type Subject = 'workflow' | 'queue' | 'item' | 'lock' | 'instance' | 'state'
 
 export interface StoredEvent {
   readonly seq: number
@@ -78,6 +80,7 @@ const removals: ReadonlySet<EventKind> = new Set([
   'lock.released',
   'lock.expired',
   'instance.removed',
+  'state.deleted',
 ])
 
 /** A thing as its events tell it: the fields that were ever set. */

@@ -8,6 +8,7 @@ import type { Instance } from '../domain/instance.ts'
 import type { Item, Json, Standing } from '../domain/item.ts'
 import type { Lock } from '../domain/lock.ts'
 import type { Queue } from '../domain/queue.ts'
+import type { State, StateFloor } from '../domain/state.ts'
 import type { Workflow } from '../domain/workflow.ts'
 
 /** Rows as the rules see them, by table. */
@@ -22,6 +23,8 @@ export interface Tables {
   cascade: Cascade
   checkpoint: Checkpoint
   image: ImageRow
+  state: State
+  stateFloor: StateFloor
   sealedEvents: SealedEvents
 }
 
@@ -180,7 +183,15 @@ export interface Selectors {
   /** What a recovery would find lapsed now. */
   lapsedCounts: [{ queue: string | null; name: string | null }, { items: number; locks: number }]
   events: [
-    { since: number; limit: number; subject: Subject | null; id: string | null; newest: boolean },
+    {
+      since: number
+      limit: number
+      subject: Subject | null
+      id: string | null
+      newest: boolean
+      /** Only events before this sequence number. */
+      before?: number
+    },
     readonly StoredEvent[],
   ]
   checkpoint: [Record<never, never>, Checkpoint | null]
@@ -189,6 +200,12 @@ export interface Selectors {
   imagePage: [{ after: { subject: string; id: string } | null; limit: number }, readonly ImageRow[]]
   /** The highest token a deleted row of this namespace has had. */
   tokenFloor: [Record<never, never>, number]
+  state: [{ key: string }, State | null]
+  /** 0 when there is no such document. */
+  stateVersion: [{ key: string }, number]
+  stateFloor: [Record<never, never>, StateFloor | null]
+  /** Documents in order of their keys, without their values. */
+  states: [{ prefix: string; limit: number; after: string | null }, Page<Omit<State, 'value'>>]
 }
 
 export type Selector = {

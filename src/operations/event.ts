@@ -11,7 +11,7 @@ const eventView = z.object({
   seq: z.number(),
   at: z.number(),
   kind: z.enum(eventKinds),
-  subject: z.enum(['workflow', 'queue', 'item', 'lock', 'instance']),
+  subject: z.enum(['workflow', 'queue', 'item', 'lock', 'instance', 'state']),
   id: z.string(),
   queue: z.string().nullable(),
   version: z.number().nullable(),
@@ -29,7 +29,7 @@ export const list = operation({
   effect: 'read',
   input: z.strictObject({
     since: z.int().min(0).optional().describe('Only events after this sequence number.'),
-    subject: z.enum(['workflow', 'queue', 'item', 'lock', 'instance']).optional(),
+    subject: z.enum(['workflow', 'queue', 'item', 'lock', 'instance', 'state']).optional(),
     id: z.string().max(300).optional(),
     newest: z.boolean().optional().describe('The last ones, still oldest first.'),
     limit: z.int().min(0).max(fields.batchMax).optional(),

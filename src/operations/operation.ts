@@ -49,7 +49,7 @@ export function ask<N extends Needs, Output>(
 }
 
 /** Checks input; the error names the field, what was wrong, and the nearest known name of an unknown one. */
-export function parseInput(operation: AnyOperation, input: unknown): unknown {
+export function parseInput(operation: Pick<AnyOperation, 'name' | 'input'>, input: unknown): unknown {
   const parsed = operation.input.safeParse(input)
   if (parsed.success) return parsed.data
   const issue = parsed.error.issues[0] as z.core.$ZodIssue

@@ -14,6 +14,8 @@ import * as queueFinish from './queue-finish.ts'
 import * as queueRead from './queue-read.ts'
 import * as recovery from './recovery.ts'
 import * as retention from './retention.ts'
+import * as state from './state.ts'
+import * as stateHistory from './state-history.ts'
 
 const all: readonly AnyOperation[] = [
   queueDefine.defineWorkflow,
@@ -70,6 +72,12 @@ const all: readonly AnyOperation[] = [
   event.images,
   event.seal,
   retention.run,
+  state.get,
+  state.version,
+  state.set,
+  state.remove,
+  state.list,
+  stateHistory.history,
 ]
 
 export const operations: ReadonlyMap<string, AnyOperation> = new Map(all.map((each) => [each.name, each]))

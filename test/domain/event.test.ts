@@ -57,6 +57,7 @@ describe('replaying events', () => {
     ['lock.released', 'lock'],
     ['lock.expired', 'lock'],
     ['instance.removed', 'instance'],
+    ['state.deleted', 'state'],
   ] as const)('%s takes the thing out of the replica, and only that thing', (kind, subject) => {
     const replica = replayAll(
       { subject, id: 'gone', kind: 'item.created', change: { version: 1 } },
@@ -120,6 +121,6 @@ describe('kinds of events', () => {
     const subjects = eventKinds.map((kind) => kind.split('.')[0])
 
     expect(new Set(eventKinds).size).toBe(eventKinds.length)
-    expect(new Set(subjects)).toEqual(new Set(['workflow', 'queue', 'item', 'lock', 'instance']))
+    expect(new Set(subjects)).toEqual(new Set(['workflow', 'queue', 'item', 'lock', 'instance', 'state']))
   })
 })

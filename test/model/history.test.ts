@@ -23,6 +23,7 @@ const pick = <Value>(from: readonly Value[], choice: number): Value | undefined 
   from[choice % Math.max(1, from.length)]
 const agentOf = (choice: number) => pick(agents, choice) as string
 const queueOf = (history: History, choice: number) => pick(history.queues, choice) as Queue
+const documentOf = (history: History, choice: number) => history.hf.state(`d${choice % 3}`)
 
 const onItem =
   (act: (q: Queue, id: string, options: { token?: number; agent: string }) => Promise<unknown>): Act =>
@@ -88,6 +89,13 @@ const acts: Record<string, Act> = {
   reclaim: (history, choice, other) => queueOf(history, choice).reclaimStale({ thresholdMs: other * 1000 }),
   recover: (history) => history.hf.recovery.detectAndRecoverStale(),
   cleanup: (history, choice) => queueOf(history, choice).cleanup({ maxAgeMs: choice * 1000 }),
+  set: (history, choice, other) => documentOf(history, choice).set(other % 4, { agent: agentOf(other) }),
+  setExpected: (history, choice, other) =>
+    documentOf(history, choice).set(choice, { expectedVersion: other % 6 }),
+  update: (history, choice, other) =>
+    documentOf(history, choice).update((value) => (other % 5 === 0 ? undefined : Number(value) + 1)),
+  forget: (history, choice, other) =>
+    documentOf(history, choice).delete(other % 2 ? {} : { expectedVersion: 1 + (other % 7) }),
   wait: (history, choice) => history.env.advance(choice * 500),
   sleep: async (history, choice) => history.env.suspend(choice * 100_000),
 }
@@ -107,6 +115,7 @@ forEachEngine((engine) => {
       const feed = await readFeed(history.hf)
       expect(rebuilt(feed)).toEqual(promised(opened.store.readTables()))
       expect(tokensNeverRepeat(feed)).toBe(true)
+      expect(versionsNeverRepeat(feed)).toBe(true)
     })
 
     await fc.assert(property, { numRuns: 25, seed, endOnFailure: true })
@@ -149,4 +158,10 @@ function tokensNeverRepeat(feed: readonly Event[]): boolean {
       granted.set(`${subject}:${id}`, token as number)
       return (token as number) > last
     })
+}
+
+/** Not even after a document was deleted and made again. */
+function versionsNeverRepeat(feed: readonly Event[]): boolean {
+  const saved = feed.filter(({ kind }) => kind === 'state.set').map(({ id, version }) => `${id} ${version}`)
+  return new Set(saved).size === saved.length
 }

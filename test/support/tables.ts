@@ -10,6 +10,7 @@ const replayed = {
   queue: (row: Row) => `queue:${row.name}`,
   workflow: (row: Row) => `workflow:${row.name}`,
   instance: (row: Row) => `instance:${row.id}`,
+  state: (row: Row) => `state:${row.key}`,
 } as const
 
 const jsonColumns = new Set([

@@ -9,6 +9,7 @@ import type { Loaders } from './loaders/loader.ts'
 import { lockLoaders } from './loaders/lock.ts'
 import { queueLoaders } from './loaders/queue.ts'
 import { recoveryLoaders } from './loaders/recovery.ts'
+import { stateLoaders } from './loaders/state.ts'
 import type { Source } from './rows.ts'
 
 const loaders: Loaders = {
@@ -20,6 +21,7 @@ const loaders: Loaders = {
   ...answerLoaders,
   ...recoveryLoaders,
   ...eventLoaders,
+  ...stateLoaders,
 }
 
 export function load(source: Source, needs: Needs): Loaded<Needs> {

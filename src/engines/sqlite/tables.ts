@@ -173,6 +173,15 @@ export const tables: { readonly [Name in Exclude<keyof Tables, 'sealedEvents'>]:
     version: 'integer',
   }),
   image: table('image', ['subject', 'id'], [], { subject: 'text', id: 'text', image: 'json' }),
+  state: table('state', ['key'], ['version'], {
+    key: 'text',
+    version: 'integer',
+    updatedAt: 'integer',
+    updatedBy: 'text',
+    value: 'text',
+  }),
+  // One row a namespace.
+  stateFloor: table('state_floor', [], ['version'], { version: 'integer' }),
 }
 
 /** Integers are bound as BigInt: some drivers bind every JS number as a floating-point value. */

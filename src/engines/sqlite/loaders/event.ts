@@ -30,7 +30,7 @@ function parse(text: unknown): unknown {
 }
 
 export const eventLoaders = {
-  events(source, { since, limit, subject, id, newest }) {
+  events(source, { since, limit, subject, id, newest, before }) {
     const conditions = ['namespace = ?', 'seq > ?']
     const values: Value[] = [source.namespace, BigInt(since)]
     if (subject !== null) {
@@ -40,6 +40,10 @@ export const eventLoaders = {
     if (id !== null) {
       conditions.push('id = ?')
       values.push(id)
+    }
+    if (before !== undefined) {
+      conditions.push('seq < ?')
+      values.push(BigInt(before))
     }
     const sql = `select ${eventColumns.join(', ')}
 from event

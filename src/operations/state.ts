@@ -1,0 +1,137 @@
+/** Versioned documents: get, set, delete, list, history. */
+import * as z from 'zod'
+import { nameLengthMax } from '../domain/name.ts'
+import { assertStateVersion, raiseFloor, type State, saveState } from '../domain/state.ts'
+import type { Change } from '../engines/engine.ts'
+import * as fields from './fields.ts'
+import { operation } from './operation.ts'
+
+const key = fields.name.describe('Key of the document.')
+const value = z
+  .unknown()
+  .refine(isJson, { error: 'must be a JSON value; use delete to remove the document' })
+  .describe('Any JSON value.')
+
+/** At the top only: below it, JSON's own rules hold (undefined is left out, not-a-number is null). */
+function isJson(value: unknown): boolean {
+  if (typeof value === 'number') return Number.isFinite(value)
+  return typeof value !== 'undefined' && typeof value !== 'function' && typeof value !== 'symbol'
+}
+
+const savedView = z.object({ version: z.number(), updatedAt: z.number(), updatedBy: z.string() })
+/** A document without its value. */
+export type SavedView = z.output<typeof savedView>
+
+const stateView = savedView.extend({ value: z.unknown() })
+export type StateView = z.output<typeof stateView>
+
+function viewSaved({ version, updatedAt, updatedBy }: Omit<State, 'value'>): SavedView {
+  return { version, updatedAt, updatedBy }
+}
+
+const stateNeeds = (input: { key: string }) => ({ state: { select: 'state', key: input.key } as const })
+const writeNeeds = (input: { key: string }) => ({
+  ...stateNeeds(input),
+  floor: { select: 'stateFloor' } as const,
+})
+
+export const get = operation({
+  name: 'state.get',
+  summary: 'A document with its version; null when there is none.',
+  effect: 'read',
+  input: z.strictObject({ key }),
+  output: stateView.nullable(),
+  needs: stateNeeds,
+  decide: ({ state }) => ({
+    changes: [],
+    result: state ? { value: JSON.parse(state.value), ...viewSaved(state) } : null,
+  }),
+})
+
+export const version = operation({
+  name: 'state.version',
+  summary: 'The version of a document; 0 when there is none.',
+  effect: 'read',
+  internal: true,
+  input: z.strictObject({ key }),
+  output: z.number(),
+  needs: (input) => ({ version: { select: 'stateVersion', key: input.key } as const }),
+  decide: (rows) => ({ changes: [], result: rows.version }),
+})
+
+export const set = operation({
+  name: 'state.set',
+  summary: 'Give a document a new value, one version up; refused unless it is at the expected version.',
+  effect: 'write',
+  input: z.strictObject({
+    key,
+    value,
+    expectedVersion: z.int().min(0).optional().describe('Refuse unless it is at this version; 0 = new.'),
+  }),
+  output: savedView,
+  needs: writeNeeds,
+  decide({ state, floor }, input, { agent, wall }) {
+    assertStateVersion(input.key, state, input.expectedVersion)
+    const text = fields.jsonText('value', input.value)
+    const after = saveState(state, floor, { key: input.key, value: text, agent, wall })
+    // An event has only what changed, but the history must be able to tell the value of every version.
+    const detail = state?.value === text ? { detail: { value: text } } : {}
+    return {
+      changes: [{ table: 'state', before: state, after, event: { kind: 'state.set', agent, ...detail } }],
+      result: viewSaved(after),
+      wakes: true,
+    }
+  },
+})
+
+export const remove = operation({
+  name: 'state.delete',
+  summary: 'Remove a document; its history stays and its versions go on. False when there is none.',
+  effect: 'write',
+  input: z.strictObject({
+    key,
+    expectedVersion: z.int().positive().optional().describe('Refuse unless it is at this version.'),
+  }),
+  output: z.boolean(),
+  needs: writeNeeds,
+  decide({ state, floor }, input, { agent }) {
+    assertStateVersion(input.key, state, input.expectedVersion)
+    if (state === null) return { changes: [], result: false }
+    const raised = raiseFloor(floor, state)
+    const detail = { version: state.version }
+    const changes: Change[] = [
+      { table: 'state', before: state, after: null, event: { kind: 'state.deleted', agent, detail } },
+      ...(raised ? [{ table: 'stateFloor', before: floor, after: raised } as const] : []),
+    ]
+    return { changes, result: true, wakes: true }
+  },
+})
+
+const statePage = z.object({
+  states: z.array(savedView.extend({ key: z.string() })),
+  next: z.string().nullable(),
+})
+/** A page of keys, each with its version. */
+export type StatePage = z.output<typeof statePage>
+
+export const list = operation({
+  name: 'state.list',
+  summary: 'Keys that begin with a prefix, in order, with their versions and without their values.',
+  effect: 'read',
+  input: z.strictObject({
+    prefix: z.string().max(nameLengthMax).optional().describe('Only keys that begin so.'),
+    limit: fields.limit,
+    after: z.string().max(nameLengthMax).optional().describe('`next` of the page before.'),
+  }),
+  output: statePage,
+  needs: ({ prefix, limit, after }) => ({
+    page: { select: 'states', prefix: prefix ?? '', limit: limit ?? 100, after: after ?? null } as const,
+  }),
+  decide: ({ page }) => ({
+    changes: [],
+    result: {
+      states: page.rows.map((row) => ({ key: row.key, ...viewSaved(row) })),
+      next: page.next,
+    },
+  }),
+})

@@ -1,0 +1,238 @@
+/** `hf.state(key)`: a thin view on one versioned document. */
+import * as z from 'zod'
+import { conflictWaitMs } from './domain/state.ts'
+import { pause } from './environment.ts'
+import { type HoldfastError, isHoldfastError, VersionMismatchError } from './errors.ts'
+import { parseInput } from './operations/operation.ts'
+import type { SavedView, StatePage, StateView } from './operations/state.ts'
+import type { StateHistory } from './operations/state-history.ts'
+import { checkValue, type PayloadSchema } from './payload.ts'
+import type { Session } from './session.ts'
+
+/** A document as it was read. */
+export interface StateEntry<Value> extends Omit<StateView, 'value'> {
+  readonly value: Value
+}
+
+export interface StateOptions<Value> {
+  /** Any Standard Schema (zod, valibot, arktype, …); checked on every read and write. */
+  readonly schema?: PayloadSchema<Value>
+}
+
+export interface SetOptions {
+  /** Refuse with VERSION_MISMATCH unless the document is at this version; 0 = it must not exist. */
+  readonly expectedVersion?: number
+  readonly agent?: string
+  readonly idempotencyKey?: string
+}
+
+export interface UpdateOptions {
+  /** How often it reads again after a conflict before it gives up; default 5. */
+  readonly attemptsMax?: number
+  /** Nothing is saved once it has fired. */
+  readonly signal?: AbortSignal
+  readonly agent?: string
+}
+
+export interface WatchOptions {
+  /** The version you know (0 = there was none): begins with the first one that differs. */
+  readonly since?: number
+  /** Ends the iteration. */
+  readonly signal?: AbortSignal
+}
+
+/** What an update led to. `version` and `value` are those of the document now. */
+export type StateUpdate<Value> =
+  | { readonly outcome: 'saved'; readonly value: Value; readonly version: number; readonly attempts: number }
+  | {
+      readonly outcome: 'unchanged'
+      readonly value: Value | null
+      readonly version: number
+      readonly attempts: number
+    }
+
+const signal = z.custom<AbortSignal>((value) => value instanceof AbortSignal, { error: 'must be a signal' })
+const stateOptions = {
+  name: 'state',
+  input: z.strictObject({
+    schema: z.custom<object>((value) => typeof value === 'object' || typeof value === 'function').optional(),
+  }),
+}
+const updateOptions = {
+  name: 'state.update',
+  input: z.strictObject({
+    attemptsMax: z.int().min(0).max(10_000).optional(),
+    signal: signal.optional(),
+    agent: z.string().optional(),
+  }),
+}
+const watchOptions = {
+  name: 'state.watch',
+  input: z.strictObject({ since: z.int().min(0).optional(), signal: signal.optional() }),
+}
+
+/** How many re-reads an update is allowed unless it says otherwise. */
+const attemptsMaxDefault = 5
+/** A watcher looks so often even when nothing rings. */
+const watchPollMs = 500
+
+export class State<Value = unknown> {
+  readonly key: string
+  readonly #session: Session
+  readonly #schema: PayloadSchema<Value> | undefined
+
+  constructor(session: Session, key: string, options: StateOptions<Value> = {}) {
+    parseInput(stateOptions, options)
+    this.key = key
+    this.#session = session
+    this.#schema = options.schema
+  }
+
+  /** The document with its version; null when there is none. INVALID when it does not fit the schema. */
+  async get(): Promise<StateEntry<Value> | null> {
+    const entry = await this.#session.call<StateView | null>('state.get', { key: this.key })
+    return entry && { ...entry, value: await this.#checked(entry.value) }
+  }
+
+  /** Saves a value, one version up. Without `expectedVersion` it overwrites whatever is there. */
+  async set(value: Value, options: SetOptions = {}): Promise<SavedView> {
+    return this.#save(await this.#checked(value), options)
+  }
+
+  async #save(value: Value, options: SetOptions): Promise<SavedView> {
+    const saved = await this.#write<SavedView>('state.set', { ...options, value })
+    this.#session.logger.debug?.({ key: this.key, version: saved.version }, 'state.saved')
+    return saved
+  }
+
+  /**
+   * Reads, lets `change` make the new value, and saves it if nobody saved another one meanwhile; else reads again,
+   * at most `attemptsMax` times, then VERSION_MISMATCH. `change` may therefore run several times and must have no
+   * side effects: do those after, on the strength of `outcome` and `version`. Returning undefined leaves the
+   * document as it is.
+   */
+  async update(
+    change: (value: Value | null, version: number) => Value | undefined | Promise<Value | undefined>,
+    options: UpdateOptions = {},
+  ): Promise<StateUpdate<Value>> {
+    parseInput(updateOptions, options)
+    const { attemptsMax = attemptsMaxDefault, signal, ...by } = options
+    for (let attempts = 1; ; attempts++) {
+      signal?.throwIfAborted()
+      const entry = await this.get()
+      const version = entry?.version ?? 0
+      const changed = await change(entry?.value ?? null, version)
+      if (changed === undefined)
+        return { outcome: 'unchanged', value: entry?.value ?? null, version, attempts }
+      const value = await this.#checked(changed)
+      signal?.throwIfAborted()
+      try {
+        const saved = await this.#save(value, { ...by, expectedVersion: version })
+        return { outcome: 'saved', value, version: saved.version, attempts }
+      } catch (error) {
+        if (!isHoldfastError(error) || error.code !== 'VERSION_MISMATCH') throw error
+        await this.#conflicted(error, attempts, attemptsMax, signal)
+      }
+    }
+  }
+
+  /** Waits a little before the next try, or gives up. */
+  async #conflicted(
+    error: HoldfastError,
+    attempt: number,
+    attemptsMax: number,
+    signal: AbortSignal | undefined,
+  ): Promise<void> {
+    const { environment, logger } = this.#session
+    logger.info?.({ key: this.key, attempt }, 'state.conflict')
+    if (attempt > attemptsMax) {
+      logger.warn({ key: this.key, attempts: attempt }, 'state.gave_up')
+      const { expected, current } = error.facts as { expected: number; current: number }
+      throw new VersionMismatchError(
+        { subject: `state ${this.key}`, expected, current, attempts: attempt },
+        `others saved it during each of ${attempt} attempts and nothing of this update was saved: try again later, allow more attempts, or take a lock around it`,
+      )
+    }
+    const waitMs = conflictWaitMs(attempt, environment.random())
+    if (waitMs > 0) await pause(environment, waitMs, signal)
+  }
+
+  /** Removes the document; its history stays, and its versions go on where they were. False when there is none. */
+  delete(options: SetOptions = {}): Promise<boolean> {
+    return this.#write('state.delete', { ...options })
+  }
+
+  /** Values it had, newest first, as far back as events are kept; not checked by the schema. */
+  history(options: { limit?: number; before?: number } = {}): Promise<StateHistory> {
+    return this.#session.call('state.history', given({ ...options, key: this.key }))
+  }
+
+  /**
+   * What is there now (null when nothing), then what is there after each change. Always arrives at the latest
+   * value; values that were soon replaced may be skipped (`history` has them all). Versions only grow.
+   */
+  watch(options: WatchOptions = {}): AsyncGenerator<StateEntry<Value> | null, void, undefined> {
+    parseInput(watchOptions, options)
+    return this.#watch(options)
+  }
+
+  async *#watch({ since, signal }: WatchOptions): AsyncGenerator<StateEntry<Value> | null, void, undefined> {
+    const { engine, environment } = this.#session
+    let seen = since
+    while (!signal?.aborted && !this.#session.isClosed) {
+      const woken = new AbortController()
+      // Before it is read: what is saved in between rings, and the wait below ends at once.
+      const unwake = engine.onCommit(() => woken.abort())
+      try {
+        if ((await this.#version()) !== seen) {
+          const entry = await this.get()
+          const version = entry?.version ?? 0
+          if (version === seen) continue
+          seen = version
+          yield entry
+        } else {
+          const until = signal ? AbortSignal.any([signal, woken.signal]) : woken.signal
+          await pause(environment, watchPollMs, until)
+        }
+      } finally {
+        unwake()
+      }
+    }
+  }
+
+  /** Cheaper than the value, which may be large: most commits that wake a watcher concern something else. */
+  #version(): Promise<number> {
+    return this.#session.call('state.version', { key: this.key })
+  }
+
+  #checked(value: unknown): Promise<Value> {
+    return checkValue(this.#schema, value, { what: 'value', noun: 'state', name: this.key })
+  }
+
+  /** Who acts and how is split off; everything else is input, so that an unknown option is refused by its schema. */
+  #write<Result>(
+    operation: string,
+    { agent, idempotencyKey, ...input }: SetOptions & { readonly value?: unknown },
+  ): Promise<Result> {
+    return this.#session.call(operation, given({ ...input, key: this.key }), { agent, idempotencyKey })
+  }
+}
+
+/** `hf.state`: one document by its key, or a list of keys. */
+export interface States {
+  <Value = unknown>(key: string, options?: StateOptions<Value>): State<Value>
+  /** Keys that begin with a prefix, in order, a page at a time, without their values. */
+  list(options?: { prefix?: string; limit?: number; after?: string }): Promise<StatePage>
+}
+
+export function statesOf(session: Session): States {
+  return Object.assign(
+    <Value>(key: string, options?: StateOptions<Value>) => new State<Value>(session, key, options),
+    { list: (options: object = {}) => session.call<StatePage>('state.list', given({ ...options })) },
+  )
+}
+
+/** Without the fields nobody gave: an absent option and an undefined one are the same. */
+function given(input: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(input).filter(([, value]) => value !== undefined))
+}

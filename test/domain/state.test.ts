@@ -1,0 +1,110 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import {
+  assertStateVersion,
+  conflictWaitMs,
+  raiseFloor,
+  type State,
+  type StateFloor,
+  saveState,
+} from '../../src/domain/state.ts'
+import { at, refusalOf } from './samples.ts'
+
+const saving = { key: 'plan', value: '"two"', agent: 'bob', wall: at.wall + 1 }
+const plan: State = Object.freeze({
+  key: 'plan',
+  version: 7,
+  updatedAt: at.wall,
+  updatedBy: 'ada',
+  value: '"one"',
+})
+
+describe('saving a document', () => {
+  test('adds 1 to its version and says who saved it and when', () => {
+    expect(saveState(plan, null, saving)).toEqual({
+      key: 'plan',
+      version: 8,
+      updatedAt: at.wall + 1,
+      updatedBy: 'bob',
+      value: '"two"',
+    })
+  })
+
+  test('begins at 1 where nothing was ever deleted, else above the floor', () => {
+    expect(saveState(null, null, saving).version).toBe(1)
+    expect(saveState(null, { version: 41 }, saving).version).toBe(42)
+  })
+
+  test('goes on from its own version, however high the floor is', () => {
+    expect(saveState(plan, { version: 41 }, saving).version).toBe(8)
+  })
+})
+
+describe('the floor', () => {
+  test.each([
+    [null, { version: 7 }],
+    [{ version: 6 }, { version: 7 }],
+    [{ version: 7 }, null],
+    [{ version: 8 }, null],
+  ])('%o becomes %o when a document at version 7 goes', (floor, raised) => {
+    expect(raiseFloor(floor, plan)).toEqual(raised)
+  })
+
+  test('lets no version of a key come back, whatever is saved and deleted', () => {
+    const acts = fc.array(fc.record({ key: fc.constantFrom('a', 'b'), deletes: fc.boolean() }))
+    fc.assert(
+      fc.property(acts, (steps) => {
+        const documents = new Map<string, State>()
+        const seen = new Map<string, number>()
+        let floor: StateFloor | null = null
+        for (const { key, deletes } of steps) {
+          const before = documents.get(key) ?? null
+          if (deletes && before) {
+            floor = raiseFloor(floor, before) ?? floor
+            documents.delete(key)
+          } else if (!deletes) {
+            const after = saveState(before, floor, { ...saving, key })
+            expect(after.version).toBeGreaterThan(seen.get(key) ?? 0)
+            seen.set(key, after.version)
+            documents.set(key, after)
+          }
+        }
+      }),
+    )
+  })
+})
+
+describe('the version a writer expects', () => {
+  test.each([
+    [plan, undefined],
+    [plan, 7],
+    [null, undefined],
+    [null, 0],
+  ])('of %o may be %o', (state, expected) => {
+    expect(() => assertStateVersion('plan', state, expected)).not.toThrow()
+  })
+
+  test.each([
+    [plan, 6, 7],
+    [plan, 8, 7],
+    [plan, 0, 7],
+    [null, 7, 0],
+  ])('of %o cannot be %o: it is %o', (state, expected, current) => {
+    const refusal = refusalOf(() => assertStateVersion('plan', state, expected))
+
+    expect(refusal).toMatchObject({
+      code: 'VERSION_MISMATCH',
+      facts: { subject: 'state plan', expected, current },
+    })
+  })
+})
+
+describe('the wait after a conflict', () => {
+  test('is none the first time, then lies in a span that doubles up to 160 ms', () => {
+    const longest = [1, 2, 3, 4, 5, 6, 7].map((attempt) => conflictWaitMs(attempt, 1))
+    const shortest = [1, 2, 7].map((attempt) => conflictWaitMs(attempt, 0))
+
+    expect(longest).toEqual([0, 10, 20, 40, 80, 160, 160])
+    expect(shortest).toEqual([0, 0, 0])
+  })
+})
