@@ -61,6 +61,7 @@ const stateOptions = {
 const updateOptions = {
   name: 'state.update',
   input: z.strictObject({
+    change: z.custom<object>((value) => typeof value === 'function', { error: 'must be a function' }),
     attemptsMax: z.int().min(0).max(10_000).optional(),
     signal: signal.optional(),
     agent: z.string().optional(),
@@ -115,7 +116,7 @@ export class State<Value = unknown> {
     change: (value: Value | null, version: number) => Value | undefined | Promise<Value | undefined>,
     options: UpdateOptions = {},
   ): Promise<StateUpdate<Value>> {
-    parseInput(updateOptions, options)
+    parseInput(updateOptions, { ...options, change })
     const { attemptsMax = attemptsMaxDefault, signal, ...by } = options
     for (let attempts = 1; ; attempts++) {
       signal?.throwIfAborted()

@@ -62,6 +62,9 @@ test('the names of log lines are these, and no others', () => {
     'recovery.failed',
     'renew.failed',
     'retention.failed',
+    'state.conflict',
+    'state.gave_up',
+    'state.saved',
     'worker.failed',
   ])
 })

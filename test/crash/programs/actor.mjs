@@ -2,6 +2,7 @@
  * A process that does as it is told, order by order, and can be made to die or freeze at a named point inside a
  * transaction. It lives until it is killed or its parent is gone.
  */
+import { readFileSync, writeFileSync } from 'node:fs'
 import { open } from 'holdfast'
 import { systemEnvironment } from 'holdfast/testing'
 
@@ -13,6 +14,10 @@ let trap = null
 let hf = null
 let worker = null
 let handled = 0
+let goOn
+const toldToGoOn = new Promise((resolve) => {
+  goOn = resolve
+})
 
 const orders = {
   async open({ store, identity, ...options }) {
@@ -44,6 +49,52 @@ const orders = {
   complete: ({ queue, item, token }) => hf.queue(queue).complete(item, token === undefined ? {} : { token }),
 
   recover: () => hf.recovery.detectAndRecoverStale(),
+
+  setState: ({ key, value, ...options }) => hf.state(key).set(value, options),
+
+  /** So many updates that each add 1; one that gave up is tried again, for the test counts what was acknowledged. */
+  async countUp({ key, times }) {
+    const counted = { versions: [], gaveUp: 0 }
+    while (counted.versions.length < times) {
+      try {
+        counted.versions.push((await hf.state(key).update((value) => (value ?? 0) + 1)).version)
+      } catch (error) {
+        if (error.code !== 'VERSION_MISMATCH') throw error
+        counted.gaveUp++
+      }
+    }
+    return counted
+  },
+
+  /** An update that stops between its read and its save: for the order to go on, or for good. */
+  async updateSlowly({ key, drop, mark, die: dies }) {
+    const { attempts, version } = await hf.state(key).update(async (acks) => {
+      await tell({ type: 'trapped', point: 'read' })
+      if (dies) die()
+      await toldToGoOn
+      return withoutOrMarked(acks, { drop, mark })
+    })
+    return { attempts, version }
+  },
+
+  /** The way of the source: read the file, work, write the file. */
+  async rewriteSlowly({ path, drop, mark }) {
+    const acks = JSON.parse(readFileSync(path, 'utf8'))
+    await tell({ type: 'trapped', point: 'read' })
+    await toldToGoOn
+    writeFileSync(path, JSON.stringify(withoutOrMarked(acks, { drop, mark })))
+  },
+
+  /** A retry with an effect: claim it in the document, act, record it in the document. */
+  async resend({ key, id }) {
+    const { version: claim } = await hf.state(key).update((acks) => marked(acks, id, { sending: true }))
+    await tell({ type: 'trapped', point: 'sent' })
+    await toldToGoOn
+    const { version } = await hf.state(key).update((acks) => marked(acks, id, { sending: false, retries: 1 }))
+    return { claim, version }
+  },
+
+  goOn: () => goOn(),
 
   /** Tells of each item when its handler begins; then the handler dies, blocks the event loop, or is done. */
   work({ queue, each, blockMs, ...options }) {
@@ -100,6 +151,11 @@ function environmentOf(identity) {
     },
   }
 }
+
+const withoutOrMarked = (acks, { drop, mark }) =>
+  mark ? marked(acks, mark, { retries: 1 }) : acks.filter(({ id }) => id !== drop)
+
+const marked = (acks, id, marks) => acks.map((ack) => (ack.id === id ? { ...ack, ...marks } : ack))
 
 function die() {
   process.kill(process.pid, 'SIGKILL')
