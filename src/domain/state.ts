@@ -50,8 +50,8 @@ export function assertStateVersion(key: string, state: State | null, expected: n
   throw new VersionMismatchError({ subject: `state ${key}`, expected, current })
 }
 
-const conflictStepMs = 10
-const conflictStepMaxMs = 160
+const conflictStepMs = 20
+const conflictStepMaxMs = 320
 
 /**
  * How long an update waits before it reads again. Not at all after the first conflict: whoever was in the way has

@@ -100,11 +100,11 @@ describe('the version a writer expects', () => {
 })
 
 describe('the wait after a conflict', () => {
-  test('is none the first time, then lies in a span that doubles up to 160 ms', () => {
+  test('is none the first time, then lies in a span that doubles up to 320 ms', () => {
     const longest = [1, 2, 3, 4, 5, 6, 7].map((attempt) => conflictWaitMs(attempt, 1))
     const shortest = [1, 2, 7].map((attempt) => conflictWaitMs(attempt, 0))
 
-    expect(longest).toEqual([0, 10, 20, 40, 80, 160, 160])
+    expect(longest).toEqual([0, 20, 40, 80, 160, 320, 320])
     expect(shortest).toEqual([0, 0, 0])
   })
 })
