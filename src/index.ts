@@ -42,12 +42,12 @@ export type { Lease } from './runtime/keeper.ts'
 export type { Handler, WorkContext, Worker, WorkOptions } from './runtime/worker.ts'
 export type { RecoveryStats } from './session.ts'
 export type {
-  SetOptions,
   State,
   StateEntry,
   StateOptions,
+  StateSetOptions,
   States,
   StateUpdate,
-  UpdateOptions,
-  WatchOptions,
+  StateUpdateOptions,
+  StateWatchOptions,
 } from './state.ts'

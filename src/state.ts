@@ -19,14 +19,14 @@ export interface StateOptions<Value> {
   readonly schema?: PayloadSchema<Value>
 }
 
-export interface SetOptions {
+export interface StateSetOptions {
   /** Refuse with VERSION_MISMATCH unless the document is at this version; 0 = it must not exist. */
   readonly expectedVersion?: number
   readonly agent?: string
   readonly idempotencyKey?: string
 }
 
-export interface UpdateOptions {
+export interface StateUpdateOptions {
   /** How often it reads again after a conflict before it gives up; default 5. */
   readonly attemptsMax?: number
   /** Nothing is saved once it has fired. */
@@ -34,7 +34,7 @@ export interface UpdateOptions {
   readonly agent?: string
 }
 
-export interface WatchOptions {
+export interface StateWatchOptions {
   /** The version you know (0 = there was none): begins with the first one that differs. */
   readonly since?: number
   /** Ends the iteration. */
@@ -96,11 +96,11 @@ export class State<Value = unknown> {
   }
 
   /** Saves a value, one version up. Without `expectedVersion` it overwrites whatever is there. */
-  async set(value: Value, options: SetOptions = {}): Promise<SavedView> {
+  async set(value: Value, options: StateSetOptions = {}): Promise<SavedView> {
     return this.#save(await this.#checked(value), options)
   }
 
-  async #save(value: Value, options: SetOptions): Promise<SavedView> {
+  async #save(value: Value, options: StateSetOptions): Promise<SavedView> {
     const saved = await this.#write<SavedView>('state.set', { ...options, value })
     this.#session.logger.debug?.({ key: this.key, version: saved.version }, 'state.saved')
     return saved
@@ -114,7 +114,7 @@ export class State<Value = unknown> {
    */
   async update(
     change: (value: Value | null, version: number) => Value | undefined | Promise<Value | undefined>,
-    options: UpdateOptions = {},
+    options: StateUpdateOptions = {},
   ): Promise<StateUpdate<Value>> {
     parseInput(updateOptions, { ...options, change })
     const { attemptsMax = attemptsMaxDefault, signal, ...by } = options
@@ -132,7 +132,7 @@ export class State<Value = unknown> {
         return { outcome: 'saved', value, version: saved.version, attempts }
       } catch (error) {
         if (!isHoldfastError(error) || error.code !== 'VERSION_MISMATCH') throw error
-        await this.#conflicted(error, attempts, attemptsMax, signal)
+        await this.#conflicted(error, { attempt: attempts, attemptsMax, signal })
       }
     }
   }
@@ -140,9 +140,11 @@ export class State<Value = unknown> {
   /** Waits a little before the next try, or gives up. */
   async #conflicted(
     error: HoldfastError,
-    attempt: number,
-    attemptsMax: number,
-    signal: AbortSignal | undefined,
+    {
+      attempt,
+      attemptsMax,
+      signal,
+    }: { attempt: number; attemptsMax: number; signal: AbortSignal | undefined },
   ): Promise<void> {
     const { environment, logger } = this.#session
     logger.info?.({ key: this.key, attempt }, 'state.conflict')
@@ -159,25 +161,28 @@ export class State<Value = unknown> {
   }
 
   /** Removes the document; its history stays, and its versions go on where they were. False when there is none. */
-  delete(options: SetOptions = {}): Promise<boolean> {
+  delete(options: StateSetOptions = {}): Promise<boolean> {
     return this.#write('state.delete', { ...options })
   }
 
   /** Values it had, newest first, as far back as events are kept; not checked by the schema. */
   history(options: { limit?: number; before?: number } = {}): Promise<StateHistory> {
-    return this.#session.call('state.history', given({ ...options, key: this.key }))
+    return this.#session.call('state.history', { ...options, key: this.key })
   }
 
   /**
    * What is there now (null when nothing), then what is there after each change. Always arrives at the latest
    * value; values that were soon replaced may be skipped (`history` has them all). Versions only grow.
    */
-  watch(options: WatchOptions = {}): AsyncGenerator<StateEntry<Value> | null, void, undefined> {
+  watch(options: StateWatchOptions = {}): AsyncGenerator<StateEntry<Value> | null, void, undefined> {
     parseInput(watchOptions, options)
     return this.#watch(options)
   }
 
-  async *#watch({ since, signal }: WatchOptions): AsyncGenerator<StateEntry<Value> | null, void, undefined> {
+  async *#watch({
+    since,
+    signal,
+  }: StateWatchOptions): AsyncGenerator<StateEntry<Value> | null, void, undefined> {
     const { engine, environment } = this.#session
     let seen = since
     while (!signal?.aborted && !this.#session.isClosed) {
@@ -213,9 +218,9 @@ export class State<Value = unknown> {
   /** Who acts and how is split off; everything else is input, so that an unknown option is refused by its schema. */
   #write<Result>(
     operation: string,
-    { agent, idempotencyKey, ...input }: SetOptions & { readonly value?: unknown },
+    { agent, idempotencyKey, ...input }: StateSetOptions & { readonly value?: unknown },
   ): Promise<Result> {
-    return this.#session.call(operation, given({ ...input, key: this.key }), { agent, idempotencyKey })
+    return this.#session.call(operation, { ...input, key: this.key }, { agent, idempotencyKey })
   }
 }
 
@@ -229,11 +234,6 @@ export interface States {
 export function statesOf(session: Session): States {
   return Object.assign(
     <Value>(key: string, options?: StateOptions<Value>) => new State<Value>(session, key, options),
-    { list: (options: object = {}) => session.call<StatePage>('state.list', given({ ...options })) },
+    { list: (options: object = {}) => session.call<StatePage>('state.list', options) },
   )
-}
-
-/** Without the fields nobody gave: an absent option and an undefined one are the same. */
-function given(input: Record<string, unknown>): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(input).filter(([, value]) => value !== undefined))
 }

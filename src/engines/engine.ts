@@ -190,7 +190,7 @@ export interface Selectors {
       id: string | null
       newest: boolean
       /** Only events before this sequence number. */
-      before?: number
+      before?: number | undefined
     },
     readonly StoredEvent[],
   ]

@@ -38,7 +38,7 @@ export const history = operation({
       since: 0,
       newest: true,
       limit: (limit ?? pageDefault) + 1,
-      ...(before === undefined ? {} : { before }),
+      before,
     } as const,
   }),
   decide({ events }, { limit = pageDefault }) {

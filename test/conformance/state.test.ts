@@ -101,8 +101,8 @@ forEachEngine((engine) => {
     })
 
     test('named by twenty writers at once saves one of them', async () => {
-      const { hf, store } = await engine.openInRealTime()
-      const other = await store.open()
+      const { hf, store } = await engine.openInRealTime({ background: false })
+      const other = await store.open({ background: false })
       await hf.state('plan').set('begun')
 
       const writers = Array.from({ length: 20 }, (_, number) =>
@@ -183,7 +183,7 @@ forEachEngine((engine) => {
 
     test('survives five conflicts, and at the sixth is an error that says so, with nothing saved [A10]', async () => {
       const { logger, named } = collectLogs()
-      const { hf } = await engine.openInRealTime({ logger })
+      const { hf } = await engine.openInRealTime({ logger, background: false })
       const calls = { lucky: 0, unlucky: 0 }
       const interfering = (who: 'lucky' | 'unlucky', times: number) =>
         hf.state(who).update(async () => {
@@ -208,7 +208,7 @@ forEachEngine((engine) => {
     })
 
     test.each([0, 2])('may be allowed %i re-reads', async (attemptsMax) => {
-      const { hf } = await engine.openInRealTime()
+      const { hf } = await engine.openInRealTime({ background: false })
       const plan = hf.state('plan')
       let calls = 0
 
@@ -266,8 +266,8 @@ forEachEngine((engine) => {
     })
 
     test('is counted once each, though twenty run at once in two processes', async () => {
-      const { hf, store } = await engine.openInRealTime()
-      const other = await store.open()
+      const { hf, store } = await engine.openInRealTime({ background: false })
+      const other = await store.open({ background: false })
       const add = (value: number | null) => (value ?? 0) + 1
 
       const updates = await Promise.all(
@@ -427,8 +427,8 @@ forEachEngine((engine) => {
 
   describe('a watcher', () => {
     test('is given what is there, then what another handle saves and deletes', async () => {
-      const { hf, store } = await engine.openInRealTime()
-      const other = await store.open()
+      const { hf, store } = await engine.openInRealTime({ background: false })
+      const other = await store.open({ background: false })
       const seen = watching(hf.state('plan'))
 
       expect(await seen.next()).toBeNull()
@@ -457,7 +457,7 @@ forEachEngine((engine) => {
     })
 
     test('may miss what was soon replaced, never the latest value, and sees versions only grow', async () => {
-      const { hf } = await engine.openInRealTime()
+      const { hf } = await engine.openInRealTime({ background: false })
       const versions: number[] = []
       const reading = (async () => {
         for await (const entry of hf.state<number>('count').watch()) {
@@ -474,7 +474,7 @@ forEachEngine((engine) => {
     })
 
     test('that knows a version begins with the next one, at once when it is there already', async () => {
-      const { hf } = await engine.openInRealTime()
+      const { hf } = await engine.openInRealTime({ background: false })
       const plan = hf.state('plan')
       await plan.set('one')
       const current = watching(plan, { since: 1 })
@@ -487,7 +487,7 @@ forEachEngine((engine) => {
     })
 
     test('that knows of a document since deleted is told so, and one that knows of none waits', async () => {
-      const { hf } = await engine.openInRealTime()
+      const { hf } = await engine.openInRealTime({ background: false })
       const plan = hf.state('plan')
       const waiting = watching(plan, { since: 0 })
       await plan.set('one')
@@ -502,7 +502,7 @@ forEachEngine((engine) => {
 
     test('ends by its signal, and when the store is closed', async () => {
       const { hf, store } = await engine.openInRealTime()
-      const other = await store.open()
+      const other = await store.open({ background: false })
       const stop = new AbortController()
       const bySignal = other.state('plan').watch({ since: 0, signal: stop.signal }).next()
       const byClosing = hf.state('plan').watch({ since: 0 }).next()
