@@ -56,6 +56,24 @@ export const peek = operation({
   decide: ({ next }, _input, { now }) => ({ changes: [], result: next[0] ? viewItem(next[0], now) : null }),
 })
 
+export const look = operation({
+  name: 'queue.look',
+  summary: 'Is there anything to claim now, and when may there be?',
+  effect: 'read',
+  internal: true,
+  input: z.strictObject({ queue: fields.queue }),
+  output: z.object({ ready: z.boolean(), nextDueAt: z.number().nullable() }),
+  needs: ({ queue }) => ({
+    next: { select: 'claimable', queue, limit: 1 } as const,
+    nextDueAt: { select: 'nextDueAt' } as const,
+  }),
+  decide: ({ next, nextDueAt }, _input, { wall }) => ({
+    changes: [],
+    // What is due becomes ready by the claim that finds it.
+    result: { ready: next.length > 0 || (nextDueAt !== null && nextDueAt <= wall), nextDueAt },
+  }),
+})
+
 export const next = operation({
   name: 'queue.next',
   summary: 'Claim the next item under a lease.',

@@ -27,6 +27,7 @@ const all: readonly AnyOperation[] = [
   queueAdd.addMany,
   queueAdd.submit,
   queueClaim.peek,
+  queueClaim.look,
   queueClaim.next,
   queueClaim.nextWithLock,
   queueClaim.claimMany,

@@ -36,6 +36,11 @@ interface Claimed<Payload> {
   readonly lease: Lease
 }
 
+interface Look {
+  readonly ready: boolean
+  readonly nextDueAt: number | null
+}
+
 /** A handler at work. */
 interface Running {
   /** Made with the signal, when a handler asks for it. */
@@ -83,6 +88,8 @@ export class Worker<Payload> {
   #claimsSoon = false
   #cancelPoll: () => void = () => {}
   #rung = false
+  /** Nothing was there to claim; the next claim unasked is at this time, monotonic ms. */
+  #idleUntil = 0
   #failures = 0
   #stopped = false
   #hasLock = false
@@ -194,19 +201,37 @@ export class Worker<Payload> {
   async #claim(limit: number): Promise<number> {
     try {
       this.#takesLock ??= (await this.#queue.isLocked()) ?? false
+      const quietMs = await this.#stillQuietMs()
+      if (quietMs > 0) return quietMs
       const claimed = this.#takesLock ? await this.#claimUnderLock() : await this.#claimMany(limit)
       this.#failures = 0
       if (Array.isArray(claimed)) {
         this.#ahead.push(...claimed)
         return 0
       }
-      return this.#untilNext(claimed)
+      const waitMs = this.#untilNext(claimed)
+      this.#idleUntil = this.#environment.monotonic() + waitMs
+      return waitMs
     } catch (error) {
       if (this.#session.isClosed) this.#stopped = true
       this.#session.logger.warn({ queue: this.#queue.name, error: String(error) }, 'worker.failed')
       this.#failures++
       return errorWaitMs(this.#failures)
     }
+  }
+
+  /**
+   * Everything rings that anybody may wait for, mostly for others. An idle worker that was rung only reads, or each
+   * ring would cost one write transaction a worker; how long it may stay idle after all, 0 when it should claim.
+   */
+  async #stillQuietMs(): Promise<number> {
+    const leftMs = this.#idleUntil - this.#environment.monotonic()
+    this.#idleUntil = 0
+    if (leftMs <= 0 || this.#takesLock) return 0
+    const { ready, nextDueAt } = await this.#session.call<Look>('queue.look', { queue: this.#queue.name })
+    if (ready) return 0
+    this.#idleUntil = this.#environment.monotonic() + leftMs
+    return Math.min(leftMs, this.#untilNext({ nextDueAt }))
   }
 
   async #claimMany(

@@ -1,5 +1,6 @@
 /** hf.work: claims, runs, finishes, gives back. */
 import type { Queue, QueueItem } from 'holdfast'
+import { MovableEnvironment } from 'holdfast/testing'
 import { describe, expect, test } from 'vitest'
 import * as z from 'zod'
 import { collectLogs } from '../support/logs.ts'
@@ -37,6 +38,30 @@ forEachEngine((engine) => {
       await env.advance(2_000)
       await worker.stop()
 
+      expect(seen).toEqual(['news'])
+    })
+
+    test('that is idle writes nothing when something rings that is not for it', async () => {
+      let transactions = 0
+      const reached = (point: string) => {
+        if (point === 'transaction.committed') transactions++
+      }
+      const environment = new MovableEnvironment({ reached })
+      const { hf } = await engine.open({ environment, recovery: { everyMs: 0, probeEveryMs: 0 } })
+      const q = hf.queue('jobs')
+      const seen: unknown[] = []
+      const worker = hf.work(q, (item) => void seen.push(item.payload))
+      await environment.advance(100)
+
+      transactions = 0
+      await hf.state('weather').set('rain')
+      await environment.advance(100)
+      const afterRing = transactions
+      await q.add('news')
+      await environment.advance(100)
+      await worker.stop()
+
+      expect(afterRing).toBe(1)
       expect(seen).toEqual(['news'])
     })
 
