@@ -6,10 +6,10 @@
 // The last line is always "N passed, N failed", for people and for machines that read only that.
 
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { report, runSuite, secondsSince } from './suite.mjs'
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const binaries = join(root, 'node_modules', '.bin')
@@ -38,11 +38,14 @@ function main() {
     const result = runTool(tool)
     results.push(result)
     // Everything after it would test the previous build, and say so in a thousand confusing ways.
-    if (tool.name === 'build' && result.failed > 0) return report(results)
+    if (tool.name === 'build' && result.failed > 0) return finish(results)
   }
-  for (const suite of suites.filter((name) => wanted.has(name))) results.push(runSuite(suite))
+  for (const suite of suites.filter((name) => wanted.has(name))) {
+    // Only the rules are pure enough for "every branch" to be a fair demand.
+    results.push(runSuite(suite, { args: suite === 'domain' ? ['--coverage'] : [] }))
+  }
 
-  report(results)
+  finish(results)
 }
 
 /** The folders of test/ that hold tests, known ones first and in order. */
@@ -81,49 +84,8 @@ function runTool({ name, command, args }) {
   return { name, seconds, passed: 0, failed: hasFailed ? 1 : 0 }
 }
 
-function runSuite(name) {
-  const startedAt = performance.now()
-  const folder = mkdtempSync(join(tmpdir(), 'holdfast-test-'))
-  const file = join(folder, 'report.json')
-  const args = ['run', '--project', name, '--reporter', 'default', '--reporter', 'json']
-  args.push(`--outputFile.json=${file}`)
-  // Only the rules are pure enough for "every branch" to be a fair demand.
-  if (name === 'domain') args.push('--coverage')
-
-  console.log(`\n${name}:`)
-  const run = spawnSync(join(binaries, 'vitest'), args, { cwd: root, stdio: 'inherit' })
-  const counts = readCounts(file)
-  rmSync(folder, { recursive: true, force: true })
-
-  // Not every failure is a failing test: a file that does not load, a branch that is not covered.
-  const failed = run.status === 0 ? counts.failed : Math.max(counts.failed, 1)
-  return { name, seconds: secondsSince(startedAt), passed: counts.passed, failed }
-}
-
-/** A run that died before its report counts as nothing passed; its exit code makes it a failure. */
-function readCounts(file) {
-  try {
-    const found = JSON.parse(readFileSync(file, 'utf8'))
-    return { passed: found.numPassedTests, failed: found.numFailedTests }
-  } catch {
-    return { passed: 0, failed: 0 }
-  }
-}
-
-function report(results) {
-  const passed = results.reduce((total, result) => total + result.passed, 0)
-  const failed = results.reduce((total, result) => total + result.failed, 0)
-
-  console.log(`\n${row('phase', 'seconds', 'passed', 'failed')}`)
-  for (const result of results) console.log(row(result.name, result.seconds, result.passed, result.failed))
+function finish(results) {
+  const { passed, failed } = report(results)
   console.log(`\n${passed} passed, ${failed} failed`)
   process.exitCode = failed > 0 ? 1 : 0
-}
-
-function row(name, ...columns) {
-  return name.padEnd(14) + columns.map((column) => String(column).padStart(9)).join('')
-}
-
-function secondsSince(startedAt) {
-  return ((performance.now() - startedAt) / 1000).toFixed(1)
 }

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { isHoldfastError, logNames, open } from 'holdfast'
 import { MovableEnvironment } from 'holdfast/testing'
 import { expect, onTestFinished, test } from 'vitest'
+import { openRaw } from '../support/sqlite-file.ts'
 
 function aFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-'))
@@ -33,6 +34,20 @@ test('every acknowledged change is on disk unless asked otherwise, and status sa
   expect([full.status.durability, normal.status.durability]).toEqual(['full', 'normal'])
   expect(full.status).toMatchObject({ engine: 'sqlite', schemaVersion: expect.any(Number) })
   await Promise.all([full.close(), normal.close()])
+})
+
+test("a fit SQLite reads the store: Node's own from 24 on where it is fit, else the package's", async () => {
+  const chosen = openRaw(':memory:')
+  const [expected] = chosen.prepare('select sqlite_version() as version').all() as { version: string }[]
+  chosen.close()
+
+  const hf = await open('sqlite::memory:')
+
+  expect(hf.status.engineVersion).toBe(expected?.version)
+  const [, minor = 0, patch = 0] = hf.status.engineVersion.split('.').map(Number)
+  expect(minor * 1000 + patch).toBeGreaterThanOrEqual(51_003)
+  expect(minor).not.toBe(52)
+  await hf.close()
 })
 
 test('a store in memory is private and works like any other', async () => {

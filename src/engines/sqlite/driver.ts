@@ -50,10 +50,8 @@ const nodeMajor = Number(process.versions.node.split('.')[0])
 
 function choose(): Driver {
   const require = createRequire(import.meta.url)
-  // Node 22 has the module too, but prints a warning on every start and binds less strictly.
-  const candidates = nodeMajor >= 24 ? ['node:sqlite', '@photostructure/sqlite'] : ['@photostructure/sqlite']
   const unfit: string[] = []
-  for (const name of candidates) {
+  for (const name of isOwnFit() ? ['node:sqlite', '@photostructure/sqlite'] : ['@photostructure/sqlite']) {
     const { DatabaseSync } = require(name) as SqliteModule
     const version = versionOf(DatabaseSync)
     if (isFitVersion(version)) {
@@ -70,6 +68,14 @@ function choose(): Driver {
     next: 'update Node or @photostructure/sqlite; 3.51.3 or newer (not 3.52) is needed, older ones can corrupt a shared store',
     facts: { unfit },
   })
+}
+
+/**
+ * Asked before the module is loaded, because an early one prints a warning on every start. Node 22 does so in all
+ * its releases, and binds less strictly.
+ */
+function isOwnFit(): boolean {
+  return nodeMajor >= 24 && isFitVersion(process.versions.sqlite ?? '')
 }
 
 function versionOf(DatabaseSync: SqliteModule['DatabaseSync']): string {
