@@ -6,7 +6,7 @@
 // A number in a title proves that somebody meant to test it, not that the test is good.
 
 import { readdirSync, readFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { dirname, join, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
@@ -46,9 +46,10 @@ function findNamedIds() {
   return new Set(texts.flatMap((text) => [...text.matchAll(/\[([A-Z]+-?\d+)\]/g)].map(([, id]) => id)))
 }
 
+/** Ours only: the peers of the benchmark are installed below bench/. */
 function listFiles(folder, pattern) {
   return readdirSync(join(root, folder), { recursive: true })
-    .filter((path) => pattern.test(path))
+    .filter((path) => pattern.test(path) && !path.split(sep).includes('node_modules'))
     .map((path) => join(root, folder, path))
 }
 

@@ -1,7 +1,7 @@
 /** Keeps the shape of the source: what a reader may rely on without looking. */
 
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { join, sep } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import * as rules from './rules.ts'
 
@@ -136,7 +136,12 @@ function readFolders(...folders: string[]): rules.File[] {
     .flatMap((folder) =>
       readdirSync(folder, { recursive: true, encoding: 'utf8' }).map((path) => join(folder, path)),
     )
-  return readFiles(...paths.filter((path) => /\.(?:ts|mjs|js|sql|md)$/.test(path)))
+  return readFiles(...paths.filter((path) => /\.(?:ts|mjs|js|sql|md)$/.test(path) && isOurs(path)))
+}
+
+/** The peers of the benchmark are installed below bench/. */
+function isOurs(path: string): boolean {
+  return !path.split(sep).includes('node_modules')
 }
 
 function readFiles(...paths: string[]): rules.File[] {
