@@ -243,7 +243,7 @@ export class Caretaker {
 
   async #beat(): Promise<void> {
     await this.#execute('instance.beat', { id: this.#options.instance, sweptAt: this.#sweptAt }).catch(
-      (error) => this.#reports.log('warn', 'renew.failed', { error: messageOf(error) }),
+      (error) => this.#reports.log('warn', 'renew.failed', { leases: 0, error: messageOf(error) }),
     )
   }
 

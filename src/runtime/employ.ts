@@ -63,9 +63,14 @@ function employThread(employment: Employment): () => Promise<void> {
       if (message.type === 'lost') keeper.lose(message.lease, lostElsewhere)
       else logger[message.level]?.(message.facts, message.name)
     })
-    started.on('error', (error) => logger.error({ error: String(error) }, 'renew.failed'))
+    let cause: unknown = 'its thread was ended'
+    started.once('error', (error) => {
+      cause = error
+    })
     started.once('exit', () => {
       thread = null
+      if (closing) return
+      logger.error({ leases: [...board.leases()].length, error: String(cause) }, 'renew.failed')
       environment.timer(restartAfterMs, start)
     })
     // The thread alone must not keep the program running. Said last: listening for messages takes it back.

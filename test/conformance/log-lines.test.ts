@@ -1,0 +1,87 @@
+/** What the log says when something in the background fails: name, level and facts are for machines to rely on. */
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { readFeed } from '../support/feed.ts'
+import { collectLogs } from '../support/logs.ts'
+import { forEachEngine } from '../support/stores.ts'
+
+forEachEngine((engine) => {
+  test('a renewal that failed is told, with how many leases it was for and why [X1]', async () => {
+    const { logger, lines } = collectLogs()
+    const { hf, env, store } = await engine.open({ logger, leaseMs: 30_000 })
+    await hf.queue('jobs').addMany([{ payload: 1 }, { payload: 2 }])
+    await hf.queue('jobs').claimMany(2)
+    const mend = store.damage.failItems()
+
+    await env.advance(11_500)
+    mend()
+    await env.advance(2_500)
+
+    expect(lines).toEqual([
+      {
+        name: 'renew.failed',
+        level: 'warn',
+        facts: { leases: 2, error: expect.stringContaining('refused') },
+      },
+    ])
+    await env.advance(120_000)
+    expect(await hf.queue('jobs').stats()).toMatchObject({ processing: 2 })
+  })
+
+  test('a retention that failed is told with its reason, and nothing is removed', async () => {
+    const { logger, lines } = collectLogs()
+    const retention = { eventsMs: 1_000, everyMs: 60_000 }
+    const eventsExport = join('no', 'such', 'folder', 'events.jsonl')
+    const { hf, env } = await engine.open({ logger, retention: { ...retention, eventsExport } })
+    await hf.queue('jobs').add(null)
+    const before = await readFeed(hf)
+
+    await env.advance(70_000)
+
+    expect(lines).toEqual([
+      { name: 'retention.failed', level: 'warn', facts: { error: expect.stringContaining('ENOENT') } },
+    ])
+    expect(await readFeed(hf)).toEqual(before)
+  })
+
+  test('a claim of a worker that failed is told with its queue and why [X1]', async () => {
+    const { logger, lines } = collectLogs()
+    const { hf, env, store } = await engine.open({ logger })
+    await hf.queue('jobs').add(null)
+    const mend = store.damage.failItems()
+
+    const worker = hf.work('jobs', () => {})
+    await env.advance(50)
+    mend()
+    await env.advance(1_000)
+    await worker.stop()
+
+    // It may have tried twice: whoever adds an item rings.
+    expect(lines).toEqual(lines.map(() => workerFailed))
+    expect(lines).not.toEqual([])
+    expect(await hf.queue('jobs').stats()).toMatchObject({ completed: 1 })
+  })
+
+  test('an answer of a worker that failed is told with its queue and why [X1]', async () => {
+    const { logger, lines } = collectLogs()
+    const { hf, env, store } = await engine.open({ logger })
+    await hf.queue('jobs').add(null)
+    let mend = () => {}
+    hf.work('jobs', () => {
+      mend = store.damage.failItems()
+    })
+
+    await env.advance(50)
+    mend()
+    await env.advance(1_000)
+
+    expect(lines).toEqual([workerFailed])
+    expect(await hf.queue('jobs').stats()).toMatchObject({ completed: 1 })
+  })
+})
+
+const workerFailed = {
+  name: 'worker.failed',
+  level: 'warn',
+  facts: { queue: 'jobs', error: expect.stringContaining('refused') },
+}

@@ -1,0 +1,96 @@
+/** The thread that renews and heals: its death is healed, and it says when its process hangs. */
+import type { Worker } from 'node:worker_threads'
+import type { Holdfast } from 'holdfast'
+import { expect, test } from 'vitest'
+import { collectLogs } from '../support/logs.ts'
+import { claimed } from '../support/outcomes.ts'
+import { openRaw } from '../support/sqlite-file.ts'
+import { expectSound, isRenewed, newStore, openHere, until } from './support.ts'
+
+/** Renewed every 2 s: long enough for a new thread to load on a busy machine. */
+const leaseMs = 6000
+const recovery = { onClaim: false, everyMs: 100 }
+
+test('when the thread that renews and heals dies, another goes on with both [X6] [Q13]', async () => {
+  const { logger, named } = collectLogs()
+  const thread = nextThread()
+  const hf = await openHere(newStore(), { logger, leaseMs, recovery })
+  await hf.queue('q').add('work')
+  const { item, lease } = await claimed(hf.queue('q').next())
+  await seeHealing(hf)
+
+  await (await thread).terminate()
+
+  expect(await isRenewed(hf, item)).toBe(true)
+  await seeHealing(hf)
+  expect(lease?.isHeld).toBe(true)
+  expect(named('renew.failed')).toEqual([
+    { name: 'renew.failed', level: 'error', facts: { leases: 1, error: 'its thread was ended' } },
+  ])
+  expectSound(hf.status.location)
+})
+
+test('a thread that cannot open its store says why, and is started again until it can [X6] [Q13]', async () => {
+  const store = newStore()
+  const { logger, named } = collectLogs()
+  const thread = nextThread()
+  const hf = await openHere(store, { logger, leaseMs, recovery })
+  await seeHealing(hf)
+  const mend = makeUnfit(store)
+
+  await (await thread).terminate()
+  await until('two threads have failed', () => named('renew.failed').length >= 2)
+  mend()
+
+  await seeHealing(hf)
+  expect(named('renew.failed')[1]).toEqual({
+    name: 'renew.failed',
+    level: 'error',
+    facts: { leases: 0, error: expect.stringContaining('9999') },
+  })
+})
+
+test('a process that hung is told so when it turns again [X6]', async () => {
+  const { logger, named } = collectLogs()
+  const hf = await openHere(newStore(), { logger, recovery, wedgedAfterMs: 1000 })
+  await seeHealing(hf)
+  await hf.queue('q').add('work')
+  await claimed(hf.queue('q').next())
+
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2000)
+  await until('it was told', () => named('process.wedged').length > 0)
+
+  const [line] = named('process.wedged')
+  expect(line).toEqual({
+    name: 'process.wedged',
+    level: 'error',
+    facts: { silentForMs: expect.any(Number), leases: 1 },
+  })
+  expect(line?.facts.silentForMs).toBeGreaterThan(1000)
+})
+
+function nextThread(): Promise<Worker> {
+  return new Promise((resolve) => process.once('worker', resolve))
+}
+
+/** An item that somebody let lapse comes back, though nobody claims: the thread is at work. */
+async function seeHealing(hf: Holdfast): Promise<void> {
+  const q = hf.queue('stale')
+  const { item } = await q.add('work')
+  await claimed(q.next({ agent: 'gone', leaseMs: 1 }))
+  await until('the stale item is healed', async () => (await q.get(item.id))?.standing === 'ready')
+  await q.remove(item.id)
+}
+
+/** Whoever opens it now takes it for a store of a later version. */
+function makeUnfit(store: string): () => void {
+  const setVersion = (version: number): number => {
+    const database = openRaw(store)
+    const [row] = database.prepare('pragma user_version').all() as { user_version: number }[]
+    database.exec(`pragma user_version = ${version}`)
+    database.close()
+    return row?.user_version ?? 0
+  }
+  const fit = setVersion(9999)
+  return () => setVersion(fit)
+}
