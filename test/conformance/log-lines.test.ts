@@ -6,7 +6,7 @@ import { collectLogs } from '../support/logs.ts'
 import { forEachEngine } from '../support/stores.ts'
 
 forEachEngine((engine) => {
-  test('a renewal that failed is told, with how many leases it was for and why [X1]', async () => {
+  test('a renewal that failed is told, with how many leases it was for and why', async () => {
     const { logger, lines } = collectLogs()
     const { hf, env, store } = await engine.open({ logger, leaseMs: 30_000 })
     await hf.queue('jobs').addMany([{ payload: 1 }, { payload: 2 }])
@@ -44,7 +44,7 @@ forEachEngine((engine) => {
     expect(await readFeed(hf)).toEqual(before)
   })
 
-  test('a claim of a worker that failed is told with its queue and why [X1]', async () => {
+  test('a claim of a worker that failed is told with its queue and why', async () => {
     const { logger, lines } = collectLogs()
     const { hf, env, store } = await engine.open({ logger })
     await hf.queue('jobs').add(null)
@@ -62,7 +62,7 @@ forEachEngine((engine) => {
     expect(await hf.queue('jobs').stats()).toMatchObject({ completed: 1 })
   })
 
-  test('an answer of a worker that failed is told with its queue and why [X1]', async () => {
+  test('an answer of a worker that failed is told with its queue and why', async () => {
     const { logger, lines } = collectLogs()
     const { hf, env, store } = await engine.open({ logger })
     await hf.queue('jobs').add(null)

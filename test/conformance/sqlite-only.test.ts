@@ -1,10 +1,10 @@
 /** What only the SQLite engine promises. */
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { copyFileSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { isHoldfastError, logNames, open } from 'holdfast'
 import { MovableEnvironment } from 'holdfast/testing'
-import { expect, onTestFinished, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { openRaw } from '../support/sqlite-file.ts'
 
 function aFolder(): string {
@@ -48,6 +48,61 @@ test("a fit SQLite reads the store: Node's own from 24 on where it is fit, else 
   expect(minor * 1000 + patch).toBeGreaterThanOrEqual(51_003)
   expect(minor).not.toBe(52)
   await hf.close()
+})
+
+describe('after the last close', () => {
+  test('a copy of the file alone is the whole store', async () => {
+    const folder = aFolder()
+    await addTo(join(folder, 'store.db'), 'work')
+
+    copyFileSync(join(folder, 'store.db'), join(folder, 'copy.db'))
+
+    expect(await payloadsIn(join(folder, 'copy.db'))).toEqual(['work'])
+  })
+
+  test('a file put in its place is not changed by what was there before', async () => {
+    const folder = aFolder()
+    await addTo(join(folder, 'store.db'), 'early')
+    copyFileSync(join(folder, 'store.db'), join(folder, 'backup.db'))
+    await addTo(join(folder, 'store.db'), 'late')
+
+    copyFileSync(join(folder, 'backup.db'), join(folder, 'store.db'))
+
+    expect(await payloadsIn(join(folder, 'store.db'))).toEqual(['early'])
+  })
+
+  async function addTo(path: string, payload: string): Promise<void> {
+    const hf = await open(path, { background: false })
+    await hf.queue('jobs').add(payload)
+    await hf.close()
+  }
+
+  async function payloadsIn(path: string): Promise<unknown[]> {
+    const hf = await open(path, { background: false })
+    const { items } = await hf.queue('jobs').list()
+    await hf.close()
+    return items.map(({ payload }) => payload)
+  }
+})
+
+test('closing does not wait for others that are at work, and loses nothing', async () => {
+  const path = join(aFolder(), 'store.db')
+  const [leaving, staying] = await Promise.all([
+    open(path, { background: false }),
+    open(path, { background: false }),
+  ])
+  await leaving.queue('jobs').add('work')
+  const reading = openRaw(path)
+  reading.exec('begin; select * from item')
+
+  const startedAt = performance.now()
+  await leaving.close()
+  const tookMs = performance.now() - startedAt
+  reading.close()
+
+  expect(tookMs).toBeLessThan(2_000)
+  expect(await staying.queue('jobs').next()).toMatchObject({ outcome: 'claimed', item: { payload: 'work' } })
+  await staying.close()
 })
 
 test('a store in memory is private and works like any other', async () => {
