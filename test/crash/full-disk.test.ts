@@ -1,7 +1,7 @@
 /** A disk that takes no more. */
 import { spawn } from 'node:child_process'
 import { expect, test } from 'vitest'
-import { Actor, expectSoundAndFree, newStore, openHere, print, program, query } from './support.ts'
+import { Actor, expectSoundAndFree, newStore, openHere, print, program, query, until } from './support.ts'
 
 /**
  * A limit on the size of files stands for a disk that is full: the same writes fail, for one process only. Node
@@ -21,8 +21,11 @@ test.runIf(process.platform === 'linux')(
     )
 
     const refused = await limited.told('refused')
-    // Moves the log into the main file and empties it, as an operator's making room would.
-    query(store, 'pragma wal_checkpoint(truncate)')
+    // Moves the log into the main file and empties it, as an operator's making room would; a reader keeps it busy.
+    await until('the log is empty', () => {
+      const [row] = query(store, 'pragma wal_checkpoint(truncate)') as { busy: number }[]
+      return row?.busy === 0
+    })
     limited.child.send('try again')
     const again = await limited.told('refused', ({ at }) => at > refused.at)
     await hf.queue('q').add('from a process without the limit')
