@@ -71,8 +71,8 @@ function choose(): Driver {
 }
 
 /**
- * Asked before the module is loaded, because an early one prints a warning on every start. Node 22 does so in all
- * its releases, and binds less strictly.
+ * Asked before the module is loaded: early ones print a warning on every start. Node 22 has the module too, but
+ * binds less strictly.
  */
 function isOwnFit(): boolean {
   return nodeMajor >= 24 && isFitVersion(process.versions.sqlite ?? '')
