@@ -35,6 +35,8 @@ export interface Verdict {
 
 export interface Host {
   readonly identity: ProcessIdentity
+  /** Who another process of this machine is; null when there is none under this pid. */
+  identify(pid: number): ProcessIdentity | null
   /** Judges another process; 'unknown' whenever there is doubt. A local store proves more: see `host/process.ts`. */
   judge(other: ProcessIdentity, storeIsLocal: boolean): Verdict
   /** Name of the network file system a path lies on, or null when it is local. */

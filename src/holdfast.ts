@@ -1,4 +1,5 @@
 /** `open(url, options)`: the handle to a store, from which everything else is reached. */
+import { Agents } from './agents.ts'
 import type { StoreStatus } from './engines/engine.ts'
 import { openEngine } from './engines/open.ts'
 import { type Environment, pause } from './environment.ts'
@@ -18,6 +19,7 @@ import { Keeper } from './runtime/keeper.ts'
 import { type Handler, Worker, type WorkOptions } from './runtime/worker.ts'
 import { type Health, type RecoveryStats, Session } from './session.ts'
 import { type States, statesOf } from './state.ts'
+import { Tasks } from './tasks.ts'
 
 /**
  * Opens a store: a path, `sqlite:path` or `sqlite::memory:` (private). Makes it when it is not there. Until
@@ -100,6 +102,9 @@ async function begin({ url, ...parts }: Beginning): Promise<Holdfast> {
         wedgedAfterMs: settings.wedgedAfterMs,
         storeIsLocal: true,
       },
+      rejoined: (fresh) => {
+        session.instance = fresh
+      },
     }),
   )
   return new Holdfast(session)
@@ -125,6 +130,8 @@ export interface EventOptions {
 export class Holdfast {
   readonly #session: Session
   readonly #workers = new Set<Worker<never>>()
+  readonly tasks: Tasks
+  readonly agents: Agents
   #closing: Promise<void> | null = null
 
   /** Versioned documents: `hf.state(key)`, and `hf.state.list({ prefix })`. */
@@ -133,6 +140,8 @@ export class Holdfast {
   constructor(session: Session) {
     this.#session = session
     this.state = statesOf(session)
+    this.tasks = new Tasks(session)
+    this.agents = new Agents(session)
   }
 
   /** Name under which this handle acts. */
@@ -204,7 +213,7 @@ export class Holdfast {
 
   async #close(): Promise<void> {
     this.#session.isClosed = true
-    const { keeper, engine, instance } = this.#session
+    const { keeper, engine } = this.#session
     await Promise.all([...this.#workers].map((worker) => worker.stop()))
     const held = keeper.refs()
     // What is still held goes back at once, not when its lease lapses.
@@ -214,8 +223,10 @@ export class Holdfast {
         reason: 'its process closed the store',
       })
     }
-    if (instance !== null) await this.#session.call('instance.end', { id: instance, reason: 'closed' })
+    // First the caretaker: it would take the end of its instance for a mistake and join again.
     await keeper.close()
+    const { instance } = this.#session
+    if (instance !== null) await this.#session.call('instance.end', { id: instance, reason: 'closed' })
     await engine.close()
   }
 

@@ -1,4 +1,5 @@
 /** The public list, by hand: adding a line is a decision. */
+export type { Agent, Agents } from './agents.ts'
 export type { State as WorkflowState, Workflow } from './domain/workflow.ts'
 export type { StoreStatus } from './engines/engine.ts'
 export {
@@ -18,9 +19,12 @@ export {
 export { type EventOptions, type Holdfast, open } from './holdfast.ts'
 export { type Logger, type LogName, logNames } from './logger.ts'
 export type { EventView as Event } from './operations/event.ts'
+export type { LockStatus, StaleLocks } from './operations/lease-watch.ts'
 export type { RecoveryReport } from './operations/recovery.ts'
 export type { SavedView as SavedState, StatePage } from './operations/state.ts'
 export type { StateHistory } from './operations/state-history.ts'
+export type { LockCleanup } from './operations/task-cleanup.ts'
+export type { TaskHints } from './operations/task-hint.ts'
 export type { LockView as Lock } from './operations/view.ts'
 export type { OpenOptions } from './options.ts'
 export type {
@@ -39,6 +43,7 @@ export type {
   TokenOptions,
 } from './queue.ts'
 export type { Lease } from './runtime/keeper.ts'
+export type { LeaseRenewal, RenewalOptions } from './runtime/renewal.ts'
 export type { Handler, WorkContext, Worker, WorkOptions } from './runtime/worker.ts'
 export type { RecoveryStats } from './session.ts'
 export type {
@@ -51,3 +56,18 @@ export type {
   StateUpdateOptions,
   StateWatchOptions,
 } from './state.ts'
+export {
+  type AddTaskOptions,
+  type BatchClaim,
+  type ClaimNextOptions,
+  type ClaimTaskOptions,
+  isVersionMismatchError,
+  type ListTasksOptions,
+  type NextTask,
+  type Task,
+  type TaskChanges,
+  type TaskClaim,
+  type TaskFilter,
+  type Tasks,
+  type UpdateTaskOptions,
+} from './tasks.ts'

@@ -11,6 +11,11 @@ export const logNames = [
   'state.conflict',
   'state.saved',
   'state.gave_up',
+  'process.rejoined',
+  'locks.summary',
+  'locks.many_stale',
+  'cleanup.done',
+  'renew.seldom',
 ] as const
 
 export type LogName = (typeof logNames)[number]

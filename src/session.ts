@@ -54,7 +54,8 @@ export class Session {
   readonly environment: Environment
   readonly settings: Settings
   readonly agent: string
-  readonly instance: string | null
+  /** Stands behind our bound leases. Changes only when this process was taken for dead and joins again. */
+  instance: string | null
   readonly keeper: Keeper
   readonly logger: Logger
   /** What this process has seen go wrong in healing. */

@@ -37,6 +37,7 @@ export class MovableEnvironment implements Environment {
     const identity = { ...systemEnvironment.host.identity, ...options.identity }
     this.host = {
       identity,
+      identify: (pid) => systemEnvironment.host.identify(pid),
       judge: (other, storeIsLocal): Verdict => systemEnvironment.host.judge(other, storeIsLocal),
       networkFileSystem: (path) => systemEnvironment.host.networkFileSystem(path),
       ...options.host,

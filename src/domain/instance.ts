@@ -19,7 +19,30 @@ export interface Instance extends ProcessIdentity {
   readonly sweptAt: number | null
   readonly endedAt: number | null
   readonly endReason: string | null
+  /** Who said that this process stands behind the agent; null where the process itself opened the store. */
+  readonly registeredBy: string | null
   readonly version: number
+}
+
+/** A process joins the fleet under its agent's name. */
+export function startInstance(
+  identity: ProcessIdentity & { readonly id: string },
+  { agent, registeredBy }: { agent: string; registeredBy: string | null },
+  wall: number,
+): Instance {
+  const times = { startedAt: wall, beatAt: wall, sweptAt: null, endedAt: null, endReason: null }
+  return { ...identity, agent, registeredBy, ...times, version: 1 }
+}
+
+/** The same incarnation of the same process. */
+export function isSameProcess(left: ProcessIdentity, right: ProcessIdentity): boolean {
+  return (
+    left.bootId === right.bootId &&
+    left.hostName === right.hostName &&
+    left.pidNamespace === right.pidNamespace &&
+    left.pid === right.pid &&
+    left.startTime === right.startTime
+  )
 }
 
 export function endInstance(instance: Instance, reason: string, wall: number): Instance {

@@ -91,8 +91,7 @@ export function standingOf(item: Omit<Item, 'standing'>, workflow: Workflow): St
   const state = stateOf(workflow, item.state)
   if (state.closed) return 'closed'
   if (state.held) return 'held'
-  const mayBeClaimed = state.claimTo !== undefined && item.runAt === null && item.waitingFor.length === 0
-  return mayBeClaimed && item.quarantinedAt === null ? 'ready' : 'waiting'
+  return state.claimTo !== undefined && !isKeptBack(item) ? 'ready' : 'waiting'
 }
 
 export interface NewItem {
@@ -103,6 +102,8 @@ export interface NewItem {
   readonly dedupeKey?: string | null | undefined
   readonly parent?: Item | null | undefined
   readonly blockers?: readonly Item[] | undefined
+  /** Ids of everything that already waits for an item of this id, also through others. */
+  readonly dependents?: readonly string[] | undefined
   readonly runAt?: number | null | undefined
   readonly attemptsMax: number
   readonly submittedBy: string | null
@@ -171,14 +172,8 @@ function delayed(runAt: number | null | undefined, wall: number): number | null 
 function dependenciesOf(input: NewItem) {
   const { parent } = input
   const ancestors = parent ? [...parent.ancestors, parent.id] : []
-  const waitsForMe = (item: Item) => item.id === input.id || item.waitingFor.includes(input.id)
-  if (ancestors.includes(input.id) || input.blockers?.some(waitsForMe)) {
-    throw new InvalidError({
-      what: `item ${input.id} would wait for itself`,
-      next: 'choose a parent and blockers that do not come after it',
-      facts: { path: [...ancestors, input.id] },
-    })
-  }
+  const blockers = input.blockers ?? []
+  assertNoCircle(input.id, [...ancestors, ...blockers.map(({ id }) => id)], input.dependents ?? [])
   if (ancestors.length > stackDepthMax) {
     throw new InvalidError({
       what: `a stack of ${ancestors.length + 1} items is too deep`,
@@ -186,14 +181,54 @@ function dependenciesOf(input: NewItem) {
       facts: { depth: ancestors.length, depthMax: stackDepthMax, path: ancestors },
     })
   }
-  const declared = [...(parent ? [parent] : []), ...(input.blockers ?? [])]
+  return { parent: parent?.id ?? null, ancestors, ...waitsFor(parent ? [parent, ...blockers] : blockers) }
+}
+
+function waitsFor(declared: readonly Item[]): Pick<Item, 'blockers' | 'waitingFor'> {
   const unique = [...new Map(declared.map((item) => [item.id, item])).values()]
   return {
-    parent: parent?.id ?? null,
-    ancestors,
     blockers: unique.map((item) => item.id),
     waitingFor: unique.filter((item) => item.outcome !== 'well').map((item) => item.id),
   }
+}
+
+/** More would have to be walked than one transaction should: then nobody can say that there is no circle. */
+export const dependentsMax = 10_000
+
+/** Items in a circle would all wait for ever. */
+function assertNoCircle(id: string, declared: readonly string[], dependents: readonly string[]): void {
+  if (declared.length === 0) return
+  const after = new Set([id, ...dependents])
+  const back = declared.find((each) => after.has(each))
+  if (back !== undefined) {
+    throw new InvalidError({
+      what: `item ${id} would wait for itself: ${back} comes after it`,
+      next: 'choose a parent and blockers that do not wait for it',
+      facts: { item: id, blocker: back, path: [...declared, id] },
+    })
+  }
+  if (dependents.length >= dependentsMax) {
+    throw new InvalidError({
+      what: `${dependentsMax} items or more wait for item ${id}, too many to see whether they form a circle`,
+      next: 'let some of them finish first, or add a new item in its place',
+      facts: { item: id, dependentsMax },
+    })
+  }
+}
+
+/** Sets anew what an open item waits for; its parent stays among them. */
+export function setItemBlockers(
+  item: Item,
+  workflow: Workflow,
+  { blockers, dependents }: { blockers: readonly Item[]; dependents: readonly string[] },
+): Item {
+  if (item.standing === 'closed') throw illegal(item, item.state, stateOf(workflow, item.state))
+  assertNoCircle(
+    item.id,
+    blockers.map(({ id }) => id),
+    dependents,
+  )
+  return settle({ ...item, ...waitsFor(blockers), version: item.version + 1 }, workflow)
 }
 
 export function claimItem(
@@ -203,12 +238,39 @@ export function claimItem(
   at: Moment,
 ): Item {
   const to = stateOf(workflow, item.state).claimTo
-  if (item.standing !== 'ready' || to === undefined) {
-    throw new IllegalMoveError(
-      { subject: describeItem(item), from: item.state, to: 'claimed' },
-      'claim an item that is ready',
-    )
-  }
+  if (item.standing !== 'ready' || to === undefined) throw notClaimable(item, 'claim an item that is ready')
+  return grantItem(item, to, workflow, holder, at)
+}
+
+/** Claims an item that is asked for by name, also from a state that is never handed out as the next one. */
+export function claimItemByName(
+  item: Item,
+  workflow: Workflow,
+  holder: Holder & { leaseMs: number },
+  at: Moment,
+): Item {
+  const state = stateOf(workflow, item.state)
+  if (state.claimByNameTo === undefined) return claimItem(item, workflow, holder, at)
+  if (isKeptBack(item)) throw notClaimable(item, 'wait until what keeps it back is over')
+  return grantItem(item, state.claimByNameTo, workflow, holder, at)
+}
+
+/** Delayed, waiting for others, or quarantined: not to be claimed in any state. */
+function isKeptBack(item: Omit<Item, 'standing'>): boolean {
+  return item.runAt !== null || item.waitingFor.length > 0 || item.quarantinedAt !== null
+}
+
+function notClaimable(item: Item, next: string): IllegalMoveError {
+  return new IllegalMoveError({ subject: describeItem(item), from: item.state, to: 'claimed' }, next)
+}
+
+function grantItem(
+  item: Item,
+  to: string,
+  workflow: Workflow,
+  holder: Holder & { leaseMs: number },
+  at: Moment,
+): Item {
   const lease = grant(holder, { leaseMs: holder.leaseMs, now: at.now, previous: item.token, floor: 0 })
   const claimed: Item = {
     ...item,

@@ -25,8 +25,14 @@ export interface Holder {
 export type LeaseStatus = 'live' | 'near' | 'expired' | 'stale'
 
 export const leaseMsMax = 24 * 60 * 60 * 1000
-const staleAfterMs = 5 * 60 * 1000
-const nearWithinMs = 5 * 60 * 1000
+
+/** When a lease counts as near its end, and when an expired one as stale. */
+export interface Thresholds {
+  readonly nearMs: number
+  readonly staleMs: number
+}
+
+export const thresholds: Thresholds = Object.freeze({ nearMs: 5 * 60 * 1000, staleMs: 5 * 60 * 1000 })
 
 export const noLease = {
   agent: null,
@@ -52,11 +58,15 @@ export function isExpired(row: Pick<LeaseColumns, 'expiresAt'>, now: number): bo
   return row.expiresAt === null || row.expiresAt < now
 }
 
-export function leaseStatus(row: LeaseColumns, now: number): LeaseStatus {
-  if (row.expiresAt === null || row.expiresAt < now - staleAfterMs) return 'stale'
+export function leaseStatus(
+  row: LeaseColumns,
+  now: number,
+  { nearMs, staleMs }: Thresholds = thresholds,
+): LeaseStatus {
+  if (row.expiresAt === null || row.expiresAt < now - staleMs) return 'stale'
   if (row.expiresAt < now) return 'expired'
   // A third of a short lease, or every 30 s lease would always count as near its end.
-  const near = Math.min(nearWithinMs, (row.leaseMs ?? nearWithinMs) / 3)
+  const near = Math.min(nearMs, (row.leaseMs ?? nearMs) / 3)
   return row.expiresAt < now + near ? 'near' : 'live'
 }
 

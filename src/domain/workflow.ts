@@ -8,6 +8,8 @@ import { isName, nearestName } from './name.ts'
 export interface State {
   /** May be claimed, and becomes this (a held state). */
   readonly claimTo?: string
+  /** May be claimed when it is asked for by name, and becomes this; never handed out as the next one. */
+  readonly claimByNameTo?: string
   /** An agent holds the item under a lease while it is here. */
   readonly held?: true
   /** Where a held item goes when its holder is lost or gives it back. */
@@ -124,7 +126,8 @@ const task: Workflow = {
       failTo: 'todo',
       failRetryableTo: 'todo',
     },
-    review: { moves: ['todo', 'done'] },
+    // Back into work only for somebody who asks for it: what waits for a reviewer is nobody's next task.
+    review: { claimByNameTo: 'in_progress', moves: ['todo', 'done'] },
     done: { closed: 'well', moves: [] },
   },
 }
@@ -165,6 +168,7 @@ export function arrows(workflow: Workflow): readonly (readonly [from: string, ac
 function actTargets(state: State): [act: string, to: string][] {
   const acts: [string, string | undefined][] = [
     ['claim', state.claimTo],
+    ['claimByName', state.claimByNameTo],
     ['lose', state.lostTo],
     ['complete', state.completeTo],
     ['fail', state.failTo],
@@ -220,8 +224,9 @@ function stateFaults(workflow: Workflow, name: string, state: State): string[] {
     if (!knownState(workflow, to)) faults.push(`${name} leads to "${to}", which does not exist`)
   }
   if (!isName(name)) faults.push(`state name "${name}" is not usable`)
-  if (state.claimTo && !held(state.claimTo))
-    faults.push(`${name} is claimed to "${state.claimTo}", which is not held`)
+  for (const to of [state.claimTo, state.claimByNameTo]) {
+    if (to !== undefined && !held(to)) faults.push(`${name} is claimed to "${to}", which is not held`)
+  }
   if (state.held && state.lostTo === undefined)
     faults.push(`${name} is held but says no lostTo, so it could never heal`)
   if (state.lostTo !== undefined && (!state.held || !isOpenAndFree(workflow, state.lostTo))) {
@@ -231,9 +236,10 @@ function stateFaults(workflow: Workflow, name: string, state: State): string[] {
     faults.push(`retryTo of ${name} must lead to an open state that is not held`)
   }
   if (!state.closed && !canClose(workflow, name)) faults.push(`nothing leads from ${name} to a closed state`)
-  if (state.held && (state.closed || state.claimTo))
+  const isClaimable = state.claimTo !== undefined || state.claimByNameTo !== undefined
+  if (state.held && (state.closed || isClaimable))
     faults.push(`${name} is held and closed or claimable at once`)
-  if (state.closed && (state.moves.length > 0 || state.claimTo))
+  if (state.closed && (state.moves.length > 0 || isClaimable))
     faults.push(`${name} is closed but can be left`)
   if (state.closed === 'well' && state.retryTo) faults.push(`${name} is closed well but can be retried`)
   if (state.completeTo !== undefined && knownState(workflow, state.completeTo)?.closed !== 'well') {

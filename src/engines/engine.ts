@@ -3,6 +3,7 @@
  * engine loads them, the rules decide, the engine applies the changes with their events, guarded by version and
  * token, in one transaction. An engine contains no rule.
  */
+import type { GrantEnd, Loss } from '../domain/crash-pattern.ts'
 import type { EventKind, Image, StoredEvent, Subject } from '../domain/event.ts'
 import type { Instance } from '../domain/instance.ts'
 import type { Item, Json, Standing } from '../domain/item.ts'
@@ -35,6 +36,18 @@ export interface DefinedQueue {
 
 export interface Dependent extends DefinedQueue {
   readonly item: Item
+}
+
+/** Which items of a queue are meant, by what their data says. Absent = any; null = none is set. */
+export interface ItemFilter {
+  /** All of these. */
+  readonly labels?: readonly string[] | undefined
+  readonly owner?: string | null | undefined
+  readonly host?: string | null | undefined
+  /** At least this urgent: the number is not higher. */
+  readonly priorityMax?: number | undefined
+  /** Held by this agent. */
+  readonly agent?: string | undefined
 }
 
 export interface WorkflowRow {
@@ -124,6 +137,19 @@ export interface Selectors {
   lastItemByDedupeKey: [{ queue: string; dedupeKey: string }, Item | null]
   /** The next `limit` that can be claimed now: priority, then age, then id. */
   claimable: [{ queue: string; limit: number }, readonly Item[]]
+  /** The next ones among the first 10,000 in line that pass the filter. */
+  claimableMatching: [{ queue: string; filter: ItemFilter; limit: number }, readonly Item[]]
+  /** Everything held, soonest expiry first, each with the wall time of its last event. */
+  heldItems: [
+    { queue: string | null; limit: number },
+    readonly { readonly item: Item; readonly changedAt: number | null }[],
+  ]
+  /** Every slot of every lock, soonest expiry first. */
+  heldLocks: [{ limit: number }, readonly Lock[]]
+  itemsOfAgent: [{ agent: string; queue: string; limit: number }, readonly Item[]]
+  /** Held, not expired, in the last third of the lease (at most 5 min), and not warned of under this token. */
+  nearItems: [{ limit: number }, readonly Item[]]
+  nearLocks: [{ limit: number }, readonly Lock[]]
   /** The items claimed together with the slots of this lock. */
   lockedItems: [{ name: string }, readonly Item[]]
   /** Everything held whose lease lapsed before now, longest expired first. */
@@ -139,6 +165,8 @@ export interface Selectors {
   nextDueAt: [Record<never, never>, number | null]
   /** Items that wait for one of these, each with its queue. */
   dependents: [{ ids: readonly string[]; limit: number }, readonly Dependent[]]
+  /** Ids of everything that waits for an item, also through others; at most `limit`. */
+  transitiveDependents: [{ id: string; limit: number }, readonly string[]]
   /** Items still waiting for one that closed well, each with that blocker, and cascades with nothing left to free. */
   freedDependents: [
     { limit: number },
@@ -150,6 +178,7 @@ export interface Selectors {
       states: readonly string[] | null
       standing: Standing | null
       quarantined: boolean | null
+      filter: ItemFilter | null
       limit: number
       after: string | null
     },
@@ -173,6 +202,8 @@ export interface Selectors {
   instances: [{ ids: readonly string[] }, readonly Instance[]]
   /** Instances not ended. */
   runningInstances: [{ limit: number }, readonly Instance[]]
+  /** The process registered for an agent by somebody, if it has not ended. */
+  registeredInstance: [{ agent: string }, Instance | null]
   instancesEndedBefore: [{ ageMs: number; limit: number }, readonly Instance[]]
   answer: [{ key: string }, Answer | null]
   answersBefore: [{ ageMs: number; limit: number }, readonly Answer[]]
@@ -194,6 +225,10 @@ export interface Selectors {
     },
     readonly StoredEvent[],
   ]
+  /** Leases lost since so long ago by the wall clock, newest first. */
+  losses: [{ sinceMs: number; limit: number }, readonly Loss[]]
+  /** How grants ended, newest first, as far as the newest `window` events tell. */
+  grantEnds: [{ window: number }, readonly GrantEnd[]]
   checkpoint: [Record<never, never>, Checkpoint | null]
   images: [{ keys: readonly { subject: Subject; id: string }[] }, readonly ImageRow[]]
   /** Images in order of subject and id, after the given one. */

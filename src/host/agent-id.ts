@@ -1,5 +1,6 @@
-/** The default name of an agent: type-host-pid, the type from the environment. */
+/** The default name of an agent: type-host-pid, the type from the environment; and what such a name tells. */
 import { hostname } from 'node:os'
+import { processExists } from './process.ts'
 
 /** `{type}-{host}-{pid}`, with the type from HOLDFAST_AGENT or "general". */
 export function getAgentId(): string {
@@ -7,7 +8,25 @@ export function getAgentId(): string {
 }
 
 /** Without the pid: cannot be checked against a process. */
-function getAgentIdSimple(): string {
+export function getAgentIdSimple(): string {
   const type = (process.env.HOLDFAST_AGENT ?? '').replace(/[^\p{L}\p{N}_.-]/gu, '_')
   return `${type || 'general'}-${hostname()}`
+}
+
+/** The pid in `{type}-{host}-{pid}`; null where there is none, as in the simple form. */
+export function parsePidFromAgentId(agent: string): number | null {
+  // A host may end in a number of its own (web-01); our own host we know.
+  if (agent.endsWith(`-${hostname()}`)) return null
+  const [, digits] = /^.+-.+-([1-9]\d{0,9})$/.exec(agent) ?? []
+  return digits === undefined ? null : Number(digits)
+}
+
+/**
+ * Whether the process named in an agent's id runs here; null when it cannot be told: no pid in it, or another host.
+ * Informs only: the pid may be a newer process's. Recovery asks for proof instead.
+ */
+export function agentProcessExists(agent: string): boolean | null {
+  const pid = parsePidFromAgentId(agent)
+  if (pid === null || !agent.endsWith(`-${hostname()}-${pid}`)) return null
+  return processExists(pid)
 }

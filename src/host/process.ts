@@ -22,6 +22,20 @@ export function identify(): ProcessIdentity {
   return own
 }
 
+/** Who runs under a pid of this machine, as we would say it of ourselves; null when nobody does. */
+export function identifyPid(pid: number): ProcessIdentity | null {
+  return processExists(pid) ? { ...identify(), pid, startTime: startTime(pid) } : null
+}
+
+const pidMax = 2 ** 31 - 1
+
+/** Whether a process runs under this pid here. Informs only: pids are used again, and other machines have their own. */
+export function processExists(pid: number): boolean {
+  // 0 and negative numbers mean groups of processes.
+  if (!Number.isSafeInteger(pid) || pid <= 0 || pid > pidMax) return false
+  return judgePid(pid, null).liveness === 'alive'
+}
+
 /** `storeIsLocal`: the store lies on a disk of this machine, so a process of another boot cannot be running. */
 export function judge(self: ProcessIdentity, other: ProcessIdentity, storeIsLocal: boolean): Verdict {
   if (other.bootId !== self.bootId) {

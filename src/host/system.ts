@@ -3,7 +3,7 @@ import { uptime } from 'node:os'
 import { v7 } from 'uuid'
 import type { Environment } from '../environment.ts'
 import { networkFileSystem } from './file-system.ts'
-import { identify, judge } from './process.ts'
+import { identify, identifyPid, judge } from './process.ts'
 
 export const systemEnvironment: Environment = {
   now: () => Date.now(),
@@ -20,6 +20,7 @@ export const systemEnvironment: Environment = {
     get identity() {
       return identify()
     },
+    identify: identifyPid,
     judge: (other, storeIsLocal) => judge(identify(), other, storeIsLocal),
     networkFileSystem,
   },

@@ -74,6 +74,7 @@ export const failure = z.strictObject({
 
 const state = z.strictObject({
   claimTo: z.string().optional(),
+  claimByNameTo: z.string().optional(),
   held: z.literal(true).optional(),
   lostTo: z.string().optional(),
   closed: z.enum(['well', 'badly']).optional(),

@@ -1,10 +1,10 @@
-/** Processes of the fleet: start, beat, end, list. The runtime's own, except the list. */
+/** Processes of the fleet: start, beat, end, list. The runtime's own. */
 import * as z from 'zod'
-import { endInstance } from '../domain/instance.ts'
+import { endInstance, startInstance } from '../domain/instance.ts'
 import * as fields from './fields.ts'
 import { operation } from './operation.ts'
 
-const identity = {
+export const identity = {
   bootId: z.string().max(200),
   pidNamespace: z.string().max(200),
   hostName: z.string().max(300),
@@ -12,7 +12,7 @@ const identity = {
   startTime: z.string().max(100).nullable(),
 }
 
-const instanceView = z.object({
+export const instanceView = z.object({
   id: z.string(),
   agent: z.string(),
   ...identity,
@@ -21,6 +21,7 @@ const instanceView = z.object({
   sweptAt: z.number().nullable(),
   endedAt: z.number().nullable(),
   endReason: z.string().nullable(),
+  registeredBy: z.string().nullable(),
   version: z.number(),
 })
 
@@ -33,16 +34,7 @@ export const start = operation({
   output: instanceView,
   needs: () => ({}),
   decide(_rows, input, context) {
-    const after = {
-      ...input,
-      agent: context.agent,
-      startedAt: context.wall,
-      beatAt: context.wall,
-      sweptAt: null,
-      endedAt: null,
-      endReason: null,
-      version: 1,
-    }
+    const after = startInstance(input, { agent: context.agent, registeredBy: null }, context.wall)
     return {
       changes: [
         { table: 'instance', before: null, after, event: { kind: 'instance.started', agent: context.agent } },
@@ -95,9 +87,10 @@ export const end = operation({
 })
 
 export const list = operation({
-  name: 'agents.list',
+  name: 'instance.list',
   summary: 'Running processes of the fleet.',
   effect: 'read',
+  internal: true,
   input: z.strictObject({ limit: fields.limit }),
   output: z.array(instanceView),
   needs: ({ limit }) => ({ running: { select: 'runningInstances', limit: limit ?? 100 } as const }),

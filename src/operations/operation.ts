@@ -48,6 +48,12 @@ export function ask<N extends Needs, Output>(
   return { ask: needs, then } as unknown as Ask<Needs, Output>
 }
 
+/** The same step with its result told differently. */
+export function mapStep<From, To>(step: Step<From>, tell: (result: From) => To): Step<To> {
+  const told = (decision: Decision<From>): Decision<To> => ({ ...decision, result: tell(decision.result) })
+  return 'ask' in step ? ask(step.ask, (more) => told(step.then(more))) : told(step)
+}
+
 /** Checks input; the error names the field, what was wrong, and the nearest known name of an unknown one. */
 export function parseInput(operation: Pick<AnyOperation, 'name' | 'input'>, input: unknown): unknown {
   const parsed = operation.input.safeParse(input)

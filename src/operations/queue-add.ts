@@ -3,6 +3,7 @@ import * as z from 'zod'
 import {
   blockersMax,
   createItem,
+  dependentsMax,
   describeItem,
   type Item,
   type NewItem,
@@ -12,7 +13,7 @@ import { assertHeadSha, isPastCancelling, withHead } from '../domain/merge.ts'
 import type { Change, Context, Selector } from '../engines/engine.ts'
 import { DuplicateError, HeldError, InvalidError, NotFoundError } from '../errors.ts'
 import * as fields from './fields.ts'
-import { operation } from './operation.ts'
+import { ask, operation, type Step } from './operation.ts'
 import { ensureQueue } from './queue-define.ts'
 import { concernsClaimers, itemChange } from './subject.ts'
 import { itemView, viewItem } from './view.ts'
@@ -198,6 +199,9 @@ export const addMany = operation({
   },
 })
 
+const submitted = z.object({ outcome: z.enum(['new', 'updated', 'resubmitted']), item: itemView, ...place })
+type Submitted = z.output<typeof submitted>
+
 /**
  * Submit is an upsert by dedupe key with five cases: new; open and same key (only the head moves on); open under
  * another key (refused); closed and same key (starts over in place); closed under another key (a new item).
@@ -215,7 +219,7 @@ export const submit = operation({
     headSha: z.string().describe('Commit or change to be merged.'),
     bead: fields.name.nullable().optional().describe('Issue it belongs to.'),
   }),
-  output: z.object({ outcome: z.enum(['new', 'updated', 'resubmitted']), item: itemView, ...place }),
+  output: submitted,
   needs: (input) => ({
     defined: { select: 'queue', name: input.queue } as const,
     sameKey: { select: 'openItemByKey', queue: input.queue, key: input.key } as const,
@@ -228,7 +232,7 @@ export const submit = operation({
     tokenFloor: { select: 'tokenFloor' } as const,
     ...dependencyNeeds(input.queue, input),
   }),
-  decide(rows, input, context) {
+  decide(rows, input, context): Step<Submitted> {
     const { queue: name, headSha, bead, ...rest } = input
     assertHeadSha(headSha)
     const dedupeKey = dedupeKeyOf(input)
@@ -270,8 +274,14 @@ export const submit = operation({
       const item = createItem({ ...draft, tokenFloor: rows.tokenFloor }, workflow, context.wall)
       return answer('new', item, [itemChange(null, item, 'item.created', context)])
     }
-    function startOver(closed: Item) {
-      const fresh = createItem({ ...draft, id: closed.id }, workflow, context.wall)
+    function startOver(closed: Item): Step<Submitted> {
+      // Only an item that was there before can have others waiting for it.
+      if (!draft.parent && draft.blockers?.length === 0) return startedOver(closed, [])
+      const waiting = { select: 'transitiveDependents', id: closed.id, limit: dependentsMax } as const
+      return ask({ waiting }, (more) => startedOver(closed, more.waiting))
+    }
+    function startedOver(closed: Item, dependents: readonly string[]) {
+      const fresh = createItem({ ...draft, id: closed.id, dependents }, workflow, context.wall)
       // Token and version go on: a holder of the first life must not pass for one of the second.
       const after = {
         ...fresh,

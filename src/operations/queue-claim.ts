@@ -17,8 +17,12 @@ const boundLeaseMs = 30_000
 const manualLeaseMs = 300_000
 
 /** Short where a process renews it, long where nobody does. */
-export function leaseLength(leaseMs: number | undefined, caller: Pick<Caller, 'instance'>): number {
-  return leaseMs ?? (caller.instance === null ? manualLeaseMs : boundLeaseMs)
+export function leaseLength(
+  leaseMs: number | undefined,
+  caller: Pick<Caller, 'instance'>,
+  manualMs = manualLeaseMs,
+): number {
+  return leaseMs ?? (caller.instance === null ? manualMs : boundLeaseMs)
 }
 
 const paused = z.object({ outcome: z.literal('paused'), reason: z.string().nullable() })

@@ -15,14 +15,15 @@ import * as fields from './fields.ts'
 import { operation } from './operation.ts'
 import { requireQueue, workflowOf } from './subject.ts'
 
-/** The queue a new item goes to; made with the `job` workflow when it does not exist yet. */
+/** The queue a new item goes to; made when it does not exist yet. */
 export function ensureQueue(
   defined: DefinedQueue | null,
   name: string,
   context: Context,
+  workflowName: 'job' | 'task' = 'job',
 ): { queue: Queue; workflow: Workflow; changes: Change[] } {
   if (defined) return { queue: defined.queue, workflow: workflowOf(defined), changes: [] }
-  const workflow = builtInWorkflow('job') as Workflow
+  const workflow = builtInWorkflow(workflowName) as Workflow
   const queue = createQueue(name, workflow, {}, context.wall)
   return { queue, workflow, changes: [queueChange(null, queue, 'queue.created', context)] }
 }

@@ -39,6 +39,7 @@ export const list = operation({
       states: input.states ?? null,
       standing: (input.standing ?? null) as Standing | null,
       quarantined: input.quarantined ?? null,
+      filter: null,
       limit: input.limit ?? 100,
       after: input.after ?? null,
     } as const,

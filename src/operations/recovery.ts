@@ -51,7 +51,7 @@ const report = z.object({
 })
 export type RecoveryReport = z.output<typeof report>
 
-const death = z.strictObject({ instance: z.string(), evidence: z.string().max(1000) })
+export const death = z.strictObject({ instance: z.string(), evidence: z.string().max(1000) })
 
 export const run = operation({
   name: 'recovery.run',
@@ -185,7 +185,7 @@ function unique<Row>(rows: readonly Row[], keyOf: (row: Row) => string): Row[] {
   return [...new Map(rows.map((row) => [keyOf(row), row])).values()]
 }
 
-function rulesFor(item: Item, queues: readonly DefinedQueue[]): ItemRules {
+export function rulesFor(item: Item, queues: readonly DefinedQueue[]): ItemRules {
   const defined = queues.find(({ queue }) => queue.name === item.queue)
   return {
     workflow: defined?.definition ?? builtInWorkflow(item.workflow),
@@ -193,7 +193,7 @@ function rulesFor(item: Item, queues: readonly DefinedQueue[]): ItemRules {
   }
 }
 
-function itemReclaim(
+export function itemReclaim(
   { before, after, evidence, expiredForMs }: Reclaimed<Item>,
   context: Context,
   trigger: string,
@@ -241,7 +241,7 @@ function describe(
   ]
 }
 
-function runRow(
+export function runRow(
   context: Context,
   trigger: string,
   counts: { locksCleaned: number; entriesReclaimed: number; quarantined: number },
@@ -351,7 +351,7 @@ export const reclaimStale = operation({
   },
 })
 
-function withReason(change: Change, reason: string | undefined): Change {
+export function withReason(change: Change, reason: string | undefined): Change {
   if (reason === undefined || !change.event) return change
   return { ...change, event: { ...change.event, detail: { ...change.event.detail, reason } } } as Change
 }

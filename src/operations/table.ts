@@ -1,8 +1,10 @@
 /** The table of operations: everything Holdfast can do, by name. Interfaces are made from it. */
 import type { Command } from '../engines/engine.ts'
+import * as agent from './agent.ts'
 import * as event from './event.ts'
 import * as instance from './instance.ts'
 import * as lease from './lease.ts'
+import * as leaseWatch from './lease-watch.ts'
 import * as merge from './merge.ts'
 import type { AnyOperation } from './operation.ts'
 import * as processingLock from './processing-lock.ts'
@@ -16,6 +18,11 @@ import * as recovery from './recovery.ts'
 import * as retention from './retention.ts'
 import * as state from './state.ts'
 import * as stateHistory from './state-history.ts'
+import * as task from './task.ts'
+import * as taskClaim from './task-claim.ts'
+import * as taskCleanup from './task-cleanup.ts'
+import * as taskFinish from './task-finish.ts'
+import * as taskHint from './task-hint.ts'
 
 const all: readonly AnyOperation[] = [
   queueDefine.defineWorkflow,
@@ -79,6 +86,28 @@ const all: readonly AnyOperation[] = [
   state.remove,
   state.list,
   stateHistory.history,
+  task.addTask,
+  task.getTask,
+  task.listTasks,
+  task.updateTask,
+  task.checkUpdateConflict,
+  taskClaim.claimTaskForAgent,
+  taskClaim.claimNext,
+  taskClaim.batchClaim,
+  taskFinish.renewLease,
+  taskFinish.releaseTask,
+  taskFinish.reviewTask,
+  taskFinish.completeTask,
+  taskFinish.handoff,
+  taskCleanup.cleanupExpiredLocks,
+  taskCleanup.cleanupDeadAgentLocks,
+  taskHint.hintsOfTasks,
+  leaseWatch.getLockStatus,
+  leaseWatch.detectStaleLocks,
+  leaseWatch.warnNear,
+  agent.register,
+  agent.beat,
+  agent.list,
 ]
 
 export const operations: ReadonlyMap<string, AnyOperation> = new Map(all.map((each) => [each.name, each]))

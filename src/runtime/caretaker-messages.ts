@@ -13,6 +13,7 @@ export interface ThreadData {
 
 export type FromThread =
   | { readonly type: 'lost'; readonly lease: LeaseRef }
+  | { readonly type: 'rejoined'; readonly instance: string }
   | {
       readonly type: 'log'
       readonly level: 'info' | 'warn' | 'error'

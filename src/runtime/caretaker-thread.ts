@@ -20,6 +20,7 @@ const engine = await openEngine(data.url, {
 })
 const caretaker = new Caretaker(engine, systemEnvironment, new Board(data.board), data.options, {
   lost: (lease) => tell({ type: 'lost', lease }),
+  rejoined: (instance) => tell({ type: 'rejoined', instance }),
   log: (level, name, facts) => tell({ type: 'log', level, name, facts }),
 })
 

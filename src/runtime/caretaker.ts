@@ -14,7 +14,7 @@ import { chanceFor } from '../operations/table.ts'
 import type { RecoveryOptions, RetentionOptions } from '../options.ts'
 import type { Board, BoardLease } from './board.ts'
 import { ClockWatch } from './clock-watch.ts'
-import { findDeaths, type Healing, heal } from './heal.ts'
+import { deathsAmong, type Healing, heal, instancesMax, judgeRunning } from './heal.ts'
 import { retain } from './retention.ts'
 
 export interface CaretakerOptions {
@@ -30,6 +30,8 @@ export interface CaretakerOptions {
 /** How the caretaker tells its process what happened. */
 export interface CaretakerReports {
   lost(lease: LeaseRef): void
+  /** This process goes on as a new instance: the old one was taken for dead. */
+  rejoined(instance: string): void
   log(level: 'info' | 'warn' | 'error', name: LogName, facts: LogFacts): void
 }
 
@@ -45,6 +47,8 @@ interface Times {
 const checkEveryMs = 400
 const beatEveryMs = 30_000
 const tickMs = 100
+/** A peer that judges us wrongly once may do so again: joining anew must not fill the store. */
+const rejoinEveryMs = 10_000
 
 export class Caretaker {
   readonly #executor: Executor & { checkpoint?(): void }
@@ -57,6 +61,8 @@ export class Caretaker {
   readonly #clocks: ClockWatch
   readonly #nextAt: Times
   readonly #unwake: () => void
+  #instance: string
+  #rejoinedAt = Number.NEGATIVE_INFINITY
   #sweptAt: number | null = null
   #working: Promise<void> = Promise.resolve()
   #cancelTick: () => void = () => {}
@@ -75,6 +81,7 @@ export class Caretaker {
     this.#executor = executor
     this.#environment = environment
     this.#options = options
+    this.#instance = options.instance
     this.#board = board
     this.#reports = reports
     this.#clocks = new ClockWatch(environment)
@@ -207,7 +214,11 @@ export class Caretaker {
 
   async #probe(): Promise<void> {
     try {
-      const deaths = await findDeaths(this.#healing('death'))
+      const judged = await judgeRunning(this.#healing('death'))
+      const isKnown =
+        judged.length === instancesMax || judged.some(({ instance }) => instance === this.#instance)
+      if (!isKnown) await this.#beat()
+      const deaths = deathsAmong(judged)
       if (deaths.length > 0) await heal(this.#healing('death'), deaths)
     } catch (error) {
       this.#reports.log('warn', 'recovery.failed', { trigger: 'death', error: messageOf(error) })
@@ -217,6 +228,7 @@ export class Caretaker {
   async #sweep(): Promise<void> {
     try {
       await heal(this.#healing('timer'), [])
+      await this.#execute('lease.warnNear', {})
       this.#sweptAt = this.#environment.now()
     } catch (error) {
       this.#reports.log('warn', 'recovery.failed', { trigger: 'timer', error: messageOf(error) })
@@ -242,9 +254,27 @@ export class Caretaker {
   }
 
   async #beat(): Promise<void> {
-    await this.#execute('instance.beat', { id: this.#options.instance, sweptAt: this.#sweptAt }).catch(
-      (error) => this.#reports.log('warn', 'renew.failed', { leases: 0, error: messageOf(error) }),
-    )
+    try {
+      const isRunning = await this.#execute('instance.beat', { id: this.#instance, sweptAt: this.#sweptAt })
+      if (isRunning === false) await this.#rejoin()
+    } catch (error) {
+      this.#reports.log('warn', 'renew.failed', { leases: 0, error: messageOf(error) })
+    }
+  }
+
+  /**
+   * Somebody took this process for dead. What it held then is lost; what it claims from now on must belong to an
+   * instance whose death can still be noticed.
+   */
+  async #rejoin(): Promise<void> {
+    const now = this.#environment.monotonic()
+    if (now - this.#rejoinedAt < rejoinEveryMs) return
+    this.#rejoinedAt = now
+    const id = this.#environment.id()
+    await this.#execute('instance.start', { id, ...this.#environment.host.identity })
+    this.#reports.log('warn', 'process.rejoined', { former: this.#instance, instance: id })
+    this.#instance = id
+    this.#reports.rejoined(id)
   }
 
   async #retain(): Promise<void> {
@@ -260,7 +290,8 @@ export class Caretaker {
   }
 
   #execute(operation: string, input: unknown): Promise<unknown> {
-    const { namespace, caller } = this.#options
+    const { namespace, caller: ours } = this.#options
+    const caller = { agent: ours.agent, instance: this.#instance }
     const chance = chanceFor(operation, input, this.#environment)
     const command: Command = { operation, input, namespace, caller, chance }
     return this.#executor.execute(command)

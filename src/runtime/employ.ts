@@ -18,6 +18,8 @@ export interface Employment {
   readonly durability: 'full' | 'normal'
   readonly busyTimeoutMs: number
   readonly options: CaretakerOptions
+  /** This process goes on as a new instance. */
+  readonly rejoined: (instance: string) => void
 }
 
 const lostElsewhere = 'it was cancelled, released or granted to another holder'
@@ -36,17 +38,19 @@ function employHere({
   board,
   logger,
   options,
+  rejoined,
 }: Employment): () => Promise<void> {
   const caretaker = new Caretaker(engine, environment, board, options, {
     lost: (lease) => keeper.lose(lease, lostElsewhere),
+    rejoined,
     log: (level, name, facts) => logger[level]?.(facts, name),
   })
   return () => caretaker.close()
 }
 
 function employThread(employment: Employment): () => Promise<void> {
-  const { url, environment, keeper, board, logger, durability, busyTimeoutMs, options } = employment
-  const data: ThreadData = { url, durability, busyTimeoutMs, options, board: board.buffer }
+  const { url, environment, keeper, board, logger, durability, busyTimeoutMs } = employment
+  let { options } = employment
   let closing = false
   let thread: Worker | null = null
   start()
@@ -54,6 +58,7 @@ function employThread(employment: Employment): () => Promise<void> {
   /** A thread that died is started anew; the board still says what to renew, and meanwhile deadlines run out. */
   function start(): void {
     if (closing) return
+    const data: ThreadData = { url, durability, busyTimeoutMs, options, board: board.buffer }
     const started = new Worker(new URL('./caretaker-thread.js', import.meta.url), {
       workerData: data,
       name: 'holdfast caretaker',
@@ -61,6 +66,7 @@ function employThread(employment: Employment): () => Promise<void> {
     thread = started
     started.on('message', (message: FromThread) => {
       if (message.type === 'lost') keeper.lose(message.lease, lostElsewhere)
+      else if (message.type === 'rejoined') goOnAs(message.instance)
       else logger[message.level]?.(message.facts, message.name)
     })
     let cause: unknown = 'its thread was ended'
@@ -75,6 +81,11 @@ function employThread(employment: Employment): () => Promise<void> {
     })
     // The thread alone must not keep the program running. Said last: listening for messages takes it back.
     started.unref()
+  }
+
+  function goOnAs(instance: string): void {
+    options = { ...options, instance }
+    employment.rejoined(instance)
   }
 
   return async () => {

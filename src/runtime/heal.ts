@@ -1,6 +1,6 @@
 /** Healing: who is proven dead, then the bounded recovery command until nothing is left. Every trigger ends here. */
 import type { Instance } from '../domain/instance.ts'
-import type { Environment } from '../environment.ts'
+import type { Environment, Verdict } from '../environment.ts'
 import type { LogFacts, LogName } from '../logger.ts'
 import { type RecoveryReport, type RecoveryTrigger, recoveryMax } from '../operations/recovery.ts'
 
@@ -14,24 +14,35 @@ export interface Healing {
   log(level: 'info' | 'warn', name: LogName, facts: LogFacts): void
 }
 
-const instancesMax = 500
+export const instancesMax = 500
 
 export interface Death {
   readonly instance: string
   readonly evidence: string
 }
 
-/** Reads only. Any doubt about a process leaves its leases to lapse by themselves. */
-export async function findDeaths({
+/** What this process can say of every running one. Reads only. */
+export async function judgeRunning({
   environment,
   storeIsLocal,
   execute,
-}: Pick<Healing, 'environment' | 'storeIsLocal' | 'execute'>): Promise<Death[]> {
-  const running = (await execute('agents.list', { limit: instancesMax })) as Instance[]
-  return running
-    .map((instance) => ({ instance: instance.id, ...environment.host.judge(instance, storeIsLocal) }))
+}: Pick<Healing, 'environment' | 'storeIsLocal' | 'execute'>): Promise<(Verdict & { instance: string })[]> {
+  const running = (await execute('instance.list', { limit: instancesMax })) as Instance[]
+  return running.map((instance) => ({
+    instance: instance.id,
+    ...environment.host.judge(instance, storeIsLocal),
+  }))
+}
+
+/** Any doubt about a process leaves its leases to lapse by themselves. */
+export function deathsAmong(judged: readonly (Verdict & { instance: string })[]): Death[] {
+  return judged
     .filter(({ liveness }) => liveness === 'dead')
     .map(({ instance, evidence }) => ({ instance, evidence }))
+}
+
+export async function findDeaths(healing: Parameters<typeof judgeRunning>[0]): Promise<Death[]> {
+  return deathsAmong(await judgeRunning(healing))
 }
 
 /** Gives back everything lapsed, and what the dead held. One transaction takes a bounded piece; others get their turn. */

@@ -207,6 +207,23 @@ forEachEngine((engine) => {
       expect(code).toBe('INVALID')
     })
 
+    test('cannot wait for one that waits for it through others, when it is submitted again [Q22]', async () => {
+      const { q } = await openJobs(engine)
+      const x = (await q.submit('x', { headSha: 'abcd' })).item.id
+      await q.cancel('x')
+      const y = (await q.add(null, { key: 'y', blockers: [x] })).item.id
+      const z = (await q.add(null, { key: 'z', parent: 'y' })).item.id
+
+      const byBlocker = await refusal(() => q.submit('x', { headSha: 'abcd', blockers: [z] }))
+      const byParent = await refusal(() => q.submit('x', { headSha: 'abcd', parent: 'z' }))
+      const { item } = await q.submit('x', { headSha: 'abcd', blockers: [(await q.add(null)).item.id] })
+
+      expect(byBlocker).toMatchObject({ code: 'INVALID', facts: { blocker: z } })
+      expect(byParent.code).toBe('INVALID')
+      expect(item).toMatchObject({ id: x, standing: 'waiting' })
+      expect(await q.get('y')).toMatchObject({ id: y, waitingFor: [x] })
+    })
+
     test('is freed however many wait with it [Q22]', async () => {
       const { q, env } = await openJobs(engine)
       const { item } = await q.add(null, { key: 'gate' })

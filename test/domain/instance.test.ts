@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { endInstance, type Instance } from '../../src/domain/instance.ts'
+import { endInstance, type Instance, isSameProcess, startInstance } from '../../src/domain/instance.ts'
 import { at } from './samples.ts'
 
 const running: Instance = Object.freeze({
@@ -15,6 +15,7 @@ const running: Instance = Object.freeze({
   sweptAt: null,
   endedAt: null,
   endReason: null,
+  registeredBy: null,
   version: 4,
 })
 
@@ -35,4 +36,28 @@ describe('an instance that ends', () => {
 
     expect(ended.endedAt).toBe(running.startedAt)
   })
+})
+
+describe('a process that joins', () => {
+  const { id, bootId, pidNamespace, hostName, pid, startTime } = running
+  const identity = { id, bootId, pidNamespace, hostName, pid, startTime }
+
+  test('lives from its first moment on [T12]', () => {
+    expect(startInstance(identity, { agent: 'ada', registeredBy: 'bob' }, at.wall)).toEqual({
+      ...running,
+      beatAt: at.wall,
+      registeredBy: 'bob',
+      version: 1,
+    })
+  })
+
+  test.each(['bootId', 'pidNamespace', 'hostName', 'pid', 'startTime'] as const)(
+    'is another one when its %s differs [T12]',
+    (field) => {
+      const other = { ...identity, [field]: field === 'pid' ? 43 : 'other' }
+
+      expect(isSameProcess(identity, running)).toBe(true)
+      expect(isSameProcess(identity, other)).toBe(false)
+    },
+  )
 })

@@ -4,7 +4,9 @@ import {
   assertHolds,
   cancelItem,
   claimItem,
+  claimItemByName,
   completeItem,
+  dependentsMax,
   describeItem,
   failItem,
   type Item,
@@ -19,6 +21,7 @@ import {
   releaseItemFromQuarantine,
   retryItem,
   setItemAside,
+  setItemBlockers,
   setItemPriority,
   unblockItem,
 } from '../../src/domain/item.ts'
@@ -1091,9 +1094,79 @@ describe('promises at the edges of an item', () => {
   test('two items cannot be told to wait for each other [Q22]', () => {
     const waiting = itemIn(merge, 'pending', { id: 'i2', blockers: ['i1'], waitingFor: ['i1'] })
 
-    const refusal = refusalOf(() => newItem(merge, { id: 'i1', blockers: [waiting] }))
+    const refusal = refusalOf(() => newItem(merge, { id: 'i1', blockers: [waiting], dependents: ['i2'] }))
 
-    expect(refusal.code).toBe('INVALID')
+    expect(refusal).toMatchObject({ code: 'INVALID', facts: { blocker: 'i2' } })
+  })
+
+  test('an item cannot wait for one that waits for it through others [Q22]', () => {
+    const z = itemIn(task, 'todo', { id: 'z', waitingFor: ['y'] })
+
+    const refusal = refusalOf(() =>
+      setItemBlockers(itemIn(task, 'todo', { id: 'x' }), task, { blockers: [z], dependents: ['y', 'z'] }),
+    )
+
+    expect(refusal).toMatchObject({ code: 'INVALID', facts: { item: 'x', blocker: 'z' } })
+  })
+
+  test('what too many wait for gets no new blockers, because nobody could see a circle [Q22]', () => {
+    const dependents = Array.from({ length: dependentsMax }, (_, number) => `d${number}`)
+    const blockers = [itemIn(task, 'todo', { id: 'b' })]
+
+    const refusal = refusalOf(() => setItemBlockers(itemIn(task, 'todo'), task, { blockers, dependents }))
+
+    expect(refusal).toMatchObject({ code: 'INVALID', facts: { dependentsMax } })
+  })
+
+  test('new blockers make a free item wait until they close well, and none frees it', () => {
+    const done = itemIn(task, 'done', { id: 'd' })
+    const open = itemIn(task, 'todo', { id: 'o' })
+
+    const waiting = setItemBlockers(itemIn(task, 'todo'), task, { blockers: [done, open], dependents: [] })
+    const free = setItemBlockers(waiting, task, { blockers: [], dependents: [] })
+
+    expect(waiting).toMatchObject({
+      blockers: ['d', 'o'],
+      waitingFor: ['o'],
+      standing: 'waiting',
+      version: 2,
+    })
+    expect(free).toMatchObject({ blockers: [], waitingFor: [], standing: 'ready', version: 3 })
+  })
+
+  test('a closed item gets no new blockers', () => {
+    const refusal = refusalOf(() =>
+      setItemBlockers(itemIn(task, 'done'), task, { blockers: [], dependents: [] }),
+    )
+
+    expect(refusal.code).toBe('ILLEGAL_MOVE')
+  })
+
+  test('a task in review goes back into work only for somebody who asks for it [T2]', () => {
+    const review = itemIn(task, 'review')
+
+    const claimed = claimItemByName(review, task, ada, at)
+    const refusal = refusalOf(() => claimItem(review, task, ada, at))
+
+    expect(review.standing).toBe('waiting')
+    expect(claimed).toMatchObject({ state: 'in_progress', standing: 'held', agent: 'ada', attempts: 1 })
+    expect(refusal.code).toBe('ILLEGAL_MOVE')
+  })
+
+  test.each<[string, Partial<Item>]>([
+    ['delayed', { runAt: at.wall + 1 }],
+    ['waiting for another', { waitingFor: ['b'] }],
+    ['quarantined', { quarantinedAt: at.wall }],
+  ])('a task in review that is %s cannot be claimed by name either [T2]', (_, fields) => {
+    const refusal = refusalOf(() => claimItemByName(itemIn(task, 'review', fields), task, ada, at))
+
+    expect(refusal.code).toBe('ILLEGAL_MOVE')
+  })
+
+  test('a ready item is claimed by name as it is claimed as the next one', () => {
+    expect(claimItemByName(itemIn(task, 'todo'), task, ada, at)).toEqual(
+      claimItem(itemIn(task, 'todo'), task, ada, at),
+    )
   })
 
   test('a damaged row set aside in a closed state is released closed in every respect [Q1]', () => {

@@ -108,6 +108,7 @@ const documented: readonly Documented[] = [
     },
     acts: [
       ['todo', 'claim', 'in_progress'],
+      ['review', 'claimByName', 'in_progress'],
       ['in_progress', 'complete', 'done'],
       ['in_progress', 'fail', 'todo'],
       ['in_progress', 'failRetryable', 'todo'],
@@ -395,6 +396,18 @@ describe('a definition', () => {
       withStates({ inking: { ...inking, failTo: 'nowhere' } }),
     ],
     ['state name "../x" is not usable', withStates({ '../x': { moves: ['dropped'] } })],
+    [
+      'queued is claimed to "printed", which is not held',
+      withStates({ queued: { ...queued, claimByNameTo: 'printed' } }),
+    ],
+    [
+      'inking is held and closed or claimable at once',
+      withStates({ inking: { ...inking, claimByNameTo: 'drying' } }),
+    ],
+    [
+      'printed is closed but can be left',
+      withStates({ printed: { closed: 'well', moves: [], claimByNameTo: 'inking' } }),
+    ],
     [
       'queued is claimed to "dropped", which is not held',
       withStates({ queued: { claimTo: 'dropped', moves: [] } }),

@@ -23,6 +23,10 @@ export function machine(env: MovableEnvironment, place: Partial<ProcessIdentity>
       host: {
         identity: { ...env.host.identity, ...place, pid, startTime: `start of ${pid}` },
         networkFileSystem: () => null,
+        identify: (other) =>
+          dead.has(other)
+            ? null
+            : { ...env.host.identity, ...place, pid: other, startTime: `start of ${other}` },
         judge: (other) =>
           dead.has(other.pid)
             ? { liveness: 'dead', evidence: `process ${other.pid} is gone` }

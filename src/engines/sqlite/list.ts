@@ -3,6 +3,7 @@ import type { Item, Standing } from '../../domain/item.ts'
 import { InvalidError } from '../../errors.ts'
 import type { Selectors } from '../engine.ts'
 import type { Value } from './driver.ts'
+import { filterText, filterValues as valuesOfFilter } from './filter.ts'
 import { items, type Source } from './rows.ts'
 
 type Request = Selectors['items'][0]
@@ -65,11 +66,12 @@ function filters(request: Request): string {
   const states = request.states === null ? '' : 'and state in (select value from json_each(?))'
   const quarantined =
     request.quarantined === null ? '' : `and quarantined_at is ${request.quarantined ? 'not ' : ''}null`
-  return `${states} ${quarantined}`
+  return `${states} ${quarantined} ${filterText(request.filter)}`
 }
 
 function filterValues(request: Request): Value[] {
-  return request.states === null ? [] : [JSON.stringify(request.states)]
+  const states = request.states === null ? [] : [JSON.stringify(request.states)]
+  return [...states, ...valuesOfFilter(request.filter)]
 }
 
 function inWorkingOrder(left: Item, right: Item): number {

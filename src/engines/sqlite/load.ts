@@ -1,8 +1,10 @@
 /** Loads the rows a command names: one function a selector, by noun in `loaders/`. */
 import type { Loaded, Needs, Selector } from '../engine.ts'
 import { answerLoaders } from './loaders/answer.ts'
+import { crashLoaders } from './loaders/crash.ts'
 import { dependentLoaders } from './loaders/dependent.ts'
 import { eventLoaders } from './loaders/event.ts'
+import { heldLoaders } from './loaders/held.ts'
 import { instanceLoaders } from './loaders/instance.ts'
 import { itemLoaders } from './loaders/item.ts'
 import type { Loaders } from './loaders/loader.ts'
@@ -22,6 +24,8 @@ const loaders: Loaders = {
   ...recoveryLoaders,
   ...eventLoaders,
   ...stateLoaders,
+  ...heldLoaders,
+  ...crashLoaders,
 }
 
 export function load(source: Source, needs: Needs): Loaded<Needs> {

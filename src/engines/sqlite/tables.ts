@@ -145,6 +145,7 @@ export const tables: { readonly [Name in Exclude<keyof Tables, 'sealedEvents'>]:
     sweptAt: 'integer',
     endedAt: 'integer',
     endReason: 'text',
+    registeredBy: 'text',
     version: 'integer',
   }),
   answer: table('answer', ['key'], [], {

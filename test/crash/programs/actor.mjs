@@ -44,6 +44,17 @@ const orders = {
     return { outcome: claim.outcome, item }
   },
 
+  /** Any method of a noun of the handle; what it claims tells of its loss. */
+  async call({ noun, method, args }) {
+    const answer = await hf[noun][method](...args)
+    const { signal } = answer?.lease ?? {}
+    signal?.addEventListener(
+      'abort',
+      () => void tell({ type: 'aborted', item: answer.lease.id, code: signal.reason.code }),
+    )
+    return answer
+  },
+
   progress: ({ queue, item, progress }) => hf.queue(queue).progress(item, progress),
 
   complete: ({ queue, item, token }) => hf.queue(queue).complete(item, token === undefined ? {} : { token }),

@@ -41,6 +41,18 @@ export const dependentLoaders = {
     )
   },
 
+  transitiveDependents(source, { id, limit }) {
+    // `union` keeps each id once, so even a circle would come to an end.
+    const sql = `with recursive waiting (item) as (
+  select item from blocker where namespace = ?1 and blocker = ?2
+  union
+  select blocker.item from waiting join blocker on blocker.namespace = ?1 and blocker.blocker = waiting.item
+  limit ${limit}
+)
+select item from waiting`
+    return source.connection.all(sql, source.namespace, id).map(([item]) => item as string)
+  },
+
   freedDependents(source, { limit }) {
     const cascades = source.connection
       .all(`${select(tables.cascade)}\nwhere namespace = ?\nlimit 10`, source.namespace)

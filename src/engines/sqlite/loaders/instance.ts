@@ -20,6 +20,13 @@ export const instanceLoaders = {
   runningInstances: (source, { limit }) =>
     instances(source, `where namespace = ? and ended_at is null\norder by started_at\nlimit ${limit}`),
 
+  registeredInstance: (source, { agent }) =>
+    instances(
+      source,
+      'where namespace = ? and agent = ? and ended_at is null and registered_by is not null\norder by started_at desc\nlimit 1',
+      agent,
+    )[0] ?? null,
+
   instancesEndedBefore: (source, { ageMs, limit }) =>
     instances(
       source,

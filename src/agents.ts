@@ -1,0 +1,85 @@
+/** `hf.agents`: who takes part, and which processes stand behind them. */
+import type { Liveness } from './environment.ts'
+import { NotFoundError } from './errors.ts'
+import { agentProcessExists, getAgentId, getAgentIdSimple, parsePidFromAgentId } from './host/agent-id.ts'
+import { processExists } from './host/process.ts'
+import type { AgentView } from './operations/agent.ts'
+import type { Session } from './session.ts'
+
+/** A running process of the fleet. The verdict is this machine's: unknown whenever there is doubt. */
+export interface Agent extends AgentView {
+  readonly liveness: Liveness
+  readonly evidence: string
+}
+
+export class Agents {
+  readonly #session: Session
+
+  constructor(session: Session) {
+    this.#session = session
+  }
+
+  /**
+   * Says which process of this machine stands behind an agent; default this one. Tasks the agent claims from then on,
+   * through whatever process, belong to it: freed at once when it is proven dead, never because a helper ended.
+   */
+  async register(options: { agent?: string; pid?: number } = {}): Promise<Agent> {
+    const { environment } = this.#session
+    const { agent, pid = environment.host.identity.pid, ...rest } = options
+    const identity = environment.host.identify(pid)
+    if (identity === null) {
+      throw new NotFoundError({
+        what: `there is no process ${pid} on this machine`,
+        next: 'register the pid of a running process, here',
+        facts: { pid },
+      })
+    }
+    const instance = await this.#session.call<Omit<AgentView, 'crashes' | 'suspect'>>(
+      'agents.register',
+      { ...identity, ...rest },
+      { agent },
+    )
+    return this.#judged({ ...instance, crashes: 0, suspect: false })
+  }
+
+  /** Shows that an agent lives. False when it has no running process: register it again. */
+  beat(options: { agent?: string } = {}): Promise<boolean> {
+    const { agent, ...rest } = options
+    return this.#session.call('agents.beat', rest, { agent })
+  }
+
+  /** Running processes, each with what this machine can say of it. */
+  async list(options: { limit?: number } = {}): Promise<Agent[]> {
+    const agents = await this.#session.call<AgentView[]>('agents.list', { ...options })
+    return agents.map((agent) => this.#judged(agent))
+  }
+
+  #judged(agent: AgentView): Agent {
+    return { ...agent, ...this.#session.environment.host.judge(agent, true) }
+  }
+
+  /** `{type}-{host}-{pid}`, the type from HOLDFAST_AGENT. */
+  getAgentId(): string {
+    return getAgentId()
+  }
+
+  /** `{type}-{host}`: cannot be checked against a process. */
+  getAgentIdSimple(): string {
+    return getAgentIdSimple()
+  }
+
+  /** The pid in an agent's id, or null. */
+  parsePidFromAgentId(agent: string): number | null {
+    return parsePidFromAgentId(agent)
+  }
+
+  /** Informs only; null when it cannot be told (no pid, another host). */
+  agentProcessExists(agent: string): boolean | null {
+    return agentProcessExists(agent)
+  }
+
+  /** Informs only: a pid may be used again. */
+  processExists(pid: number): boolean {
+    return processExists(pid)
+  }
+}

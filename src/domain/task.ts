@@ -1,0 +1,202 @@
+/**
+ * A task: an item that people and agents read. Its words live in the item's data and payload; lease, dependencies,
+ * versions and recovery are the item's own. The durable owner is whose task it is; the holder is who works on it.
+ */
+import { HeldError, IllegalMoveError } from '../errors.ts'
+import {
+  assertHolds,
+  claimItemByName,
+  describeItem,
+  type Item,
+  type Json,
+  type Moment,
+  recordProgress,
+  setItemPriority,
+} from './item.ts'
+import { type Holder, isExpired, isSameHolder, renew } from './lease.ts'
+import { type ItemRules, type Reclaimed, recoverItem } from './recovery.ts'
+import { stateOf, type Workflow } from './workflow.ts'
+
+/** The queue all tasks of a namespace stand in. */
+export const taskQueue = 'tasks'
+export const taskLeaseMs = 30 * 60 * 1000
+/** Older notes stay in the events. */
+const notesMax = 50
+
+/** States as the source of tasks spells them. */
+const statusByState = {
+  todo: 'Todo',
+  in_progress: 'In Progress',
+  review: 'Review',
+  done: 'Done',
+} as const
+export type TaskStatus = (typeof statusByState)[keyof typeof statusByState]
+export const taskStatuses = Object.values(statusByState)
+
+export function statusOf(state: string): TaskStatus {
+  return statusByState[state as keyof typeof statusByState]
+}
+
+export function stateOfStatus(status: TaskStatus): string {
+  return status.toLowerCase().replace(' ', '_')
+}
+
+export type Note = { readonly at: number; readonly by: string; readonly text: string }
+
+/** What a task says, beside what every item has. */
+export interface TaskWords {
+  readonly title: string
+  readonly body: string
+  readonly labels: readonly string[]
+  /** Files and folders it touches, for the hints. */
+  readonly paths: readonly string[]
+  /** Whose task it is; stays when the lease ends. */
+  readonly owner: string | null
+  /** The machine it belongs on, if any. */
+  readonly host: string | null
+  readonly metadata: Json
+}
+
+export interface TaskEdit
+  extends Partial<{ readonly [Name in keyof TaskWords]: TaskWords[Name] | undefined }> {
+  readonly priority?: number | undefined
+  readonly progress?: Json | undefined
+  readonly note?: string | undefined
+}
+
+/** Where the words lie: what lists and filters read in `data`, the long text in the payload. */
+export function storeWords({ body, metadata, ...data }: TaskWords): { data: Item['data']; payload: string } {
+  return { data: { ...data, notes: [] }, payload: JSON.stringify({ body, metadata }) }
+}
+
+/** An item that came into the queue some other way has no words; it is shown as far as it goes. */
+export function readWords(item: {
+  readonly id: string
+  readonly data: object
+  readonly payload: unknown
+}): TaskWords & { readonly notes: readonly Note[] } {
+  const { title, labels, paths, owner, host, notes } = item.data as Partial<TaskWords> & { notes?: Note[] }
+  const content = item.payload as { body?: unknown; metadata?: Json } | null
+  return {
+    title: title ?? item.id,
+    body: typeof content?.body === 'string' ? content.body : '',
+    labels: labels ?? [],
+    paths: paths ?? [],
+    owner: owner ?? null,
+    host: host ?? null,
+    notes: notes ?? [],
+    metadata: content?.metadata ?? null,
+  }
+}
+
+function wordsOf(item: Item) {
+  return readWords({ ...item, payload: JSON.parse(item.payload) })
+}
+
+/** Anybody may change a free task; a held one only its holder, or somebody with force. */
+export function assertMayEdit(
+  item: Item,
+  { token, force }: { token?: number | undefined; force?: boolean | undefined },
+  now: number,
+): { late: boolean } {
+  if (token !== undefined) return assertHolds(item, token, now)
+  if (item.standing !== 'held' || force || isExpired(item, now)) return { late: false }
+  throw new HeldError(
+    { subject: describeItem(item), holder: item.agent ?? 'an unknown agent', expiresAt: item.expiresAt },
+    'give the token of your grant, wait until the lease ends, or use force with a reason',
+  )
+}
+
+/** The task with its words changed, one version higher. Progress is a holder's to tell. */
+export function editTask(item: Item, edit: TaskEdit, by: string, wall: number): Item {
+  const { priority, progress, note, ...words } = edit
+  if (progress !== undefined && item.standing !== 'held') {
+    throw new IllegalMoveError(
+      { subject: describeItem(item), from: item.state, to: 'progress' },
+      'claim it first: progress belongs to a holder',
+    )
+  }
+  const before = wordsOf(item)
+  const given = Object.fromEntries(Object.entries(words).filter(([, value]) => value !== undefined))
+  const stored = storeWords({ ...before, ...given })
+  const edited: Item = {
+    ...item,
+    data: {
+      ...item.data,
+      ...stored.data,
+      notes: withNote(before.notes, note, by, wall),
+    },
+    payload: stored.payload,
+    version: item.version + 1,
+  }
+  const ranked = priority === undefined ? edited : rank(edited, priority)
+  return progress === undefined ? ranked : { ...recordProgress(ranked, progress), version: edited.version }
+}
+
+function rank(item: Item, priority: number): Item {
+  return { ...(setItemPriority(item, priority) ?? item), version: item.version }
+}
+
+/** The task with one more note, where there is one to add. */
+export function noteTask(item: Item, note: string | undefined, by: string, wall: number): Item {
+  if (note === undefined) return item
+  const notes = withNote(wordsOf(item).notes, note, by, wall)
+  return { ...item, data: { ...item.data, notes } }
+}
+
+export function setOwner(item: Item, owner: string | null): Item {
+  return { ...item, data: { ...item.data, owner } }
+}
+
+function withNote(notes: readonly Note[], text: string | undefined, by: string, at: number): readonly Note[] {
+  return text === undefined ? notes : [...notes, { at, by, text }].slice(-notesMax)
+}
+
+export interface TaskRequest extends Holder {
+  readonly leaseMs: number
+  readonly token?: number | undefined
+  /** Also takes a task back out of review. */
+  readonly fromReview: boolean
+}
+
+export type TaskClaim =
+  | {
+      readonly outcome: 'claimed'
+      /** Set where a lapsed holder had to be removed first. */
+      readonly reclaimed: Reclaimed<Item> | null
+      readonly before: Item
+      readonly after: Item
+      readonly renewed: boolean
+    }
+  | { readonly outcome: 'held'; readonly item: Item }
+  | { readonly outcome: 'blocked'; readonly item: Item }
+  | { readonly outcome: 'quarantined'; readonly item: Item; readonly reclaimed: Reclaimed<Item> | null }
+
+/**
+ * A claim by name: free or lapsed is granted, the caller's own is renewed under its token, another's is held. What
+ * keeps a task back is a value too; a task in a state that cannot be worked on is misuse.
+ */
+export function claimTask(
+  item: Item,
+  rules: ItemRules & { workflow: Workflow },
+  request: TaskRequest,
+  at: Moment,
+): TaskClaim {
+  if (item.standing === 'held' && isSameHolder(item, request)) {
+    const after = renew(item, at.now, request.leaseMs)
+    return { outcome: 'claimed', reclaimed: null, before: item, after, renewed: true }
+  }
+  const reclaimed = recoverItem(item, rules, new Map(), at)
+  const free = reclaimed?.after ?? item
+  if (free.standing === 'held') return { outcome: 'held', item: free }
+  if (free.quarantinedAt !== null) return { outcome: 'quarantined', item: free, reclaimed }
+  if (free.waitingFor.length > 0 || free.runAt !== null) return { outcome: 'blocked', item: free }
+  if (stateOf(rules.workflow, free.state).claimByNameTo !== undefined && !request.fromReview) {
+    throw new IllegalMoveError(
+      { subject: describeItem(free), from: free.state, to: 'claimed' },
+      'it waits for a reviewer; say fromReview to take it back into work',
+    )
+  }
+  const after = claimItemByName(free, rules.workflow, request, at)
+  return { outcome: 'claimed', reclaimed, before: free, after, renewed: false }
+}

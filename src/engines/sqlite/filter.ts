@@ -1,0 +1,32 @@
+/** A filter of items as SQL: one text for each set of fields that is asked for, the values as parameters. */
+import type { ItemFilter } from '../engine.ts'
+import type { Value } from './driver.ts'
+
+const conditions = {
+  labels:
+    "and not exists (select 1 from json_each(?) as wanted where wanted.value not in (select value from json_each(item.data, '$.labels')))",
+  owner: "and data ->> '$.owner' is ?",
+  host: "and data ->> '$.host' is ?",
+  priorityMax: 'and priority <= ?',
+  agent: "and standing = 'held' and agent = ?",
+} as const satisfies Record<keyof ItemFilter, string>
+
+const fields = Object.keys(conditions) as (keyof ItemFilter)[]
+
+export function filterText(filter: ItemFilter | null): string {
+  return asked(filter)
+    .map((field) => conditions[field])
+    .join('\n')
+}
+
+export function filterValues(filter: ItemFilter | null): Value[] {
+  return asked(filter).map((field) => {
+    const value = filter?.[field]
+    if (typeof value === 'number') return BigInt(value)
+    return Array.isArray(value) ? JSON.stringify(value) : (value as string | null)
+  })
+}
+
+function asked(filter: ItemFilter | null): (keyof ItemFilter)[] {
+  return filter === null ? [] : fields.filter((field) => filter[field] !== undefined)
+}

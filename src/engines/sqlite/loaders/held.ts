@@ -1,0 +1,82 @@
+/** What is held, by expiry and by holder. */
+
+import type { Item } from '../../../domain/item.ts'
+import { thresholds } from '../../../domain/lease.ts'
+import type { Lock } from '../../../domain/lock.ts'
+import { filterText, filterValues } from '../filter.ts'
+import { items, packed, type Source, select } from '../rows.ts'
+import { decode, tables } from '../tables.ts'
+import type { Loaders } from './loader.ts'
+
+/** A filtered claim looks no further down the line: it must not hold up other writers. */
+const lineMax = 10_000
+
+const lastEvent =
+  "select at from event where event.namespace = item.namespace and subject = 'item' and event.id = item.id and event.version is not null order by seq desc limit 1"
+
+/** In its last third, or its last five minutes, whichever is shorter. */
+const isNear = `min(${thresholds.nearMs}, lease_ms / 3.0)`
+
+function locks(source: Source, where: string, ...values: (string | bigint)[]): Lock[] {
+  return source.connection
+    .all(`${select(tables.lock)}\n${where}`, source.namespace, ...values)
+    .map((row) => decode<Lock>(tables.lock, row))
+}
+
+export const heldLoaders = {
+  claimableMatching(source, { queue, filter, limit }) {
+    const line = `select row from item where namespace = ? and queue = ? and standing = 'ready' order by priority, added_at, id limit ${lineMax}`
+    return items(
+      source,
+      `where namespace = ? and row in (${line})\n${filterText(filter)}\norder by priority, added_at, id\nlimit ${limit}`,
+      source.namespace,
+      queue,
+      ...filterValues(filter),
+    )
+  },
+
+  heldItems(source, { queue, limit }) {
+    const one = queue === null ? '' : 'and queue = ?'
+    const name = queue === null ? [] : [queue]
+    const sql = `select ${packed(tables.item)}, (${lastEvent})
+from item
+where namespace = ? and standing = 'held' ${one}
+order by coalesce(expires_at, 0)
+limit ${limit}`
+    return source.connection.all(sql, source.namespace, ...name).map((row) => ({
+      item: decode<Item>(tables.item, row),
+      changedAt: row[1] as number | null,
+    }))
+  },
+
+  heldLocks: (source, { limit }) => locks(source, `where namespace = ?\norder by expires_at\nlimit ${limit}`),
+
+  itemsOfAgent: (source, { agent, queue, limit }) =>
+    items(
+      source,
+      `where namespace = ? and standing = 'held' and queue = ? and agent = ?\nlimit ${limit}`,
+      queue,
+      agent,
+    ),
+
+  nearItems: (source, { limit }) =>
+    items(
+      source,
+      `where namespace = ?1 and standing = 'held' and coalesce(expires_at, 0) >= ?2 and coalesce(expires_at, 0) < ?2 + ${thresholds.nearMs}
+and expires_at < ?2 + ${isNear}
+and not exists (select 1 from event where event.namespace = ?1 and subject = 'item' and event.id = item.id and kind = 'item.expiring' and event.token = item.token)
+order by coalesce(expires_at, 0)
+limit ${limit}`,
+      BigInt(source.now),
+    ),
+
+  nearLocks: (source, { limit }) =>
+    locks(
+      source,
+      `where namespace = ?1 and expires_at >= ?2 and expires_at < ?2 + ${isNear}
+and not exists (select 1 from event where event.namespace = ?1 and subject = 'lock' and event.id = name || '#' || slot and kind = 'lock.expiring' and event.token = lock.token)
+order by expires_at
+limit ${limit}`,
+      BigInt(source.now),
+    ),
+} satisfies Partial<Loaders>

@@ -1,0 +1,81 @@
+/** Agents: register a process, beat, list. An agent with a registered process has bound leases without opening a store. */
+import * as z from 'zod'
+import { suspectAgents } from '../domain/crash-pattern.ts'
+import { isSameProcess, startInstance } from '../domain/instance.ts'
+import * as fields from './fields.ts'
+import { identity, instanceView } from './instance.ts'
+import { crashNeeds } from './lease-watch.ts'
+import { operation } from './operation.ts'
+
+export const register = operation({
+  name: 'agents.register',
+  summary:
+    'Say which process stands behind an agent: its leases end at once when that process is proven dead.',
+  effect: 'write',
+  freshIds: () => 1,
+  input: z.strictObject(identity),
+  output: instanceView,
+  needs: (_input, { agent }) => ({ known: { select: 'registeredInstance', agent } as const }),
+  decide({ known }, input, context) {
+    if (known && isSameProcess(known, input)) {
+      const after = { ...known, beatAt: context.wall }
+      return { changes: [{ table: 'instance', before: known, after }], result: after }
+    }
+    const named = { agent: context.agent, registeredBy: context.agent }
+    const after = startInstance({ id: context.ids[0] as string, ...input }, named, context.wall)
+    const event = { kind: 'instance.started', agent: context.agent } as const
+    return { changes: [{ table: 'instance', before: null, after, event }], result: after }
+  },
+})
+
+export const beat = operation({
+  name: 'agents.beat',
+  summary: 'An agent shows that it lives; false when its process was never registered or has ended.',
+  effect: 'write',
+  input: z.strictObject({}),
+  output: z.boolean(),
+  needs: (_input, { agent, instance }) => ({
+    registered: { select: 'registeredInstance', agent } as const,
+    own: { select: 'instances', ids: instance === null ? [] : [instance] } as const,
+  }),
+  decide({ registered, own }, _input, context) {
+    const running = [...own, ...(registered ? [registered] : [])].filter(({ endedAt }) => endedAt === null)
+    return {
+      changes: running.map((before) => ({
+        table: 'instance',
+        before,
+        after: { ...before, beatAt: context.wall },
+      })),
+      result: running.length > 0,
+    }
+  },
+})
+
+const agentView = instanceView.extend({
+  crashes: z.number().describe('Leases its agent lost in the last hour.'),
+  suspect: z.boolean().describe('Its last three grants all ended as crashes.'),
+})
+export type AgentView = z.output<typeof agentView>
+
+export const list = operation({
+  name: 'agents.list',
+  summary: 'Running processes of the fleet, with what speaks against them.',
+  effect: 'read',
+  input: z.strictObject({ limit: fields.limit }),
+  output: z.array(agentView),
+  needs: ({ limit }) => ({
+    running: { select: 'runningInstances', limit: limit ?? 100 } as const,
+    ...crashNeeds,
+  }),
+  decide({ running, losses, ends }) {
+    const suspects = new Set(suspectAgents(ends))
+    return {
+      changes: [],
+      result: running.map((instance) => ({
+        ...instance,
+        crashes: losses.filter(({ agent }) => agent === instance.agent).length,
+        suspect: suspects.has(instance.agent),
+      })),
+    }
+  },
+})

@@ -1,0 +1,225 @@
+/** Looking at what is held: stale, near its end, orphaned, suspect; and warning holders in time. */
+import * as z from 'zod'
+import { crashPatterns, patternWindowMs, suspectAgents } from '../domain/crash-pattern.ts'
+import type { StoredEvent } from '../domain/event.ts'
+import type { Item } from '../domain/item.ts'
+import { type LeaseColumns, thresholds } from '../domain/lease.ts'
+import { watchLease } from '../domain/lease-watch.ts'
+import type { Lock } from '../domain/lock.ts'
+import { readWords, taskQueue } from '../domain/task.ts'
+import type { Context, Remark } from '../engines/engine.ts'
+import * as fields from './fields.ts'
+import { lockRef } from './lease.ts'
+import { ask, operation } from './operation.ts'
+import { death, recoveryMax } from './recovery.ts'
+import { requireItem } from './subject.ts'
+import { ref } from './task-view.ts'
+
+/** A report holds nobody up, so it may look at this many; more than that is a matter for metrics. */
+const watchMax = 10_000
+const lossesMax = 10_000
+/** Events looked at for how the last grants of each agent ended. */
+export const eventWindow = 10_000
+
+const watched = {
+  isExpired: z.boolean(),
+  isNear: z.boolean(),
+  isStale: z.boolean(),
+  isOrphaned: z.boolean(),
+  isSuspect: z.boolean(),
+  remainingMs: z.number(),
+  expiredMs: z.number(),
+  elapsedMs: z.number(),
+}
+const holder = {
+  assignee: z.string().nullable(),
+  assignedAt: z.number().nullable(),
+  lockUntil: z.number().nullable(),
+  token: z.number(),
+}
+
+const staleLocks = z.object({
+  total: z.number(),
+  expiredCount: z.number(),
+  nearExpiryCount: z.number(),
+  staleCount: z.number(),
+  orphanedCount: z.number(),
+  suspectCount: z.number(),
+  locks: z.array(
+    z.object({
+      kind: z.enum(['task', 'item', 'lock']),
+      id: z.string(),
+      title: z.string().describe('Title of the task, key of the item, name of the lock.'),
+      ...holder,
+      ...watched,
+    }),
+  ),
+  more: z.boolean().describe('True when more is held than one report shows.'),
+  crashPatterns: z.array(
+    z.object({
+      agent: z.string(),
+      crashes: z.number(),
+      firstAt: z.number(),
+      lastAt: z.number(),
+      ids: z.array(z.string()),
+    }),
+  ),
+  suspectAgents: z.array(z.string()).describe('Agents whose last three grants all ended as crashes.'),
+})
+export type StaleLocks = z.output<typeof staleLocks>
+
+export const crashNeeds = {
+  losses: { select: 'losses', sinceMs: patternWindowMs, limit: lossesMax } as const,
+  ends: { select: 'grantEnds', window: eventWindow } as const,
+}
+
+export const detectStaleLocks = operation({
+  name: 'recovery.detectStaleLocks',
+  summary: 'Everything held, soonest expiry first, and what looks wrong with it; changes nothing.',
+  effect: 'read',
+  input: z.strictObject({
+    queue: fields.queue.optional().describe('Only items of this queue.'),
+    nearMs: z.int().min(0).optional().describe('Near its end; default 5 min, at most a third of a lease.'),
+    staleMs: z.int().min(0).optional().describe('Stale when expired for longer; default 5 min.'),
+    deaths: z.array(death).max(recoveryMax).default([]),
+  }),
+  output: staleLocks,
+  needs: ({ queue }) => ({
+    items: { select: 'heldItems', queue: queue ?? null, limit: watchMax } as const,
+    locks: queue === undefined ? ({ select: 'heldLocks', limit: watchMax } as const) : null,
+    ...crashNeeds,
+  }),
+  decide({ items, locks, losses, ends }, input, context) {
+    const limits = { nearMs: input.nearMs ?? thresholds.nearMs, staleMs: input.staleMs ?? thresholds.staleMs }
+    const rows = [...items.map(({ item }) => item), ...(locks ?? [])]
+    const ids = [...new Set(rows.flatMap(({ instance }) => instance ?? []))]
+    return ask({ holders: { select: 'instances', ids } as const }, ({ holders }) => {
+      const ended = holders.filter(({ endedAt }) => endedAt !== null).map(({ id }) => id)
+      const dead = new Set([...ended, ...input.deaths.map(({ instance }) => instance)])
+      const look = (row: LeaseColumns, changedAt: number | null) => ({
+        assignee: row.agent,
+        assignedAt: row.grantedAt,
+        lockUntil: row.expiresAt,
+        token: row.token,
+        ...watchLease(row, {
+          now: context.now,
+          unchangedForMs: changedAt === null ? null : Math.max(0, context.wall - changedAt),
+          holderIsDead: row.instance !== null && dead.has(row.instance),
+          thresholds: limits,
+        }),
+      })
+      const seen = [
+        ...items.map(({ item, changedAt }) => ({ ...nameOf(item), ...look(item, changedAt) })),
+        ...(locks ?? []).map((lock) => ({
+          kind: 'lock' as const,
+          id: lockRef(lock),
+          title: lock.name,
+          ...look(lock, null),
+        })),
+      ].sort((left, right) => (left.lockUntil ?? 0) - (right.lockUntil ?? 0))
+      const count = (is: (lock: StaleLocks['locks'][number]) => boolean) => seen.filter(is).length
+      return {
+        changes: [],
+        result: {
+          total: seen.length,
+          expiredCount: count(({ isExpired }) => isExpired),
+          nearExpiryCount: count(({ isNear }) => isNear),
+          staleCount: count(({ isStale }) => isStale),
+          orphanedCount: count(({ isOrphaned }) => isOrphaned),
+          suspectCount: count(({ isSuspect }) => isSuspect),
+          locks: seen,
+          more: items.length === watchMax || locks?.length === watchMax,
+          crashPatterns: crashPatterns(losses, context.wall).map((each) => ({ ...each, ids: [...each.ids] })),
+          suspectAgents: suspectAgents(ends),
+        },
+      }
+    })
+  },
+})
+
+function nameOf(item: Item): Pick<StaleLocks['locks'][number], 'kind' | 'id' | 'title'> {
+  if (item.queue !== taskQueue) return { kind: 'item', id: item.id, title: item.key ?? item.id }
+  return { kind: 'task', id: item.id, title: readWords({ ...item, payload: null }).title }
+}
+
+const lockStatus = z.object({ taskId: z.string(), ...holder, ...watched })
+export type LockStatus = z.output<typeof lockStatus>
+
+export const getLockStatus = operation({
+  name: 'tasks.getLockStatus',
+  summary: 'The lock of one task: whose, since when, for how long; null when nobody has it.',
+  effect: 'read',
+  input: z.strictObject({ ref }),
+  output: lockStatus.nullable(),
+  needs: (input) => ({ item: { select: 'item', queue: taskQueue, ref: input.ref } as const }),
+  decide({ item: found }, input, context) {
+    const item = requireItem(found, taskQueue, input.ref)
+    if (item.standing !== 'held') return { changes: [], result: null }
+    const ids = item.instance === null ? [] : [item.instance]
+    const more = {
+      holders: { select: 'instances', ids } as const,
+      recent: { select: 'events', since: 0, limit: 10, subject: 'item', id: item.id, newest: true } as const,
+    }
+    return ask(more, ({ holders, recent }) => ({
+      changes: [],
+      result: {
+        taskId: item.id,
+        assignee: item.agent,
+        assignedAt: item.grantedAt,
+        lockUntil: item.expiresAt,
+        token: item.token,
+        ...watchLease(item, {
+          now: context.now,
+          unchangedForMs: unchangedFor(recent, context.wall),
+          holderIsDead: holders.some(({ endedAt }) => endedAt !== null),
+          thresholds,
+        }),
+      },
+    }))
+  },
+})
+
+/** Remarks changed nothing, so they are no sign of life. */
+function unchangedFor(recent: readonly StoredEvent[], wall: number): number | null {
+  const changes = recent.filter(({ version }) => version !== null)
+  return changes.length === 0 ? null : Math.max(0, wall - Math.max(...changes.map(({ at }) => at)))
+}
+
+const warningsMax = 500
+
+/** An event a holder can hear of: once for each grant. Bound leases come here only when nobody renewed them. */
+export const warnNear = operation({
+  name: 'lease.warnNear',
+  summary: 'Tell holders whose lease is near its end, once for each grant.',
+  effect: 'write',
+  internal: true,
+  input: z.strictObject({}),
+  output: z.array(z.object({ id: z.string(), holder: z.string(), expiresAt: z.number() })),
+  needs: () => ({
+    items: { select: 'nearItems', limit: warningsMax } as const,
+    locks: { select: 'nearLocks', limit: warningsMax } as const,
+  }),
+  decide({ items, locks }, _input, context) {
+    const remarks = [
+      ...items.map((item) => warning(item, { subject: 'item', id: item.id, queue: item.queue }, context)),
+      ...locks.map((lock) => warning(lock, { subject: 'lock', id: lockRef(lock), queue: null }, context)),
+    ]
+    const result = [...items, ...locks].map((row, index) => ({
+      id: remarks[index]?.id ?? '',
+      holder: row.agent ?? '',
+      expiresAt: row.expiresAt ?? 0,
+    }))
+    return { changes: [], remarks, result }
+  },
+})
+
+function warning(
+  row: Item | Lock,
+  named: Pick<Remark, 'subject' | 'id' | 'queue'>,
+  context: Context,
+): Remark {
+  const { agent, token, expiresAt } = row
+  const detail = { holder: agent, expiresAt, remainingMs: (expiresAt ?? context.now) - context.now }
+  const kind = named.subject === 'item' ? 'item.expiring' : 'lock.expiring'
+  return { kind, agent: context.agent, ...named, token, detail }
+}

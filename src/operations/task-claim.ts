@@ -1,0 +1,255 @@
+/** Taking tasks: one by name, the next that fits, or several at once. */
+import * as z from 'zod'
+import type { Instance } from '../domain/instance.ts'
+import { claimItem, type Item } from '../domain/item.ts'
+import { claimTask, type TaskClaim, type TaskRequest, taskLeaseMs, taskQueue } from '../domain/task.ts'
+import type { Caller, Change, Context, DefinedQueue, Grant } from '../engines/engine.ts'
+import { isHoldfastError } from '../errors.ts'
+import * as fields from './fields.ts'
+import { operation, type Step } from './operation.ts'
+import { leaseLength } from './queue-claim.ts'
+import { itemReclaim } from './recovery.ts'
+import { itemChange, requireItem, requireQueue } from './subject.ts'
+import { filter } from './task.ts'
+import { ref, taskNeeds, taskView, viewTask } from './task-view.ts'
+import { viewItem } from './view.ts'
+
+const claimed = z.object({
+  outcome: z.literal('claimed'),
+  task: taskView,
+  renewed: z.boolean().describe('It was yours already; its lease runs anew under the same token.'),
+  previous: z.string().nullable().describe('Whose lapsed lease had to be ended first.'),
+})
+const held = z.object({
+  outcome: z.literal('held'),
+  holder: z.string().nullable(),
+  expiresAt: z.number().nullable(),
+})
+const blocked = z.object({
+  outcome: z.literal('blocked'),
+  waitingFor: z.array(z.string()),
+  runAt: z.number().nullable(),
+})
+const quarantined = z.object({ outcome: z.literal('quarantined'), reason: z.string().nullable() })
+const paused = z.object({ outcome: z.literal('paused'), reason: z.string().nullable() })
+const empty = z.object({ outcome: z.literal('empty') })
+const full = z.object({ outcome: z.literal('full'), holds: z.number() })
+
+const taskClaim = z.discriminatedUnion('outcome', [claimed, held, blocked, quarantined, paused])
+export type TaskClaimOutcome = z.output<typeof taskClaim>
+const nextClaim = z.discriminatedUnion('outcome', [claimed, empty, full, paused])
+export type NextTaskOutcome = z.output<typeof nextClaim>
+const refused = z.discriminatedUnion('outcome', [
+  held.extend({ ref: z.string() }),
+  blocked.extend({ ref: z.string() }),
+  quarantined.extend({ ref: z.string() }),
+  z.object({ outcome: z.literal('impossible'), ref: z.string(), code: z.string(), reason: z.string() }),
+])
+type Refused = z.output<typeof refused>
+const batchOutcome = z.discriminatedUnion('outcome', [
+  z.object({ outcome: z.literal('claimed'), tasks: z.array(taskView) }),
+  z.object({ outcome: z.literal('refused'), claimed: z.array(z.never()), failed: z.array(refused) }),
+  paused,
+])
+export type BatchClaimOutcome = z.output<typeof batchOutcome>
+
+/** The process registered for a caller that has none of its own. */
+const registered = ({ agent, instance }: Caller) =>
+  instance === null ? ({ select: 'registeredInstance', agent } as const) : null
+
+/** Bound to the caller's process, or to the one registered for it; only the first renews, so only that is short. */
+function requestOf(
+  input: { leaseMs?: number | undefined; token?: number | undefined; fromReview?: boolean | undefined },
+  process: Instance | null,
+  context: Context,
+): TaskRequest {
+  return {
+    agent: context.agent,
+    instance: context.instance ?? process?.id ?? null,
+    leaseMs: leaseLength(input.leaseMs, context, taskLeaseMs),
+    token: input.token,
+    fromReview: input.fromReview ?? false,
+  }
+}
+
+function claimOne(
+  item: Item,
+  defined: DefinedQueue | null,
+  request: TaskRequest,
+  context: Context,
+): TaskClaim {
+  const { queue, workflow } = requireQueue(defined, taskQueue)
+  return claimTask(item, { workflow, crashesMax: queue.crashesMax }, request, context)
+}
+
+function changesOf(claim: TaskClaim, context: Context): Change[] {
+  const reclaimed =
+    'reclaimed' in claim && claim.reclaimed ? [itemReclaim(claim.reclaimed, context, 'claim')] : []
+  if (claim.outcome !== 'claimed') return reclaimed
+  const { before, after, renewed } = claim
+  const granted: Change = renewed
+    ? { table: 'item', before, after }
+    : itemChange(before, after, 'item.claimed', context)
+  return [...reclaimed, granted]
+}
+
+function answerOf(claim: TaskClaim, now: number): Exclude<TaskClaimOutcome, { outcome: 'paused' }> {
+  switch (claim.outcome) {
+    case 'claimed':
+      return {
+        outcome: 'claimed',
+        task: viewTask(viewItem(claim.after, now)),
+        renewed: claim.renewed,
+        previous: claim.reclaimed?.before.agent ?? null,
+      }
+    case 'held':
+      return { outcome: 'held', holder: claim.item.agent, expiresAt: claim.item.expiresAt }
+    case 'blocked':
+      return { outcome: 'blocked', waitingFor: [...claim.item.waitingFor], runAt: claim.item.runAt }
+    case 'quarantined':
+      return { outcome: 'quarantined', reason: claim.item.quarantineReason }
+  }
+}
+
+function grantsOf(claim: TaskClaim): Grant[] {
+  return claim.outcome === 'claimed' ? [{ kind: 'item', id: claim.after.id, token: claim.after.token }] : []
+}
+
+const claimInput = {
+  leaseMs: fields.leaseMs.describe(
+    'Length of the lease in ms; default 30 min, 30 s where this process renews it.',
+  ),
+  token: fields.token,
+  fromReview: z.boolean().optional().describe('Also take it back out of review.'),
+}
+
+export const claimTaskForAgent = operation({
+  name: 'tasks.claimTaskForAgent',
+  summary: 'Claim a task under a lease; your own is renewed, a lapsed one taken over.',
+  effect: 'write',
+  claims: true,
+  input: z.strictObject({ ref, ...claimInput }),
+  output: taskClaim,
+  needs: (input, caller) => ({ ...taskNeeds(input), process: registered(caller) }),
+  decide({ defined, item: found, process }, input, context): Step<TaskClaimOutcome> {
+    const item = requireItem(found, taskQueue, input.ref)
+    const claim = claimOne(item, defined, requestOf(input, process, context), context)
+    const { queue } = requireQueue(defined, taskQueue)
+    // What is already held goes on; only something new is refused.
+    if (queue.pausedAt !== null && claim.outcome === 'claimed' && !claim.renewed)
+      return { changes: [], result: { outcome: 'paused', reason: queue.pauseReason } }
+    return {
+      changes: changesOf(claim, context),
+      result: answerOf(claim, context.now),
+      granted: grantsOf(claim),
+    }
+  },
+})
+
+/** Held tasks looked at for the limits. */
+const limitsMax = 1000
+
+export const claimNext = operation({
+  name: 'tasks.claimNext',
+  summary: 'Claim the next task that fits: priority, then age; only where every dependency is done.',
+  effect: 'write',
+  claims: true,
+  input: z.strictObject({
+    ...filter,
+    leaseMs: claimInput.leaseMs,
+    agentMax: z.int().min(1).max(limitsMax).optional().describe('Most tasks this agent may hold.'),
+    hostMax: z.int().min(1).max(limitsMax).optional().describe('Most tasks processes of this host may hold.'),
+  }),
+  output: nextClaim,
+  needs: ({ agentMax, hostMax, leaseMs, ...wanted }, caller) => ({
+    defined: { select: 'queue', name: taskQueue } as const,
+    candidates: { select: 'claimableMatching', queue: taskQueue, filter: wanted, limit: 1 } as const,
+    process: registered(caller),
+    held:
+      agentMax === undefined && hostMax === undefined
+        ? null
+        : ({ select: 'heldItems', queue: taskQueue, limit: limitsMax } as const),
+    running: hostMax === undefined ? null : ({ select: 'runningInstances', limit: limitsMax } as const),
+  }),
+  decide({ defined, candidates, process, held: all, running }, input, context): Step<NextTaskOutcome> {
+    const [candidate] = candidates
+    if (defined?.queue.pausedAt != null)
+      return { changes: [], result: { outcome: 'paused', reason: defined.queue.pauseReason } }
+    if (!candidate) return { changes: [], result: { outcome: 'empty' } }
+    const request = requestOf(input, process, context)
+    const items = (all ?? []).map(({ item }) => item)
+    const own = items.filter(({ agent }) => agent === request.agent).length
+    if (input.agentMax !== undefined && own >= input.agentMax)
+      return { changes: [], result: { outcome: 'full', holds: own } }
+    const hostOf = new Map((running ?? []).map(({ id, hostName }) => [id, hostName]))
+    const here = hostOf.get(request.instance ?? '')
+    const onHost = items.filter(
+      ({ instance }) => here !== undefined && hostOf.get(instance ?? '') === here,
+    ).length
+    if (input.hostMax !== undefined && onHost >= input.hostMax)
+      return { changes: [], result: { outcome: 'full', holds: onHost } }
+    const { workflow } = requireQueue(defined, taskQueue)
+    const after = claimItem(candidate, workflow, request, context)
+    const claim: TaskClaim = { outcome: 'claimed', reclaimed: null, before: candidate, after, renewed: false }
+    return {
+      changes: changesOf(claim, context),
+      result: answerOf(claim, context.now) as NextTaskOutcome,
+      granted: grantsOf(claim),
+    }
+  },
+})
+
+const batchMax = 100
+
+export const batchClaim = operation({
+  name: 'tasks.batchClaim',
+  summary: 'Claim up to 100 tasks, all or none; says of each refused one why.',
+  effect: 'write',
+  claims: true,
+  input: z.strictObject({ refs: z.array(ref).min(1).max(batchMax), leaseMs: claimInput.leaseMs }),
+  output: batchOutcome,
+  needs: ({ refs }, caller) => ({
+    defined: { select: 'queue', name: taskQueue } as const,
+    process: registered(caller),
+    ...Object.fromEntries(
+      refs.map((each) => [`task ${each}`, { select: 'item', queue: taskQueue, ref: each } as const]),
+    ),
+  }),
+  decide(rows, input, context): Step<BatchClaimOutcome> {
+    const { defined, process } = rows
+    const request = requestOf(input, process, context)
+    if (defined?.queue.pausedAt != null)
+      return { changes: [], result: { outcome: 'paused', reason: defined.queue.pauseReason } }
+    const tried = input.refs.map((each) => {
+      const found = (rows as unknown as Record<string, Item | null>)[`task ${each}`] ?? null
+      return attempt(each, () => claimOne(requireItem(found, taskQueue, each), defined, request, context))
+    })
+    const failed = tried.flatMap((each) => ('failed' in each ? [each.failed] : []))
+    if (failed.length > 0) return { changes: [], result: { outcome: 'refused', claimed: [], failed } }
+    // A task named twice, by id and by key, is claimed once.
+    const claims = new Map(
+      tried.flatMap((each) => ('claim' in each ? [[each.claim.after.id, each.claim]] : [])),
+    )
+    return {
+      changes: [...claims.values()].flatMap((claim) => changesOf(claim, context)),
+      result: {
+        outcome: 'claimed',
+        tasks: [...claims.values()].map(({ after }) => viewTask(viewItem(after, context.now))),
+      },
+      granted: [...claims.values()].flatMap(grantsOf),
+    }
+
+    function attempt(name: string, claiming: () => TaskClaim): { claim: Granted } | { failed: Refused } {
+      try {
+        const claim = claiming()
+        if (claim.outcome === 'claimed') return { claim }
+        return { failed: { ref: name, ...answerOf(claim, context.now) } as Refused }
+      } catch (error) {
+        if (!isHoldfastError(error)) throw error
+        return { failed: { ref: name, outcome: 'impossible', code: error.code, reason: error.message } }
+      }
+    }
+  },
+})
+
+type Granted = Extract<TaskClaim, { outcome: 'claimed' }>

@@ -1,0 +1,120 @@
+/** Freeing the locks of tasks by request: what expired, and what the dead left behind. */
+import * as z from 'zod'
+import type { Item } from '../domain/item.ts'
+import { isExpired } from '../domain/lease.ts'
+import { countRecovered, type Deaths, type Reclaimed, recoverItem } from '../domain/recovery.ts'
+import { taskQueue } from '../domain/task.ts'
+import type { Change, Context, Decision, DefinedQueue } from '../engines/engine.ts'
+import { operation } from './operation.ts'
+import { death, itemReclaim, recoveryMax, rulesFor, runRow } from './recovery.ts'
+
+const report = z.object({
+  cleaned: z.number(),
+  taskIds: z.array(z.string()),
+  locks: z.array(
+    z.object({
+      taskId: z.string(),
+      assignee: z.string().nullable(),
+      lockUntil: z.number().nullable(),
+      expiredMs: z.number(),
+      evidence: z.string(),
+    }),
+  ),
+  /** True when more may be left than one transaction takes. */
+  more: z.boolean(),
+})
+export type LockCleanup = z.output<typeof report>
+
+const dryRun = z.boolean().default(false).describe('Say what would be done, and do nothing.')
+
+export const cleanupExpiredLocks = operation({
+  name: 'tasks.cleanupExpiredLocks',
+  summary: 'Put tasks whose lock expired longer ago than an age back to Todo; up to 100 a call.',
+  effect: 'admin',
+  freshIds: () => 1,
+  input: z.strictObject({
+    maxAgeMs: z
+      .int()
+      .min(0)
+      .default(0)
+      .describe('Only locks expired for longer; a valid one is never touched.'),
+    dryRun,
+  }),
+  output: report,
+  needs: () => ({
+    defined: { select: 'queue', name: taskQueue } as const,
+    lapsed: { select: 'lapsedItems', queue: taskQueue, limit: recoveryMax } as const,
+  }),
+  decide({ defined, lapsed }, input, context) {
+    const old = lapsed.filter((item) => isExpired(item, context.now - input.maxAgeMs))
+    return free(old, defined, new Map(), input, context, old.length === recoveryMax)
+  },
+})
+
+export const cleanupDeadAgentLocks = operation({
+  name: 'tasks.cleanupDeadAgentLocks',
+  summary: 'Free what the proven dead hold, and what expired and whose holder is not alive.',
+  effect: 'admin',
+  internal: true,
+  freshIds: () => 1,
+  input: z.strictObject({
+    deaths: z.array(death).max(recoveryMax).default([]),
+    alive: z
+      .array(z.string())
+      .max(500)
+      .default([])
+      .describe('Instances seen alive: their locks stay, also expired ones.'),
+    dryRun,
+  }),
+  output: report,
+  needs: ({ deaths }) => ({
+    defined: { select: 'queue', name: taskQueue } as const,
+    lapsed: { select: 'lapsedItems', queue: taskQueue, limit: recoveryMax } as const,
+    orphans: {
+      select: 'itemsOfInstances',
+      instances: deaths.map(({ instance }) => instance),
+      queue: taskQueue,
+      limit: recoveryMax,
+    } as const,
+  }),
+  decide({ defined, lapsed, orphans }, input, context) {
+    const deaths = new Map(input.deaths.map(({ instance, evidence }) => [instance, evidence]))
+    const left = lapsed.filter(({ instance }) => instance === null || !input.alive.includes(instance))
+    const items = [...new Map([...orphans, ...left].map((item) => [item.id, item])).values()]
+    return free(items.slice(0, recoveryMax), defined, deaths, input, context, items.length > recoveryMax)
+  },
+})
+
+/** Every row was read in this transaction, so what was renewed or granted anew meanwhile is not touched. */
+function free(
+  items: readonly Item[],
+  defined: DefinedQueue | null,
+  deaths: Deaths,
+  { dryRun: isTrial }: { dryRun: boolean },
+  context: Context,
+  more: boolean,
+): Decision<LockCleanup> {
+  const queues = defined ? [defined] : []
+  const taken = items.flatMap((item) => recoverItem(item, rulesFor(item, queues), deaths, context) ?? [])
+  const result = { ...summary(taken), more: more && !isTrial }
+  if (isTrial || taken.length === 0) return { changes: [], result }
+  const changes: Change[] = [
+    ...taken.map((each) => itemReclaim(each, context, 'manual')),
+    runRow(context, 'manual', countRecovered(taken, [])),
+  ]
+  return { changes, result, wakes: true }
+}
+
+function summary(taken: readonly Reclaimed<Item>[]): Omit<LockCleanup, 'more'> {
+  return {
+    cleaned: taken.length,
+    taskIds: taken.map(({ before }) => before.id),
+    locks: taken.map(({ before, evidence, expiredForMs }) => ({
+      taskId: before.id,
+      assignee: before.agent,
+      lockUntil: before.expiresAt,
+      expiredMs: expiredForMs,
+      evidence,
+    })),
+  }
+}

@@ -1,0 +1,162 @@
+/** What a holder does with a task: renew, release, hand to review, complete; and handing over everything. */
+import * as z from 'zod'
+import {
+  assertHolds,
+  completeItem,
+  type Item,
+  isCompletedUnder,
+  moveItem,
+  releaseItem,
+} from '../domain/item.ts'
+import { noteTask, setOwner, stateOfStatus, taskQueue } from '../domain/task.ts'
+import type { Context, Loaded } from '../engines/engine.ts'
+import { HeldError } from '../errors.ts'
+import * as fields from './fields.ts'
+import { mapStep, operation, type Step } from './operation.ts'
+import { changed, finish, renew } from './queue-finish.ts'
+import { assertVersion, itemChange, requireItem, requireQueue } from './subject.ts'
+import { asTask, note, ref, type TaskView, taskNeeds, taskView, viewTask } from './task-view.ts'
+import { viewItem } from './view.ts'
+
+const target = { ref, token: fields.token }
+
+export const renewLease = operation({
+  name: 'tasks.renewLease',
+  summary: 'Renew the lease of a task: it runs for its whole length from now.',
+  effect: 'write',
+  input: z.strictObject({ ...target, leaseMs: fields.leaseMs }),
+  output: taskView,
+  needs: taskNeeds,
+  decide: (rows, input, context) => asTask(renew.decide(rows, { ...input, queue: taskQueue }, context)),
+})
+
+export const releaseTask = operation({
+  name: 'tasks.releaseTask',
+  summary: 'Give a task back; false when nobody holds it, HELD naming the holder when another does.',
+  effect: 'write',
+  input: z.strictObject({
+    ...target,
+    status: z.enum(['Todo', 'Review', 'Done']).optional().describe('Where it goes; default Todo.'),
+    note,
+  }),
+  output: z.boolean(),
+  needs: taskNeeds,
+  decide(rows, input, context) {
+    const { workflow } = requireQueue(rows.defined, taskQueue)
+    const item = requireItem(rows.item, taskQueue, input.ref)
+    if (item.standing !== 'held') {
+      const detail = { act: 'release', state: item.state, currentToken: item.token }
+      const subject = { subject: 'item', id: item.id, queue: taskQueue, token: input.token ?? null } as const
+      const remark = { kind: 'item.refused', agent: context.agent, ...subject, detail } as const
+      return { changes: [], remarks: [remark], result: false }
+    }
+    if (item.token !== input.token) {
+      throw new HeldError(
+        {
+          subject: `task ${item.key ?? item.id}`,
+          holder: item.agent ?? 'an unknown agent',
+          expiresAt: item.expiresAt,
+        },
+        'only its holder can release it; if that is you, give the token of your grant',
+      )
+    }
+    const { late } = assertHolds(item, input.token, context.now)
+    const noted = noteTask(item, input.note, context.agent, context.wall)
+    const to = stateOfStatus(input.status ?? 'Todo')
+    const after =
+      to === 'todo' ? releaseItem(noted, workflow, context) : moveItem(noted, workflow, to, context)
+    const kind = to === 'todo' ? 'item.released' : 'item.moved'
+    return mapStep(finish(changed(item, after as Item, { kind }, context, late), context), () => true)
+  },
+})
+
+const finishInput = z.strictObject({ ...target, note, expectedVersion: fields.expectedVersion })
+const completeInput = finishInput.extend({ result: fields.result })
+
+export const reviewTask = operation({
+  name: 'tasks.reviewTask',
+  summary: 'Hand a task to review; its holder lets go of it in the same moment.',
+  effect: 'write',
+  input: finishInput,
+  output: taskView,
+  needs: taskNeeds,
+  decide: (rows, input, context) => end(rows, input, context, 'review'),
+})
+
+export const completeTask = operation({
+  name: 'tasks.completeTask',
+  summary: 'A task is done: by its holder, or out of review; what waited for it may go on.',
+  effect: 'write',
+  input: completeInput,
+  output: taskView,
+  needs: taskNeeds,
+  decide: (rows, input, context) => end(rows, input, context, 'done'),
+})
+
+/** A held task needs its token; a free one goes where its state allows. */
+function end(
+  rows: Loaded<ReturnType<typeof taskNeeds>>,
+  input: z.output<typeof completeInput>,
+  context: Context,
+  to: 'review' | 'done',
+): Step<TaskView> {
+  const { workflow } = requireQueue(rows.defined, taskQueue)
+  const item = requireItem(rows.item, taskQueue, input.ref)
+  // Its first answer may have been lost.
+  if (to === 'done' && isCompletedUnder(item, input.token)) return same()
+  const isGuarded = item.standing === 'held' || input.token !== undefined
+  const { late } = isGuarded ? assertHolds(item, input.token, context.now) : { late: false }
+  assertVersion(item, input.expectedVersion)
+  const noted = noteTask(item, input.note, context.agent, context.wall)
+  const result = input.result === undefined ? null : fields.jsonText('result', input.result)
+  if (item.standing === 'held' && to === 'done') {
+    const after = completeItem(noted, workflow, result, context)
+    return asTask(finish(changed(item, after, { kind: 'item.completed' }, context, late), context))
+  }
+  const moved = moveItem(noted, workflow, to, context)
+  if (moved === null) return same()
+  const kind = to === 'done' ? 'item.completed' : 'item.moved'
+  return asTask(finish(changed(item, { ...moved, result }, { kind }, context, late), context))
+
+  function same() {
+    return { changes: [], result: viewTask(viewItem(item, context.now)) }
+  }
+}
+
+const handoffMax = 200
+
+export const handoff = operation({
+  name: 'tasks.handoff',
+  summary: 'Give back every task an agent holds, with a note for whoever comes next; up to 200 a call.',
+  effect: 'write',
+  input: z.strictObject({
+    note,
+    to: fields.name.nullable().optional().describe('The new durable owner; null = nobody.'),
+  }),
+  output: z.object({
+    tasks: z.array(z.object({ id: z.string(), token: z.number() })),
+    more: z.boolean(),
+  }),
+  needs: (_input, caller) => ({
+    defined: { select: 'queue', name: taskQueue } as const,
+    held: { select: 'itemsOfAgent', agent: caller.agent, queue: taskQueue, limit: handoffMax + 1 } as const,
+    process: { select: 'registeredInstance', agent: caller.agent } as const,
+  }),
+  decide({ defined, held, process }, input, context) {
+    // Another process of the same name is a stranger; what it renews stays its own.
+    const ours = new Set([null, context.instance, process?.id ?? null])
+    const taken = held.filter(({ instance }) => ours.has(instance)).slice(0, handoffMax)
+    const result = { tasks: taken.map(({ id, token }) => ({ id, token })), more: held.length > handoffMax }
+    if (taken.length === 0) return { changes: [], result: { ...result, more: false } }
+    const { workflow } = requireQueue(defined, taskQueue)
+    const changes = taken.map((item) => {
+      const noted = noteTask(item, input.note, context.agent, context.wall)
+      const owned = input.to === undefined ? noted : setOwner(noted, input.to)
+      return itemChange(item, releaseItem(owned, workflow, context), 'item.released', context, {
+        act: 'handoff',
+        to: input.to,
+      })
+    })
+    return { changes, result, wakes: true }
+  },
+})

@@ -1,0 +1,62 @@
+/** Hints about tasks, in one read. */
+import * as z from 'zod'
+import { readWords, taskQueue } from '../domain/task.ts'
+import { criticalPath, type Hinted, overlaps, waves } from '../domain/task-hint.ts'
+import { operation } from './operation.ts'
+
+/** More open tasks than this are nobody's plan. */
+const hintedMax = 2000
+
+const hints = z.object({
+  overlaps: z.array(
+    z.object({
+      tasks: z.tuple([z.string(), z.string()]),
+      because: z.enum(['dependency', 'paths', 'labels']),
+      shared: z.array(z.string()),
+    }),
+  ),
+  waves: z.array(z.array(z.string())),
+  criticalPath: z.array(z.string()),
+  more: z.boolean().describe('True when only the first 2,000 open tasks were looked at.'),
+})
+export type TaskHints = z.output<typeof hints>
+
+export const hintsOfTasks = operation({
+  name: 'tasks.hints',
+  summary: 'Which tasks overlap, which can run together, and what everything waits for. Blocks nothing.',
+  effect: 'read',
+  input: z.strictObject({}),
+  output: hints,
+  needs: () => ({
+    page: {
+      select: 'items',
+      queue: taskQueue,
+      states: ['todo', 'in_progress', 'review'],
+      standing: null,
+      quarantined: null,
+      filter: null,
+      limit: hintedMax,
+      after: null,
+    } as const,
+  }),
+  decide({ page }) {
+    const tasks = page.rows.map((item): Hinted => {
+      const { labels, paths } = readWords({ ...item, payload: null })
+      const inProgress = item.standing === 'held'
+      return { id: item.id, inProgress, labels, paths, waitingFor: item.waitingFor }
+    })
+    return {
+      changes: [],
+      result: {
+        overlaps: overlaps(tasks).map(({ tasks: [left, right], because, shared }) => ({
+          tasks: [left, right] as [string, string],
+          because,
+          shared: [...shared],
+        })),
+        waves: waves(tasks),
+        criticalPath: criticalPath(tasks),
+        more: page.next !== null,
+      },
+    }
+  },
+})

@@ -1,0 +1,93 @@
+/** A task as callers see it: an item in the words of tasks. */
+import * as z from 'zod'
+import { readWords, statusOf, taskQueue, taskStatuses } from '../domain/task.ts'
+import * as fields from './fields.ts'
+import { mapStep, type Step } from './operation.ts'
+import { type ItemView, itemView } from './view.ts'
+
+export const status = z.enum(taskStatuses)
+export const ref = fields.ref.describe('Id of the task, or its key.')
+export const note = z
+  .string()
+  .min(1)
+  .max(2000)
+  .optional()
+  .describe('Kept with the task, also when its holder is lost.')
+
+export const taskView = z.object({
+  id: z.string(),
+  key: z.string().nullable(),
+  title: z.string(),
+  body: z.string(),
+  status,
+  priority: z.number(),
+  labels: z.array(z.string()),
+  paths: z.array(z.string()),
+  /** Whose task it is, whoever works on it. */
+  owner: z.string().nullable(),
+  host: z.string().nullable(),
+  notes: z.array(z.object({ at: z.number(), by: z.string(), text: z.string() })),
+  metadata: z.unknown(),
+  dependsOn: z.array(z.string()),
+  waitingFor: z.array(z.string()),
+  /** Who works on it now; null also when the lease has lapsed. */
+  assignee: z.string().nullable(),
+  assignedAt: z.number().nullable(),
+  lockUntil: z.number().nullable(),
+  lease: itemView.shape.lease,
+  token: z.number(),
+  progress: z.unknown(),
+  result: z.unknown(),
+  attempts: z.number(),
+  crashes: z.number(),
+  quarantine: itemView.shape.quarantine,
+  createdBy: z.string().nullable(),
+  createdAt: z.number(),
+  changedAt: z.number(),
+  completedAt: z.number().nullable(),
+  version: z.number(),
+})
+/** A task as callers see it. */
+export type TaskView = z.output<typeof taskView>
+
+export function viewTask(item: ItemView): TaskView {
+  const { notes, ...words } = readWords(item)
+  return {
+    ...words,
+    labels: [...words.labels],
+    paths: [...words.paths],
+    notes: [...notes],
+    id: item.id,
+    key: item.key,
+    status: statusOf(item.state),
+    priority: item.priority,
+    dependsOn: item.blockers,
+    waitingFor: item.waitingFor,
+    assignee: item.holder,
+    assignedAt: item.lease?.grantedAt ?? null,
+    lockUntil: item.lease?.expiresAt ?? null,
+    lease: item.lease,
+    token: item.token,
+    progress: item.progress,
+    result: item.result,
+    attempts: item.attempts,
+    crashes: item.crashes,
+    quarantine: item.quarantine,
+    createdBy: item.submittedBy,
+    createdAt: item.addedAt,
+    changedAt: item.stateChangedAt,
+    completedAt: item.closedAt,
+    version: item.version,
+  }
+}
+
+/** The queue and the task an operation is about. */
+export const taskNeeds = ({ ref }: { ref: string }) => ({
+  defined: { select: 'queue', name: taskQueue } as const,
+  item: { select: 'item', queue: taskQueue, ref } as const,
+})
+
+/** What an act on an item led to, told as a task. */
+export function asTask(step: Step<ItemView>): Step<TaskView> {
+  return mapStep(step, viewTask)
+}

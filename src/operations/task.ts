@@ -1,0 +1,251 @@
+/** Tasks: add, get, list, update, and the question whether an update would conflict. */
+import * as z from 'zod'
+import {
+  blockersMax,
+  createItem,
+  dependentsMax,
+  type Item,
+  type Json,
+  moveItem,
+  setItemBlockers,
+} from '../domain/item.ts'
+import { assertSameWorkflow } from '../domain/queue.ts'
+import {
+  assertMayEdit,
+  editTask,
+  stateOfStatus,
+  storeWords,
+  type TaskEdit,
+  taskQueue,
+} from '../domain/task.ts'
+import type { Context } from '../engines/engine.ts'
+import { DuplicateError, InvalidError, NotFoundError } from '../errors.ts'
+import * as fields from './fields.ts'
+import { ask, operation, type Step } from './operation.ts'
+import { ensureQueue } from './queue-define.ts'
+import { changed, finish } from './queue-finish.ts'
+import { assertVersion, concernsClaimers, itemChange, requireItem, requireQueue } from './subject.ts'
+import { asTask, note, ref, status, type TaskView, taskNeeds, taskView, viewTask } from './task-view.ts'
+import { viewItem } from './view.ts'
+
+const words = {
+  body: z.string().max(100_000).optional().describe('What is to be done.'),
+  labels: z.array(fields.name).max(100).optional(),
+  paths: z.array(z.string().min(1).max(1000)).max(100).optional().describe('Files and folders it touches.'),
+  owner: fields.name.nullable().optional().describe('Whose task it is, apart from who works on it.'),
+  host: fields.name.nullable().optional().describe('The machine it belongs on.'),
+  priority: fields.priority,
+  metadata: z.json().optional().describe('Any JSON of your own.'),
+  dependsOn: z.array(ref).max(blockersMax).optional().describe('Tasks that must be done first.'),
+}
+const title = z.string().min(1).max(500)
+
+/** Each dependency by id or key, under a name of its own. */
+function dependencyNeeds(refs: readonly string[]) {
+  return Object.fromEntries(
+    refs.map((each) => [`on ${each}`, { select: 'item', queue: taskQueue, ref: each } as const]),
+  )
+}
+
+function dependencies(rows: object, refs: readonly string[]): Item[] {
+  return refs.map((each) => {
+    const found = (rows as Record<string, Item | null>)[`on ${each}`]
+    if (found) return found
+    throw new NotFoundError({
+      what: `the task "${each}" that it depends on does not exist`,
+      next: 'add that task first',
+      facts: { dependsOn: each },
+    })
+  })
+}
+
+/** The queue of tasks, made on first use. */
+function taskQueueOf(rows: { defined: Parameters<typeof ensureQueue>[0] }, context: Context) {
+  const ensured = ensureQueue(rows.defined, taskQueue, context, 'task')
+  assertSameWorkflow(ensured.queue, 'task')
+  return ensured
+}
+
+export const addTask = operation({
+  name: 'tasks.addTask',
+  summary: 'Add a task.',
+  effect: 'write',
+  freshIds: () => 1,
+  input: z.strictObject({
+    title,
+    key: fields.name.optional().describe('A name of your own for it, such as T-12; unique while it is open.'),
+    ...words,
+  }),
+  output: taskView,
+  needs: (input) => ({
+    defined: { select: 'queue', name: taskQueue } as const,
+    sameKey:
+      input.key === undefined
+        ? null
+        : ({ select: 'openItemByKey', queue: taskQueue, key: input.key } as const),
+    tokenFloor: { select: 'tokenFloor' } as const,
+    ...dependencyNeeds(input.dependsOn ?? []),
+  }),
+  decide(rows, input, context) {
+    const { queue, workflow, changes } = taskQueueOf(rows, context)
+    if (rows.sameKey)
+      throw new DuplicateError({ field: 'key', value: input.key as string, existing: rows.sameKey.id })
+    const { body = '', labels = [], paths = [], owner = null, host = null, metadata = null } = input
+    const item = createItem(
+      {
+        id: context.ids[0] as string,
+        queue: taskQueue,
+        key: input.key,
+        priority: input.priority,
+        blockers: dependencies(rows, input.dependsOn ?? []),
+        attemptsMax: queue.attemptsMax,
+        submittedBy: context.agent,
+        tokenFloor: rows.tokenFloor,
+        ...storeWords({ title: input.title, body, labels, paths, owner, host, metadata: metadata as Json }),
+      },
+      workflow,
+      context.wall,
+    )
+    assertSize(item)
+    return {
+      changes: [...changes, itemChange(null, item, 'item.created', context)],
+      result: viewTask(viewItem(item, context.now)),
+      wakes: concernsClaimers(item),
+    }
+  },
+})
+
+/** The same bound as every payload has. */
+function assertSize(item: Item): void {
+  fields.jsonText('task', [item.payload, item.data])
+}
+
+export const getTask = operation({
+  name: 'tasks.getTask',
+  summary: 'One task by id or key; null when there is none.',
+  effect: 'read',
+  input: z.strictObject({ ref }),
+  output: taskView.nullable(),
+  needs: (input) => ({ item: { select: 'item', queue: taskQueue, ref: input.ref } as const }),
+  decide: ({ item }, _input, { now }) => ({
+    changes: [],
+    result: item ? viewTask(viewItem(item, now)) : null,
+  }),
+})
+
+export const filter = {
+  labels: z.array(fields.name).max(20).optional().describe('Tasks that have all of these.'),
+  owner: fields.name.nullable().optional().describe('Whose they are; null = nobody’s.'),
+  host: fields.name.nullable().optional(),
+  priorityMax: z.int().optional().describe('At least this urgent: lower numbers come first.'),
+}
+
+export const listTasks = operation({
+  name: 'tasks.listTasks',
+  summary: 'Tasks in the order they would be worked on, then the finished ones, page by page.',
+  effect: 'read',
+  input: z.strictObject({
+    status: z.union([status, z.array(status).max(4)]).optional(),
+    assignee: fields.name.optional().describe('Held by this agent.'),
+    ...filter,
+    limit: fields.limit,
+    after: z.string().max(500).optional().describe('`next` of the page before.'),
+  }),
+  output: z.object({ tasks: z.array(taskView), next: z.string().nullable() }),
+  needs: ({ status: wanted, assignee, labels, owner, host, priorityMax, limit, after }) => ({
+    page: {
+      select: 'items',
+      queue: taskQueue,
+      states: wanted === undefined ? null : [wanted].flat().map(stateOfStatus),
+      standing: null,
+      quarantined: null,
+      filter: { labels, owner, host, priorityMax, agent: assignee },
+      limit: limit ?? 100,
+      after: after ?? null,
+    } as const,
+  }),
+  decide: ({ page }, _input, { now }) => ({
+    changes: [],
+    result: { tasks: page.rows.map((item) => viewTask(viewItem(item, now))), next: page.next },
+  }),
+})
+
+export const updateTask = operation({
+  name: 'tasks.updateTask',
+  summary: 'Change a task, if it is still at the version you read; a held one only as its holder.',
+  effect: 'write',
+  input: z.strictObject({
+    ref,
+    token: fields.token,
+    expectedVersion: fields.expectedVersion,
+    title: title.optional(),
+    ...words,
+    status: status.optional().describe('A state that is not held; In Progress is reached by a claim.'),
+    progress: z.json().optional().describe('How far the work has come; only its holder can say.'),
+    note,
+    force: z.boolean().optional().describe('Also while another holds it; needs a reason.'),
+    reason: fields.reason,
+  }),
+  output: taskView,
+  needs: (input) => ({ ...taskNeeds(input), ...dependencyNeeds(input.dependsOn ?? []) }),
+  decide(rows, input, context): Step<TaskView> {
+    const { ref, token, expectedVersion, status: to, dependsOn, force, reason, ...edit } = input
+    if (force && !reason) {
+      throw new InvalidError({
+        what: 'updateTask with force changes a task another holds',
+        next: 'say why: give a reason',
+      })
+    }
+    const { workflow } = requireQueue(rows.defined, taskQueue)
+    const item = requireItem(rows.item, taskQueue, ref)
+    const { late } = assertMayEdit(item, { token, force }, context.now)
+    assertVersion(item, expectedVersion)
+    const edited = editTask(item, edit as TaskEdit, context.agent, context.wall)
+    if (dependsOn === undefined) {
+      const moved = to === undefined ? null : moveItem(edited, workflow, stateOfStatus(to), context)
+      return asTask(finish(change(moved ?? edited), context))
+    }
+    if (to !== undefined) {
+      throw new InvalidError({
+        what: 'one update cannot change both the status and what a task depends on',
+        next: 'make two updates',
+      })
+    }
+    const blockers = dependencies(rows, dependsOn)
+    const more = {
+      dependents: { select: 'transitiveDependents', id: item.id, limit: dependentsMax } as const,
+      parent: item.parent === null ? null : ({ select: 'itemsById', ids: [item.parent] } as const),
+    }
+    return ask(more, ({ dependents, parent }) => {
+      const waits = { blockers: [...(parent ?? []), ...blockers], dependents }
+      const changes = [change(setItemBlockers(edited, workflow, waits))] as const
+      const { after } = changes[0]
+      return { changes, result: viewTask(viewItem(after, context.now)), wakes: concernsClaimers(after) }
+    })
+
+    function change(task: Item) {
+      // One act of the caller is one version.
+      const after = { ...task, version: item.version + 1 }
+      assertSize(after)
+      const kind = to === undefined ? 'item.updated' : 'item.moved'
+      const detail = reason === undefined ? {} : { detail: { reason } }
+      return changed(item, after, { kind, ...detail }, context, late)
+    }
+  },
+})
+
+export const checkUpdateConflict = operation({
+  name: 'tasks.checkUpdateConflict',
+  summary: 'Whether a task has changed since the version you read.',
+  effect: 'read',
+  input: z.strictObject({ ref, expectedVersion: z.int().positive() }),
+  output: z.object({ hasConflict: z.boolean(), currentVersion: z.number() }),
+  needs: (input) => ({ item: { select: 'item', queue: taskQueue, ref: input.ref } as const }),
+  decide({ item: found }, input) {
+    const item = requireItem(found, taskQueue, input.ref)
+    return {
+      changes: [],
+      result: { hasConflict: item.version !== input.expectedVersion, currentVersion: item.version },
+    }
+  },
+})

@@ -1,0 +1,96 @@
+/** Renewal of one lease on request, for leases that no Holdfast process keeps by itself. */
+import { renewEveryMs, safetyMarginMs } from '../domain/lease.ts'
+import { InvalidError, isHoldfastError, LeaseLostError } from '../errors.ts'
+import type { Session } from '../session.ts'
+
+export interface RenewalOptions {
+  /** Length of each renewal; default that of the lease. */
+  readonly leaseMs?: number | undefined
+  /** Default a third of the lease. More than half is accepted with a warning: one missed try would lose it. */
+  readonly everyMs?: number | undefined
+  /** Ends the renewal; the lease then runs out by itself. */
+  readonly signal?: AbortSignal | undefined
+  readonly onLost?: ((error: LeaseLostError) => void) | undefined
+}
+
+/** A renewal that goes on until it is stopped or the lease is lost. */
+export interface LeaseRenewal {
+  /** Fires when the lease is lost or could not be renewed in time. Its reason is a LeaseLostError. */
+  readonly signal: AbortSignal
+  stop(): void
+}
+
+interface Renewing extends RenewalOptions {
+  readonly session: Session
+  readonly subject: string
+  readonly leaseMs: number
+  readonly renew: (leaseMs: number) => Promise<unknown>
+}
+
+export function runRenewal(options: Renewing): LeaseRenewal {
+  const { session, subject, leaseMs } = options
+  const { environment, logger } = session
+  const everyMs = options.everyMs ?? renewEveryMs(leaseMs)
+  assertEvery(everyMs, leaseMs)
+  if (everyMs > leaseMs / 2) logger.warn({ subject, everyMs, leaseMs }, 'renew.seldom')
+  const lost = new AbortController()
+  let cancel = () => {}
+  let stopped = false
+  let deadline = 0
+
+  const stop = () => {
+    stopped = true
+    cancel()
+    options.signal?.removeEventListener('abort', stop)
+  }
+  const lose = (error: LeaseLostError) => {
+    stop()
+    lost.abort(error)
+    options.onLost?.(error)
+  }
+  const round = async () => {
+    // Counted from before the request: whatever it takes, we never believe longer than the store does.
+    const requestedAt = environment.monotonic()
+    try {
+      await options.renew(leaseMs)
+      deadline = requestedAt + leaseMs - safetyMarginMs(leaseMs)
+      schedule(requestedAt + everyMs)
+    } catch (error) {
+      if (stopped) return
+      logger.warn({ subject, error: String(error) }, 'renew.failed')
+      if (isLoss(error)) lose(error)
+      else if (!isHoldfastError(error) || !error.retryable) lose(lossOf(subject, String(error)))
+      else schedule(Math.min(deadline, requestedAt + leaseMs / 15))
+    }
+  }
+  const schedule = (at: number) => {
+    const now = environment.monotonic()
+    if (stopped || session.isClosed) return
+    if (now >= deadline) lose(lossOf(subject, 'it could not be renewed in time'))
+    else cancel = environment.timer(Math.max(0, at - now), () => void round())
+  }
+
+  options.signal?.addEventListener('abort', stop, { once: true })
+  if (options.signal?.aborted) stop()
+  // The first renewal is at once: it tells whether the lease is held at all, and from when the countdown runs.
+  deadline = environment.monotonic() + leaseMs
+  if (!stopped) void round()
+  return { signal: lost.signal, stop }
+}
+
+function assertEvery(everyMs: number, leaseMs: number): void {
+  if (Number.isFinite(everyMs) && everyMs > 0 && everyMs < leaseMs) return
+  throw new InvalidError({
+    what: `a lease of ${leaseMs} ms cannot be kept by renewing it every ${everyMs} ms`,
+    next: 'renew more often than the lease is long; a third of it is the default',
+    facts: { everyMs, leaseMs },
+  })
+}
+
+function isLoss(error: unknown): error is LeaseLostError {
+  return isHoldfastError(error) && error.code === 'LEASE_LOST'
+}
+
+function lossOf(subject: string, reason: string): LeaseLostError {
+  return new LeaseLostError({ subject, token: null, currentToken: 0, holder: null, reason })
+}

@@ -1,0 +1,409 @@
+/** `hf.tasks`: a thin view on the operations of tasks. */
+import { leaseMsMax } from './domain/lease.ts'
+import { type TaskStatus, taskQueue } from './domain/task.ts'
+import { InvalidError, isHoldfastError, type VersionMismatchError } from './errors.ts'
+import type { LockStatus, StaleLocks } from './operations/lease-watch.ts'
+import type { BatchClaimOutcome, NextTaskOutcome, TaskClaimOutcome } from './operations/task-claim.ts'
+import type { LockCleanup } from './operations/task-cleanup.ts'
+import type { TaskHints } from './operations/task-hint.ts'
+import type { TaskView } from './operations/task-view.ts'
+import type { ClaimOptions, MutationOptions, TokenOptions } from './queue.ts'
+import { deathsAmong, judgeRunning } from './runtime/heal.ts'
+import type { Lease } from './runtime/keeper.ts'
+import { type LeaseRenewal, type RenewalOptions, runRenewal } from './runtime/renewal.ts'
+import type { CallOptions, Session } from './session.ts'
+
+/** A task as callers see it. */
+export type Task = TaskView
+
+interface TaskFields {
+  readonly body?: string
+  readonly labels?: readonly string[]
+  readonly paths?: readonly string[]
+  readonly owner?: string | null
+  readonly host?: string | null
+  readonly priority?: number
+  readonly metadata?: unknown
+  readonly dependsOn?: readonly string[]
+}
+export interface AddTaskOptions extends TaskFields, MutationOptions {
+  readonly key?: string
+}
+export interface TaskChanges extends TaskFields {
+  readonly title?: string
+  readonly status?: Exclude<TaskStatus, 'In Progress'>
+  readonly progress?: unknown
+  readonly note?: string
+}
+export interface UpdateTaskOptions extends TaskChanges, TokenOptions {
+  readonly expectedVersion?: number
+  readonly force?: boolean
+  readonly reason?: string
+}
+export interface TaskFilter {
+  readonly labels?: readonly string[]
+  readonly owner?: string | null
+  readonly host?: string | null
+  readonly priorityMax?: number
+}
+export interface ListTasksOptions extends TaskFilter {
+  readonly status?: TaskStatus | readonly TaskStatus[]
+  readonly assignee?: string
+  readonly limit?: number
+  readonly after?: string
+}
+export interface ClaimTaskOptions extends ClaimOptions {
+  readonly fromReview?: boolean
+}
+export interface ClaimNextOptions extends TaskFilter, Omit<ClaimOptions, 'token'> {
+  readonly agentMax?: number
+  readonly hostMax?: number
+}
+
+type Held<Outcome> = Outcome extends { outcome: 'claimed' }
+  ? Outcome & { readonly lease: Lease | null }
+  : Outcome
+export type TaskClaim = Held<TaskClaimOutcome>
+export type NextTask = Held<NextTaskOutcome>
+export type BatchClaim =
+  | { readonly outcome: 'claimed'; readonly tasks: { readonly task: Task; readonly lease: Lease | null }[] }
+  | Exclude<BatchClaimOutcome, { outcome: 'claimed' }>
+
+const conflictRetries = 5
+const cleanupEveryMs = 5 * 60 * 1000
+/** More stale locks than this, and somebody should be told. */
+const staleAlert = 10
+
+export class Tasks {
+  readonly #session: Session
+
+  constructor(session: Session) {
+    this.#session = session
+  }
+
+  /** Adds a task. DUPLICATE while its key belongs to an open one. */
+  addTask(title: string, options: AddTaskOptions = {}): Promise<Task> {
+    return this.#write('tasks.addTask', { ...options, title })
+  }
+
+  getTask(ref: string): Promise<Task | null> {
+    return this.#session.call('tasks.getTask', { ref })
+  }
+
+  listTasks(options: ListTasksOptions = {}): Promise<{ tasks: Task[]; next: string | null }> {
+    return this.#session.call('tasks.listTasks', { ...options })
+  }
+
+  /**
+   * Changes a task. VERSION_MISMATCH when it is no longer at `expectedVersion`; HELD while another holds it, unless
+   * forced with a reason. Without `expectedVersion` the change is unconditional.
+   */
+  updateTask(ref: string, changes: UpdateTaskOptions): Promise<Task> {
+    return this.#guarded('tasks.updateTask', ref, { ...changes })
+  }
+
+  /**
+   * Reads, lets `change` say what to change, writes; after a conflict again, at most five times. `change` may run
+   * several times, so it must have no effects of its own. Null from it leaves the task as it is.
+   */
+  async updateWithRetry(
+    ref: string,
+    change: (task: Task) => TaskChanges | null | Promise<TaskChanges | null>,
+    options: TokenOptions & { readonly retries?: number } = {},
+  ): Promise<Task> {
+    const { retries = conflictRetries, ...rest } = options
+    for (let attempt = 1; ; attempt++) {
+      const task = await this.#required(ref)
+      const changes = await change(task)
+      if (changes === null) return task
+      try {
+        return await this.updateTask(task.id, { ...rest, ...changes, expectedVersion: task.version })
+      } catch (error) {
+        if (!isVersionMismatchError(error) || attempt >= retries) throw error
+      }
+    }
+  }
+
+  /** Whether the task changed since the version you read. */
+  checkUpdateConflict(
+    ref: string,
+    expectedVersion: number,
+  ): Promise<{ hasConflict: boolean; currentVersion: number }> {
+    return this.#session.call('tasks.checkUpdateConflict', { ref, expectedVersion })
+  }
+
+  /**
+   * Claims a task by id or key. Through this handle's own agent the lease is renewed until the task is finished or
+   * released; for another agent it is a manual one of 30 min.
+   */
+  async claimTaskForAgent(ref: string, options: ClaimTaskOptions = {}): Promise<TaskClaim> {
+    this.#session.assertRoom(1, options)
+    const { id, token } = await this.#held(ref, options)
+    const requestedAt = this.#session.environment.monotonic()
+    const leaseMs = this.#session.leaseMs(options.leaseMs, options)
+    const claim = await this.#write<TaskClaimOutcome>('tasks.claimTaskForAgent', {
+      ...options,
+      ref: id,
+      leaseMs,
+      token,
+    })
+    return this.#keep(claim, requestedAt, options) as TaskClaim
+  }
+
+  /** Claims the next task that fits: priority, then age; only where every dependency is done. */
+  async claimNext(options: ClaimNextOptions = {}): Promise<NextTask> {
+    this.#session.assertRoom(1, options)
+    const requestedAt = this.#session.environment.monotonic()
+    const leaseMs = this.#session.leaseMs(options.leaseMs, options)
+    const claim = await this.#write<NextTaskOutcome>('tasks.claimNext', { ...options, leaseMs })
+    return this.#keep(claim, requestedAt, options) as NextTask
+  }
+
+  /** Claims all of these tasks or none of them. */
+  async batchClaim(refs: readonly string[], options: Omit<ClaimOptions, 'token'> = {}): Promise<BatchClaim> {
+    this.#session.assertRoom(refs.length, options)
+    const requestedAt = this.#session.environment.monotonic()
+    const leaseMs = this.#session.leaseMs(options.leaseMs, options)
+    const answer = await this.#write<BatchClaimOutcome>('tasks.batchClaim', { ...options, refs, leaseMs })
+    if (answer.outcome !== 'claimed') return answer
+    const tasks = answer.tasks.map((task) => ({ task, lease: this.#granted(task, requestedAt, options) }))
+    return { outcome: 'claimed', tasks }
+  }
+
+  /** Renews a lease by hand: it runs for its whole length from now. LEASE_LOST once it is another's. */
+  renewLease(ref: string, options: TokenOptions & { leaseMs?: number } = {}): Promise<Task> {
+    return this.#guarded('tasks.renewLease', ref, { ...options })
+  }
+
+  /**
+   * Renews a lease in the background, every third of its length unless told otherwise, until it is stopped or lost.
+   * Loss is told by its signal and `onLost`. For manual leases: what this handle claimed for itself is renewed anyway.
+   */
+  async runLeaseRenewal(ref: string, options: RenewalOptions & TokenOptions = {}): Promise<LeaseRenewal> {
+    const { everyMs, signal, onLost, leaseMs, ...rest } = options
+    const task = await this.#required(ref)
+    const { token } = await this.#held(task.id, rest)
+    return runRenewal({
+      session: this.#session,
+      subject: `task ${task.key ?? task.id}`,
+      leaseMs: leaseMs ?? task.lease?.leaseMs ?? 0,
+      everyMs,
+      signal,
+      onLost,
+      renew: (length) =>
+        this.#guarded('tasks.renewLease', task.id, {
+          ...rest,
+          ...(token === undefined ? {} : { token }),
+          leaseMs: length,
+        }),
+    })
+  }
+
+  /** Gives a task back. False when nobody held it any more; HELD, naming the holder, when another does. */
+  async releaseTask(
+    ref: string,
+    options: TokenOptions & { status?: 'Todo' | 'Review' | 'Done'; note?: string } = {},
+  ): Promise<boolean> {
+    const { id, token } = await this.#held(ref, options)
+    const released = await this.#write<boolean>('tasks.releaseTask', { ...options, ref: id, token })
+    this.#session.ended('item', id, token, options)
+    return released
+  }
+
+  /** Hands a task to review and lets go of it. */
+  reviewTask(
+    ref: string,
+    options: TokenOptions & { note?: string; expectedVersion?: number } = {},
+  ): Promise<Task> {
+    return this.#guarded('tasks.reviewTask', ref, { ...options })
+  }
+
+  /** The task is done: by its holder, or out of review. Repeating it is harmless. */
+  completeTask(
+    ref: string,
+    options: TokenOptions & { result?: unknown; note?: string; expectedVersion?: number } = {},
+  ): Promise<Task> {
+    return this.#guarded('tasks.completeTask', ref, { ...options })
+  }
+
+  /** Gives back every task the agent holds, with a note; answers their ids. */
+  async handoff(
+    options: MutationOptions & { note?: string; to?: string | null } = {},
+  ): Promise<{ taskIds: string[] }> {
+    const { idempotencyKey, ...rest } = options
+    const taskIds: string[] = []
+    for (let piece = 0, more = true; more; piece++) {
+      // Each piece is a request of its own.
+      const key = idempotencyKey === undefined ? {} : { idempotencyKey: `${idempotencyKey}#${piece}` }
+      const answer = await this.#write<{ tasks: { id: string; token: number }[]; more: boolean }>(
+        'tasks.handoff',
+        { ...rest, ...key },
+      )
+      for (const { id, token } of answer.tasks) this.#session.ended('item', id, token, options)
+      taskIds.push(...answer.tasks.map(({ id }) => id))
+      more = answer.more
+    }
+    return { taskIds }
+  }
+
+  /** Everything held among the tasks, soonest expiry first, and what looks wrong with it. Changes nothing. */
+  async detectStaleLocks(options: { nearMs?: number; staleMs?: number } = {}): Promise<StaleLocks> {
+    const deaths = deathsAmong(await this.#judge())
+    const report = await this.#session.call<StaleLocks>('recovery.detectStaleLocks', {
+      ...options,
+      queue: taskQueue,
+      deaths,
+    })
+    const { total, expiredCount, nearExpiryCount, staleCount, orphanedCount, suspectCount } = report
+    const counts = { total, expiredCount, nearExpiryCount, staleCount, orphanedCount, suspectCount }
+    this.#session.logger.info?.(counts, 'locks.summary')
+    if (staleCount > staleAlert) this.#session.logger.warn(counts, 'locks.many_stale')
+    return report
+  }
+
+  /** The lock of one task; null when nobody has it. */
+  getLockStatus(ref: string): Promise<LockStatus | null> {
+    return this.#session.call('tasks.getLockStatus', { ref })
+  }
+
+  /** Puts every task whose lock has expired back to Todo. Healing does the same by itself. */
+  cleanupExpiredLocks(): Promise<LockCleanup> {
+    return this.cleanupExpiredLocksWithReport()
+  }
+
+  /** Only locks that expired longer ago than `maxAgeMs`; a valid one is never touched. */
+  cleanupExpiredLocksWithReport(options: { maxAgeMs?: number; dryRun?: boolean } = {}): Promise<LockCleanup> {
+    return this.#cleanup('tasks.cleanupExpiredLocks', options)
+  }
+
+  /** Frees what the proven dead hold, and what expired and whose holder is not alive. */
+  async cleanupDeadAgentLocks(options: { dryRun?: boolean } = {}): Promise<LockCleanup> {
+    const judged = await this.#judge()
+    const alive = judged.filter(({ liveness }) => liveness === 'alive').map(({ instance }) => instance)
+    return this.#cleanup('tasks.cleanupDeadAgentLocks', { ...options, alive, deaths: deathsAmong(judged) })
+  }
+
+  /** Cleans up at a period of its own until it is stopped or the store is closed. Healing runs without it. */
+  startLockCleanupBackground(options: { everyMs?: number; signal?: AbortSignal } = {}): { stop(): void } {
+    const { everyMs = cleanupEveryMs, signal } = options
+    if (!(everyMs >= 1 && everyMs <= leaseMsMax)) {
+      throw new InvalidError({
+        what: `locks cannot be cleaned up every ${everyMs} ms`,
+        next: `give a period of 1 to ${leaseMsMax} ms`,
+        facts: { everyMs },
+      })
+    }
+    const { environment, logger } = this.#session
+    let stopped = false
+    let cancel = () => {}
+    const stop = () => {
+      stopped = true
+      cancel()
+      signal?.removeEventListener('abort', stop)
+    }
+    const round = async () => {
+      try {
+        await this.detectStaleLocks()
+        await this.cleanupDeadAgentLocks()
+        await this.cleanupExpiredLocks()
+      } catch (error) {
+        logger.warn({ trigger: 'manual', error: String(error) }, 'recovery.failed')
+      }
+    }
+    const schedule = () => {
+      if (stopped || this.#session.isClosed) return
+      cancel = environment.timer(everyMs, () => void round().then(schedule))
+    }
+    signal?.addEventListener('abort', stop, { once: true })
+    if (signal?.aborted) stop()
+    schedule()
+    return { stop }
+  }
+
+  /** Which tasks overlap, which can run together, and the longest chain. Blocks nothing. */
+  hints(): Promise<TaskHints> {
+    return this.#session.call('tasks.hints', {})
+  }
+
+  async #cleanup(operation: string, options: object): Promise<LockCleanup> {
+    const total: LockCleanup = { cleaned: 0, taskIds: [], locks: [], more: false }
+    for (let more = true; more; ) {
+      const report = await this.#session.call<LockCleanup>(operation, options)
+      total.cleaned += report.cleaned
+      total.taskIds.push(...report.taskIds)
+      total.locks.push(...report.locks)
+      more = report.more
+    }
+    this.#session.logger.info?.({ operation, cleaned: total.cleaned }, 'cleanup.done')
+    return total
+  }
+
+  #judge() {
+    const { environment } = this.#session
+    const execute = (operation: string, input: object) => this.#session.call(operation, input)
+    return judgeRunning({ environment, storeIsLocal: true, execute })
+  }
+
+  #keep(
+    claim: TaskClaimOutcome | NextTaskOutcome,
+    requestedAt: number,
+    options: CallOptions,
+  ): TaskClaim | NextTask {
+    if (claim.outcome !== 'claimed') return claim
+    return { ...claim, lease: this.#granted(claim.task, requestedAt, options) }
+  }
+
+  #granted({ id, token, lease }: Task, requestedAt: number, options: CallOptions): Lease | null {
+    const ref = { kind: 'item', id, token, leaseMs: lease?.leaseMs ?? 0, requestedAt } as const
+    return this.#session.granted(id, ref, options) ?? null
+  }
+
+  async #required(ref: string): Promise<Task> {
+    const task = await this.getTask(ref)
+    // Asked this way, the refusal is the same as everywhere.
+    if (!task) await this.checkUpdateConflict(ref, 1)
+    return task as Task
+  }
+
+  /** A write by the holder, where there is one: its token found, and the grant forgotten when the task is let go. */
+  async #guarded(
+    operation: string,
+    ref: string,
+    options: TokenOptions & { readonly [name: string]: unknown },
+  ): Promise<Task> {
+    const { id, token } = await this.#held(ref, options)
+    const task = await this.#write<Task>(operation, { ...options, ref: id, token }).catch(
+      (error: unknown) => {
+        this.#session.refused(error, 'item', id, token, options)
+        throw error
+      },
+    )
+    if (task.lease === null) this.#session.ended('item', task.id, token, options)
+    return task
+  }
+
+  /** Grants are remembered by id; a key is looked up first unless the caller brings the token. */
+  async #held(ref: string, options: TokenOptions): Promise<{ id: string; token: number | undefined }> {
+    const direct = this.#session.tokenFor('item', ref, options)
+    if (direct !== undefined) return { id: ref, token: direct }
+    const id = (await this.getTask(ref))?.id ?? ref
+    return { id, token: this.#session.tokenFor('item', id, options) }
+  }
+
+  /** Who acts and how is split off; everything else is input, so that an unknown option is refused by its schema. */
+  #write<Result>(
+    operation: string,
+    options: CallOptions & { readonly [name: string]: unknown },
+  ): Promise<Result> {
+    const { agent, renew, idempotencyKey, ...input } = options
+    return this.#session.call(operation, input, { agent, renew, idempotencyKey })
+  }
+}
+
+/** True for VERSION_MISMATCH, also wrapped as the cause of another error. */
+export function isVersionMismatchError(error: unknown): error is VersionMismatchError {
+  for (let each = error; each instanceof Error; each = each.cause) {
+    if (isHoldfastError(each) && each.code === 'VERSION_MISMATCH') return true
+  }
+  return false
+}

@@ -1,0 +1,73 @@
+/** Claiming and releasing again and again costs the same for ever and leaves nothing behind but events. */
+import { expect, test } from 'vitest'
+import { machine } from '../support/processes.ts'
+import { openRaw } from '../support/sqlite-file.ts'
+import { forEachEngine } from '../support/stores.ts'
+import { claimedTask } from '../support/tasks.ts'
+
+forEachEngine((engine) => {
+  test('10,000 rounds of claim and release on one task cost the same at the end as at the beginning [T22]', async () => {
+    let transactions = 0
+    const { env, store } = await engine.open({ background: false })
+    const environment = {
+      ...machine(env).process(process.pid),
+      reached: (point: string) => {
+        if (point === 'transaction.begun') transactions++
+      },
+    }
+    const hf = await store.open({ environment, background: false, durability: 'normal' })
+    const { id } = await hf.tasks.addTask('one', { key: 'T-1' })
+    let { token } = (await claimedTask(hf.tasks.claimTaskForAgent(id, { leaseMs: 1_000 }))).task
+    await hf.tasks.releaseTask(id, { token })
+    // Time stands still, so each token is the one before plus one, and a hundred rounds can be asked for at once.
+    const hundred = () =>
+      Promise.all(
+        Array.from({ length: 100 }, async () => {
+          const granted = ++token
+          const claiming = hf.execute('tasks.claimTaskForAgent', { ref: id, leaseMs: 1_000 })
+          const releasing = hf.execute('tasks.releaseTask', { ref: id, token: granted })
+          expect(await claiming).toMatchObject({ outcome: 'claimed', task: { token: granted } })
+          expect(await releasing).toBe(true)
+        }),
+      )
+    const thousand = async () => {
+      const before = transactions
+      for (let part = 0; part < 10; part++) await hundred()
+      return { transactions: transactions - before, rows: countRows(store.url) }
+    }
+
+    const first = await thousand()
+    for (let number = 0; number < 8; number++) await thousand()
+    const last = await thousand()
+
+    const { event: firstEvents, ...firstRows } = first.rows
+    const { event: lastEvents, ...lastRows } = last.rows
+    expect(last.transactions).toBe(first.transactions)
+    expect(lastRows).toEqual(firstRows)
+    expect((lastEvents as number) - (firstEvents as number)).toBe(2 * 9_000)
+    expect(await hf.tasks.getTask(id)).toMatchObject({
+      status: 'Todo',
+      attempts: 10_001,
+      crashes: 0,
+      notes: [],
+    })
+  })
+})
+
+/** How many rows each table has. */
+function countRows(path: string): Record<string, number> {
+  const database = openRaw(path)
+  try {
+    const tables = database.prepare("select name from sqlite_schema where type = 'table'").all() as {
+      name: string
+    }[]
+    return Object.fromEntries(
+      tables.map(({ name }) => {
+        const [row] = database.prepare(`select count(*) as rows from "${name}"`).all() as { rows: number }[]
+        return [name, Number(row?.rows)]
+      }),
+    )
+  } finally {
+    database.close()
+  }
+}

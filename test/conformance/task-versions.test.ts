@@ -1,0 +1,202 @@
+/** Changing tasks: nobody overwrites what they have not read, and nobody reaches into another's work. */
+import { isVersionMismatchError, type Task, VersionMismatchError } from 'holdfast'
+import { describe, expect, test } from 'vitest'
+import { present, refusal, refusalCode } from '../support/outcomes.ts'
+import { type Engine, forEachEngine } from '../support/stores.ts'
+import { claimedTask } from '../support/tasks.ts'
+
+forEachEngine((engine) => {
+  describe('an update', () => {
+    test('at the version that was read succeeds and raises it by one [T14]', async () => {
+      const { hf } = await openWithTask(engine)
+
+      const updated = await hf.tasks.updateTask('T-1', {
+        expectedVersion: 1,
+        title: 'new',
+        body: 'text',
+        labels: ['a'],
+        paths: ['p'],
+        priority: 3,
+        metadata: { m: 1 },
+        note: 'changed',
+      })
+
+      expect(updated).toMatchObject({
+        version: 2,
+        title: 'new',
+        body: 'text',
+        priority: 3,
+        metadata: { m: 1 },
+      })
+      expect(await hf.tasks.getTask('T-1')).toEqual(updated)
+    })
+
+    test('of a stale caller is refused with both versions, and nothing is lost [T14] [E4]', async () => {
+      const { hf } = await openWithTask(engine)
+      await hf.tasks.updateTask('T-1', { expectedVersion: 1, title: 'first' })
+
+      const refused = await refusal(() => hf.tasks.updateTask('T-1', { expectedVersion: 1, title: 'second' }))
+
+      expect(refused).toBeInstanceOf(VersionMismatchError)
+      expect(refused).toMatchObject({ code: 'VERSION_MISMATCH', facts: { expected: 1, current: 2 } })
+      expect(await hf.tasks.getTask('T-1')).toMatchObject({ title: 'first', version: 2 })
+    })
+
+    test('changes only what it names: metadata, owner and dependencies stay [T14] [E4]', async () => {
+      const { hf } = await engine.open()
+      const gate = await hf.tasks.addTask('gate')
+      const before = await hf.tasks.addTask('one', {
+        body: 'body',
+        labels: ['l'],
+        owner: 'olga',
+        metadata: { keep: true },
+        dependsOn: [gate.id],
+      })
+
+      const after = await hf.tasks.updateTask(before.id, { title: 'two' })
+
+      expect(after).toEqual({ ...before, title: 'two', version: 2 })
+    })
+
+    test('without a version is unconditional and still counts [T14]', async () => {
+      const { hf } = await openWithTask(engine)
+      await hf.tasks.updateTask('T-1', { title: 'a' })
+
+      expect(await hf.tasks.updateTask('T-1', { title: 'b' })).toMatchObject({ title: 'b', version: 3 })
+    })
+
+    test('of a held task is its holder’s alone, unless forced with a reason that is kept [T14]', async () => {
+      const { hf } = await openWithTask(engine)
+      const { task } = await claimedTask(hf.tasks.claimTaskForAgent('T-1', { agent: 'ada' }))
+
+      const stranger = await refusal(() => hf.tasks.updateTask('T-1', { agent: 'bob', title: 'x' }))
+      const unexplained = await refusalCode(() =>
+        hf.tasks.updateTask('T-1', { agent: 'bob', title: 'x', force: true }),
+      )
+      const own = await hf.tasks.updateTask('T-1', { agent: 'ada', title: 'mine', progress: { step: 1 } })
+      const forced = await hf.tasks.updateTask('T-1', {
+        agent: 'bob',
+        priority: 0,
+        force: true,
+        reason: 'the customer called',
+      })
+
+      expect(stranger).toMatchObject({ code: 'HELD', facts: { holder: 'ada', expiresAt: task.lockUntil } })
+      expect(unexplained).toBe('INVALID')
+      expect(own).toMatchObject({ title: 'mine', progress: { step: 1 }, assignee: 'ada' })
+      expect(forced).toMatchObject({ title: 'mine', priority: 0, assignee: 'ada', token: task.token })
+      expect((await hf.queue('tasks').events('T-1')).at(-1)).toMatchObject({
+        kind: 'item.updated',
+        agent: 'bob',
+        detail: { reason: 'the customer called' },
+      })
+    })
+
+    test('may move a task where its state allows, and In Progress needs a claim [T2]', async () => {
+      const { hf } = await openWithTask(engine)
+
+      const review = await hf.tasks.updateTask('T-1', { status: 'Review' })
+      const todo = await hf.tasks.updateTask('T-1', { status: 'Todo' })
+      const started = await refusalCode(() => hf.tasks.updateTask('T-1', { status: 'In Progress' as never }))
+      const skipped = await refusalCode(() => hf.tasks.updateTask('T-1', { status: 'Done' }))
+      await hf.tasks.claimTaskForAgent('T-1')
+      const done = await hf.tasks.updateTask('T-1', { status: 'Done' })
+      const reopened = await refusalCode(() => hf.tasks.updateTask('T-1', { status: 'Todo' }))
+
+      expect([review, todo, done].map(({ status }) => status)).toEqual(['Review', 'Todo', 'Done'])
+      expect([started, skipped, reopened]).toEqual(['ILLEGAL_MOVE', 'ILLEGAL_MOVE', 'ILLEGAL_MOVE'])
+      expect(done.assignee).toBeNull()
+    })
+
+    test('that finishes a task frees what waited for it, in the same moment [T4]', async () => {
+      const { hf } = await openWithTask(engine)
+      await hf.tasks.addTask('two', { key: 'T-2', dependsOn: ['T-1'] })
+      await hf.tasks.reviewTask('T-1')
+
+      await hf.tasks.updateTask('T-1', { status: 'Done' })
+
+      expect(await hf.tasks.getTask('T-2')).toMatchObject({ waitingFor: [] })
+    })
+  })
+
+  describe('a conflict', () => {
+    test('can be asked for before the update [T14]', async () => {
+      const { hf } = await openWithTask(engine)
+
+      expect(await hf.tasks.checkUpdateConflict('T-1', 1)).toEqual({ hasConflict: false, currentVersion: 1 })
+      await hf.tasks.updateTask('T-1', { title: 'x' })
+      expect(await hf.tasks.checkUpdateConflict('T-1', 1)).toEqual({ hasConflict: true, currentVersion: 2 })
+      expect(await refusalCode(() => hf.tasks.checkUpdateConflict('T-9', 1))).toBe('NOT_FOUND')
+    })
+
+    test('is recognised as an error, also wrapped in another [T14]', async () => {
+      const { hf } = await openWithTask(engine)
+      const error = await refusal(() => hf.tasks.updateTask('T-1', { expectedVersion: 9 }))
+
+      expect(isVersionMismatchError(error)).toBe(true)
+      expect(isVersionMismatchError(new Error('saving failed', { cause: error }))).toBe(true)
+      expect(isVersionMismatchError(new Error('version mismatch'))).toBe(false)
+      expect(isVersionMismatchError(null)).toBe(false)
+    })
+
+    test('is not made by a renewal [T14]', async () => {
+      const { hf, env } = await openWithTask(engine)
+      const { task } = await claimedTask(hf.tasks.claimTaskForAgent('T-1'))
+
+      await env.advance(60_000)
+
+      expect(await hf.tasks.checkUpdateConflict('T-1', task.version)).toMatchObject({ hasConflict: false })
+    })
+  })
+
+  describe('an update with retry', () => {
+    test('loses nothing though many write at once [T14] [T21]', async () => {
+      const { hf, store } = await openWithTask(engine)
+      const handles = await Promise.all([1, 2, 3].map(() => store.open({ background: false })))
+      const addLabel = (handle: typeof hf, label: string) =>
+        handle.tasks.updateWithRetry('T-1', ({ labels }) => ({ labels: [...labels, label] }), { retries: 20 })
+
+      await Promise.all(
+        handles.flatMap((handle, index) => ['a', 'b'].map((each) => addLabel(handle, `${each}${index}`))),
+      )
+
+      const { labels, version } = await present(hf.tasks.getTask('T-1'))
+      expect(labels.toSorted()).toEqual(['a0', 'a1', 'a2', 'b0', 'b1', 'b2'])
+      expect(version).toBe(7)
+    })
+
+    test('reads again after each conflict, five times, and then says so [T14]', async () => {
+      const { hf } = await openWithTask(engine)
+      const seen: number[] = []
+      const disturbed = async (task: Task) => {
+        seen.push(task.version)
+        await hf.tasks.updateTask('T-1', { note: 'me first' })
+        return { title: 'never' }
+      }
+
+      const code = await refusalCode(() => hf.tasks.updateWithRetry('T-1', disturbed))
+
+      expect(code).toBe('VERSION_MISMATCH')
+      expect(seen).toEqual([1, 2, 3, 4, 5])
+      expect(await hf.tasks.getTask('T-1')).toMatchObject({ title: 'one' })
+    })
+
+    test('does not repeat what failed for another reason, and may decide to leave the task as it is', async () => {
+      const { hf } = await openWithTask(engine)
+      const before = await present(hf.tasks.getTask('T-1'))
+
+      const left = await hf.tasks.updateWithRetry('T-1', () => null)
+      const illegal = await refusalCode(() => hf.tasks.updateWithRetry('T-1', () => ({ status: 'Done' })))
+      const missing = await refusalCode(() => hf.tasks.updateWithRetry('T-9', () => null))
+
+      expect(left).toEqual(before)
+      expect([illegal, missing]).toEqual(['ILLEGAL_MOVE', 'NOT_FOUND'])
+    })
+  })
+})
+
+async function openWithTask(engine: Engine) {
+  const opened = await engine.open()
+  await opened.hf.tasks.addTask('one', { key: 'T-1' })
+  return opened
+}

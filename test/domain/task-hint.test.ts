@@ -1,0 +1,94 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { criticalPath, type Hinted, overlaps, waves } from '../../src/domain/task-hint.ts'
+
+const hinted = (id: string, fields: Partial<Hinted> = {}): Hinted => ({
+  id,
+  inProgress: true,
+  labels: [],
+  paths: [],
+  waitingFor: [],
+  ...fields,
+})
+
+describe('an overlap [T19]', () => {
+  test.each<[string, Partial<Hinted>, Partial<Hinted>, object | null]>([
+    ['a task and one it waits for', { waitingFor: ['b'] }, {}, { because: 'dependency', shared: [] }],
+    ['a task and one that waits for it', {}, { waitingFor: ['a'] }, { because: 'dependency', shared: [] }],
+    [
+      'the same file',
+      { paths: ['src/a.ts'] },
+      { paths: ['src/a.ts'] },
+      { because: 'paths', shared: ['src/a.ts'] },
+    ],
+    [
+      'a file in a folder',
+      { paths: ['src/a.ts'] },
+      { paths: ['src'] },
+      { because: 'paths', shared: ['src/a.ts'] },
+    ],
+    [
+      'a folder and a file in it',
+      { paths: ['src/'] },
+      { paths: ['src/a.ts'] },
+      { because: 'paths', shared: ['src/'] },
+    ],
+    ['a name that only begins alike', { paths: ['src'] }, { paths: ['srcs/a.ts'] }, null],
+    ['the same label', { labels: ['db', 'ui'] }, { labels: ['ui'] }, { because: 'labels', shared: ['ui'] }],
+    ['nothing in common', { labels: ['db'] }, { labels: ['ui'] }, null],
+    ['one nobody works on', { labels: ['ui'], inProgress: false }, { labels: ['ui'] }, null],
+  ])('%s', (_, left, right, found) => {
+    const expected = found === null ? [] : [{ tasks: ['a', 'b'], ...found }]
+
+    expect(overlaps([hinted('a', left), hinted('b', right)])).toEqual(expected)
+  })
+
+  test('stops at a bound, however much overlaps', () => {
+    const many = Array.from({ length: 100 }, (_, number) => hinted(`t${number}`, { labels: ['ui'] }))
+
+    expect(overlaps(many)).toHaveLength(1000)
+  })
+})
+
+describe('waves and the critical path [T19]', () => {
+  const diamond = [
+    hinted('d', { waitingFor: ['b', 'c'] }),
+    hinted('b', { waitingFor: ['a'] }),
+    hinted('c', { waitingFor: ['a', 'elsewhere'] }),
+    hinted('a'),
+    hinted('alone'),
+  ]
+
+  test('are the levels of the dependencies, and the longest chain through them', () => {
+    expect(waves(diamond)).toEqual([['a', 'alone'], ['b', 'c'], ['d']])
+    expect(criticalPath(diamond)).toEqual(['a', 'b', 'd'])
+    expect([waves([]), criticalPath([])]).toEqual([[], []])
+  })
+
+  test('come to an end even where a damaged store held a circle', () => {
+    const circle = [hinted('a', { waitingFor: ['b'] }), hinted('b', { waitingFor: ['a'] }), hinted('c')]
+
+    expect(waves(circle)).toEqual([['c']])
+  })
+
+  test('place each task after everything it waits for, and a path has as many tasks as there are waves', () => {
+    const graph = fc.array(fc.array(fc.nat(30), { maxLength: 4 }), { maxLength: 30 }).map((edges) =>
+      edges.map((targets, index) =>
+        hinted(`t${index}`, {
+          waitingFor: [...new Set(targets.filter((to) => to < index).map((to) => `t${to}`))],
+        }),
+      ),
+    )
+    fc.assert(
+      fc.property(graph, (tasks) => {
+        const levels = waves(tasks)
+        const levelOf = new Map(levels.flatMap((ids, level) => ids.map((id) => [id, level])))
+
+        expect(levels.flat().sort()).toEqual(tasks.map(({ id }) => id).sort())
+        for (const { id, waitingFor } of tasks)
+          for (const before of waitingFor) expect(levelOf.get(before)).toBeLessThan(levelOf.get(id) as number)
+        expect(criticalPath(tasks)).toHaveLength(levels.length)
+      }),
+    )
+  })
+})
