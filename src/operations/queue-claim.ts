@@ -10,6 +10,7 @@ import { InvalidError } from '../errors.ts'
 import * as fields from './fields.ts'
 import { lockRef } from './lease.ts'
 import { ask, operation, type Step } from './operation.ts'
+import { holderWith, registered } from './registered.ts'
 import { itemChange, workflowOf } from './subject.ts'
 import { itemView, type LeaseView, lockView, viewItem, viewLease, viewLock } from './view.ts'
 
@@ -85,18 +86,21 @@ export const next = operation({
   claims: true,
   input: z.strictObject({ queue: fields.queue, leaseMs: fields.leaseMs, token: fields.token }),
   output: claimOutcome,
-  needs: ({ queue }) => ({
+  needs: ({ queue }, caller) => ({
     defined: { select: 'queue', name: queue } as const,
     candidates: { select: 'claimable', queue, limit: 1 } as const,
+    process: registered(caller),
   }),
-  decide({ defined, candidates }, input, context): Step<ClaimOutcome> {
+  decide({ defined, candidates, process }, input, context): Step<ClaimOutcome> {
     if (!defined) return nothing
     if (defined.queue.slots !== null)
       return claimUnderLock(defined.queue, workflowOf(defined), candidates, input, context)
     if (defined.queue.pausedAt !== null) return pausedAnswer(defined.queue)
     const [candidate] = candidates
     if (!candidate) return emptyAnswer([])
-    const { item, change } = claim(candidate, workflowOf(defined), input.leaseMs, context)
+    const leaseMs = leaseLength(input.leaseMs, context)
+    const holder = { ...holderWith(context, process), leaseMs }
+    const { item, change } = claim(candidate, workflowOf(defined), holder, context)
     return {
       changes: [change],
       result: { outcome: 'claimed', item: viewItem(item, context.now), lease: viewLease(item, context.now) },
@@ -112,11 +116,12 @@ export const claimMany = operation({
   claims: true,
   input: z.strictObject({ queue: fields.queue, limit: z.int().min(1).max(100), leaseMs: fields.leaseMs }),
   output: claimManyOutcome,
-  needs: ({ queue, limit }) => ({
+  needs: ({ queue, limit }, caller) => ({
     defined: { select: 'queue', name: queue } as const,
     candidates: { select: 'claimable', queue, limit } as const,
+    process: registered(caller),
   }),
-  decide({ defined, candidates }, input, context): Step<ClaimManyOutcome> {
+  decide({ defined, candidates, process }, input, context): Step<ClaimManyOutcome> {
     if (!defined) return nothing
     if (defined.queue.slots !== null) {
       throw new InvalidError({
@@ -128,7 +133,8 @@ export const claimMany = operation({
     if (defined.queue.pausedAt !== null) return pausedAnswer(defined.queue)
     if (candidates.length === 0) return emptyAnswer([])
     const workflow = workflowOf(defined)
-    const claims = candidates.map((candidate) => claim(candidate, workflow, input.leaseMs, context))
+    const holder = { ...holderWith(context, process), leaseMs: leaseLength(input.leaseMs, context) }
+    const claims = candidates.map((candidate) => claim(candidate, workflow, holder, context))
     return {
       changes: claims.map(({ change }) => change),
       result: { outcome: 'claimed', items: claims.map(({ item }) => viewItem(item, context.now)) },
@@ -168,8 +174,12 @@ function pausedAnswer(queue: Queue): Decision<ClaimOutcome & { outcome: 'paused'
   return { changes: [], result: { outcome: 'paused', reason: queue.pauseReason } }
 }
 
-function claim(candidate: Item, workflow: Workflow, leaseMs: number | undefined, context: Context & Moment) {
-  const holder = { agent: context.agent, instance: context.instance, leaseMs: leaseLength(leaseMs, context) }
+function claim(
+  candidate: Item,
+  workflow: Workflow,
+  holder: Holder & { leaseMs: number },
+  context: Context & Moment,
+) {
   const item = claimItem(candidate, workflow, holder, context)
   return { item, change: itemChange(candidate, item, 'item.claimed', context) }
 }
@@ -220,7 +230,7 @@ function claimUnderLock(
         changes: acquired.outcome === 'renewed' ? [{ table: 'lock', ...pick(acquired) }] : [],
         result: { outcome: 'empty', nextDueAt },
       }
-    const { item, change } = claim(candidate, workflow, leaseMs, context)
+    const { item, change } = claim(candidate, workflow, { ...holderOf(context), leaseMs }, context)
     const lock = { ...acquired.after, item: item.id, version: (acquired.before?.version ?? 0) + 1 }
     return {
       changes: [lockChange(acquired.before, lock, context), change],

@@ -3,12 +3,13 @@ import * as z from 'zod'
 import type { Instance } from '../domain/instance.ts'
 import { claimItem, type Item } from '../domain/item.ts'
 import { claimTask, type TaskClaim, type TaskRequest, taskLeaseMs, taskQueue } from '../domain/task.ts'
-import type { Caller, Change, Context, DefinedQueue, Grant } from '../engines/engine.ts'
+import type { Change, Context, DefinedQueue, Grant } from '../engines/engine.ts'
 import { isHoldfastError } from '../errors.ts'
 import * as fields from './fields.ts'
 import { operation, type Step } from './operation.ts'
 import { leaseLength } from './queue-claim.ts'
 import { itemReclaim } from './recovery.ts'
+import { holderWith, registered } from './registered.ts'
 import { itemChange, requireItem, requireQueue } from './subject.ts'
 import { filter } from './task.ts'
 import { ref, taskNeeds, taskView, viewTask } from './task-view.ts'
@@ -53,10 +54,6 @@ const batchOutcome = z.discriminatedUnion('outcome', [
 ])
 export type BatchClaimOutcome = z.output<typeof batchOutcome>
 
-/** The process registered for a caller that has none of its own. */
-const registered = ({ agent, instance }: Caller) =>
-  instance === null ? ({ select: 'registeredInstance', agent } as const) : null
-
 /** Bound to the caller's process, or to the one registered for it; only the first renews, so only that is short. */
 function requestOf(
   input: { leaseMs?: number | undefined; token?: number | undefined; fromReview?: boolean | undefined },
@@ -64,8 +61,7 @@ function requestOf(
   context: Context,
 ): TaskRequest {
   return {
-    agent: context.agent,
-    instance: context.instance ?? process?.id ?? null,
+    ...holderWith(context, process),
     leaseMs: leaseLength(input.leaseMs, context, taskLeaseMs),
     token: input.token,
     fromReview: input.fromReview ?? false,

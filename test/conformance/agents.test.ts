@@ -87,6 +87,23 @@ forEachEngine((engine) => {
       expect(await watcher.tasks.getTask('T-1')).toMatchObject({ status: 'Todo', assignee: null, crashes: 1 })
     })
 
+    test('has bound leases on items of other queues too [T12]', async () => {
+      const { env, store } = await engine.open({ background: false })
+      const host = machine(env)
+      const helper = await store.open({ environment: host.process(201), background: false })
+      const watcher = await store.open({ agent: 'watcher', environment: host.process(202) })
+      await helper.queue('jobs').addMany([{ payload: 1 }, { payload: 2 }])
+      await helper.agents.register({ agent: 'coder', pid: 101 })
+      const { item } = await claimed(helper.queue('jobs').next({ agent: 'coder' }))
+      await helper.queue('jobs').claimMany(1, { agent: 'coder' })
+
+      host.kill(101)
+      await env.advance(1_000)
+
+      expect(item.lease).toMatchObject({ leaseMs: 300_000, instance: expect.any(String) })
+      expect(await watcher.queue('jobs').stats()).toMatchObject({ processing: 0, pending: 2 })
+    })
+
     test('can hand over what it claimed [T20]', async () => {
       const { hf } = await engine.open()
       await hf.tasks.addTask('one', { key: 'T-1' })

@@ -582,6 +582,21 @@ forEachEngine((engine) => {
       expect(await hf.tasks.getTask('t0')).toMatchObject({ dependsOn: [], version: 1 })
     })
 
+    test('given to a task while it is held are heeded when it is given back [T4]', async () => {
+      const { hf } = await engine.open({ background: false })
+      for (const key of ['a', 'b', 'c']) await hf.tasks.addTask(key, { key })
+      for (const key of ['a', 'b', 'c']) await hf.tasks.claimTaskForAgent(key)
+      // From here on nothing waits for anything, and the store may have seen so.
+      await hf.tasks.completeTask('c')
+
+      await hf.tasks.updateTask('a', { dependsOn: ['b'] })
+      await hf.tasks.completeTask('b')
+      await hf.tasks.releaseTask('a')
+
+      expect(await hf.tasks.getTask('a')).toMatchObject({ waitingFor: [] })
+      expect(await hf.tasks.claimNext()).toMatchObject({ outcome: 'claimed', task: { key: 'a' } })
+    })
+
     test('must exist, and do not change together with the status', async () => {
       const { hf } = await engine.open()
       await hf.tasks.addTask('a', { key: 'a' })

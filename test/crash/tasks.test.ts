@@ -136,3 +136,29 @@ test('of 8 processes that claim one task at once exactly one wins, round after r
   expect(tokens).toEqual([...new Set(tokens)].sort((left, right) => left - right))
   expectSoundAndFree(store)
 })
+
+test('a process taken for dead by mistake joins again, and its real death is noticed at once [X6] [T12]', async () => {
+  const store = newStore()
+  const hf = await openHere(store)
+  const { id } = await hf.tasks.addTask('one')
+  const victim = await openActor(store, { agent: 'victim', leaseMs: 3_600_000 })
+  const instances = async () => (await hf.agents.list()).filter(({ agent }) => agent === 'victim')
+  const [before] = await instances()
+
+  await hf.execute('instance.end', { id: before?.id, reason: 'by mistake' })
+  await until('it has joined again', async () => (await instances()).length > 0)
+  const [after] = await instances()
+  // The thread has joined; its process learns of it by a message.
+  await until('its claims belong to the new instance', async () => {
+    const task = await claimBy(victim, id)
+    const isNew = task.lease?.instance === after?.id
+    if (!isNew) await ask(victim, 'releaseTask', id)
+    return isNew
+  })
+  const killedAt = performance.now()
+  victim.kill()
+  const { seenAt } = await reclaimOf(hf, id)
+
+  expect(after?.id).not.toBe(before?.id)
+  expect(seenAt - killedAt).toBeLessThan(promptMs)
+})

@@ -28,6 +28,8 @@ export class Known {
   }
 
   #noteItem(before: Item | null, after: Item | null): void {
+    // A held item may be told to wait too, for when it is given back.
+    if (after && after.waitingFor.length > 0) this.hasBlockers = true
     if (after?.standing === 'held') {
       if (this.items.size >= itemsMax) this.items.clear()
       this.items.set(after.id, after)
@@ -36,7 +38,6 @@ export class Known {
     }
     if (before?.standing === 'held') this.items.delete(before.id)
     if (after === null) return
-    if (after.waitingFor.length > 0) this.hasBlockers = true
     if (after.runAt !== null && this.quiet) this.quiet.dueAt = Math.min(this.quiet.dueAt, after.runAt)
   }
 
