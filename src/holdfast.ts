@@ -9,6 +9,7 @@ import { systemEnvironment } from './host/system.ts'
 import { type Logger, silentLogger, stderrLogger } from './logger.ts'
 import type { EventView } from './operations/event.ts'
 import { renewalsMax } from './operations/lease.ts'
+import type { StaleLocks } from './operations/lease-watch.ts'
 import type { RecoveryReport } from './operations/recovery.ts'
 import { type OpenOptions, parseOptions, type Settings } from './options.ts'
 import { Queue, type QueueOptions } from './queue.ts'
@@ -16,6 +17,7 @@ import { Board } from './runtime/board.ts'
 import { employCaretaker } from './runtime/employ.ts'
 import { logRecovery } from './runtime/heal.ts'
 import { Keeper } from './runtime/keeper.ts'
+import { reportStaleLocks, type StaleLocksOptions } from './runtime/stale-locks.ts'
 import { type Handler, Worker, type WorkOptions } from './runtime/worker.ts'
 import { type Health, type RecoveryStats, Session } from './session.ts'
 import { type States, statesOf } from './state.ts'
@@ -181,6 +183,9 @@ export class Holdfast {
     detectAndRecoverStale: (options: { dryRun?: boolean } = {}): Promise<RecoveryReport> =>
       this.#session.heal('manual', options),
     getRecoveryStats: (): Promise<RecoveryStats> => this.#session.recoveryStats({}),
+    /** Everything held, soonest expiry first, and what looks wrong with it. Changes nothing. */
+    detectStaleLocks: (options: StaleLocksOptions = {}): Promise<StaleLocks> =>
+      reportStaleLocks(this.#session, options),
   }
 
   /** Everything that happens, in order and without gaps; waits for more until the signal fires or the store closes. */

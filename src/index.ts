@@ -44,6 +44,7 @@ export type {
 } from './queue.ts'
 export type { Lease } from './runtime/keeper.ts'
 export type { LeaseRenewal, RenewalOptions } from './runtime/renewal.ts'
+export type { StaleLocksOptions } from './runtime/stale-locks.ts'
 export type { Handler, WorkContext, Worker, WorkOptions } from './runtime/worker.ts'
 export type { RecoveryStats } from './session.ts'
 export type {

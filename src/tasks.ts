@@ -8,9 +8,10 @@ import type { LockCleanup } from './operations/task-cleanup.ts'
 import type { TaskHints } from './operations/task-hint.ts'
 import type { TaskView } from './operations/task-view.ts'
 import type { ClaimOptions, MutationOptions, TokenOptions } from './queue.ts'
-import { deathsAmong, judgeRunning } from './runtime/heal.ts'
+import { deathsAmong } from './runtime/heal.ts'
 import type { Lease } from './runtime/keeper.ts'
 import { type LeaseRenewal, type RenewalOptions, runRenewal } from './runtime/renewal.ts'
+import { judgeHolders, reportStaleLocks, type StaleLocksOptions } from './runtime/stale-locks.ts'
 import type { CallOptions, Session } from './session.ts'
 
 /** A task as callers see it. */
@@ -69,10 +70,8 @@ export type BatchClaim =
   | { readonly outcome: 'claimed'; readonly tasks: { readonly task: Task; readonly lease: Lease | null }[] }
   | Exclude<BatchClaimOutcome, { outcome: 'claimed' }>
 
-const conflictRetries = 5
+const updateAttempts = 5
 const cleanupEveryMs = 5 * 60 * 1000
-/** More stale locks than this, and somebody should be told. */
-const staleAlert = 10
 
 export class Tasks {
   readonly #session: Session
@@ -109,9 +108,9 @@ export class Tasks {
   async updateWithRetry(
     ref: string,
     change: (task: Task) => TaskChanges | null | Promise<TaskChanges | null>,
-    options: TokenOptions & { readonly retries?: number } = {},
+    options: TokenOptions & { readonly attemptsMax?: number } = {},
   ): Promise<Task> {
-    const { retries = conflictRetries, ...rest } = options
+    const { attemptsMax = updateAttempts, ...rest } = options
     for (let attempt = 1; ; attempt++) {
       const task = await this.#required(ref)
       const changes = await change(task)
@@ -119,7 +118,7 @@ export class Tasks {
       try {
         return await this.updateTask(task.id, { ...rest, ...changes, expectedVersion: task.version })
       } catch (error) {
-        if (!isVersionMismatchError(error) || attempt >= retries) throw error
+        if (!isVersionMismatchError(error) || attempt >= attemptsMax) throw error
       }
     }
   }
@@ -247,18 +246,8 @@ export class Tasks {
   }
 
   /** Everything held among the tasks, soonest expiry first, and what looks wrong with it. Changes nothing. */
-  async detectStaleLocks(options: { nearMs?: number; staleMs?: number } = {}): Promise<StaleLocks> {
-    const deaths = deathsAmong(await this.#judge())
-    const report = await this.#session.call<StaleLocks>('recovery.detectStaleLocks', {
-      ...options,
-      queue: taskQueue,
-      deaths,
-    })
-    const { total, expiredCount, nearExpiryCount, staleCount, orphanedCount, suspectCount } = report
-    const counts = { total, expiredCount, nearExpiryCount, staleCount, orphanedCount, suspectCount }
-    this.#session.logger.info?.(counts, 'locks.summary')
-    if (staleCount > staleAlert) this.#session.logger.warn(counts, 'locks.many_stale')
-    return report
+  detectStaleLocks(options: StaleLocksOptions = {}): Promise<StaleLocks> {
+    return reportStaleLocks(this.#session, { ...options, queue: taskQueue })
   }
 
   /** The lock of one task; null when nobody has it. */
@@ -278,7 +267,7 @@ export class Tasks {
 
   /** Frees what the proven dead hold, and what expired and whose holder is not alive. */
   async cleanupDeadAgentLocks(options: { dryRun?: boolean } = {}): Promise<LockCleanup> {
-    const judged = await this.#judge()
+    const judged = await judgeHolders(this.#session)
     const alive = judged.filter(({ liveness }) => liveness === 'alive').map(({ instance }) => instance)
     return this.#cleanup('tasks.cleanupDeadAgentLocks', { ...options, alive, deaths: deathsAmong(judged) })
   }
@@ -336,12 +325,6 @@ export class Tasks {
     }
     this.#session.logger.info?.({ operation, cleaned: total.cleaned }, 'cleanup.done')
     return total
-  }
-
-  #judge() {
-    const { environment } = this.#session
-    const execute = (operation: string, input: object) => this.#session.call(operation, input)
-    return judgeRunning({ environment, storeIsLocal: true, execute })
   }
 
   #keep(

@@ -113,9 +113,7 @@ forEachEngine((engine) => {
       await hf.queue('main', { workflow: 'merge' }).submit('w1', { headSha: 'abcd' })
       await hf.queue('main').nextWithLock({ agent: 'bob' })
 
-      const { locks } = (await hf.execute('recovery.detectStaleLocks', {})) as {
-        locks: { kind: string; title: string }[]
-      }
+      const { locks } = await hf.recovery.detectStaleLocks()
 
       expect(locks.map(({ kind, title }) => `${kind} ${title}`).sort()).toEqual([
         'item w1',

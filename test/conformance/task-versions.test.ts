@@ -154,7 +154,9 @@ forEachEngine((engine) => {
       const { hf, store } = await openWithTask(engine)
       const handles = await Promise.all([1, 2, 3].map(() => store.open({ background: false })))
       const addLabel = (handle: typeof hf, label: string) =>
-        handle.tasks.updateWithRetry('T-1', ({ labels }) => ({ labels: [...labels, label] }), { retries: 20 })
+        handle.tasks.updateWithRetry('T-1', ({ labels }) => ({ labels: [...labels, label] }), {
+          attemptsMax: 20,
+        })
 
       await Promise.all(
         handles.flatMap((handle, index) => ['a', 'b'].map((each) => addLabel(handle, `${each}${index}`))),

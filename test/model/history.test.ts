@@ -3,7 +3,7 @@
  * Whatever happened, the tables are what the events say, and the audit keeps its promises.
  */
 import fc from 'fast-check'
-import { type Event, isHoldfastError, type Queue } from 'holdfast'
+import { type Event, type Holdfast, isHoldfastError, type Queue } from 'holdfast'
 import { type Replica, renewalFields, replay } from 'holdfast/testing'
 import { expect, test } from 'vitest'
 import { readFeed } from '../support/feed.ts'
@@ -19,11 +19,28 @@ interface History extends Opened {
 type Act = (history: History, choice: number, other: number) => Promise<unknown>
 
 const agents = ['ada', 'bob', 'cy']
+const taskKeys = ['t0', 't1', 't2', 't3']
 const pick = <Value>(from: readonly Value[], choice: number): Value | undefined =>
   from[choice % Math.max(1, from.length)]
 const agentOf = (choice: number) => pick(agents, choice) as string
 const queueOf = (history: History, choice: number) => pick(history.queues, choice) as Queue
 const documentOf = (history: History, choice: number) => history.hf.state(`d${choice % 3}`)
+
+const taskAct =
+  (
+    act: (
+      tasks: Holdfast['tasks'],
+      ref: string,
+      options: { token?: number; agent: string },
+    ) => Promise<unknown>,
+  ): Act =>
+  (history, choice, other) => {
+    const token = pick(history.tokens, other)
+    return act(history.hf.tasks, pick(taskKeys, choice) as string, {
+      agent: agentOf(other),
+      ...(token !== undefined && other % 3 > 0 ? { token } : {}),
+    })
+  }
 
 const onItem =
   (act: (q: Queue, id: string, options: { token?: number; agent: string }) => Promise<unknown>): Act =>
@@ -96,6 +113,41 @@ const acts: Record<string, Act> = {
     documentOf(history, choice).update((value) => (other % 5 === 0 ? undefined : Number(value) + 1)),
   forget: (history, choice, other) =>
     documentOf(history, choice).delete(other % 2 ? {} : { expectedVersion: 1 + (other % 7) }),
+  addTask: (history, choice, other) =>
+    history.hf.tasks.addTask(`task ${choice}`, {
+      key: pick(taskKeys, choice) as string,
+      labels: [`l${other % 3}`],
+      dependsOn: other % 4 === 0 ? [pick(taskKeys, other) as string] : [],
+    }),
+  async claimTask(history, choice, other) {
+    const claim = await history.hf.tasks.claimTaskForAgent(pick(taskKeys, choice) as string, {
+      agent: agentOf(other),
+      leaseMs: 1000 * (choice % 10),
+      fromReview: other % 2 === 0,
+    })
+    if (claim.outcome === 'claimed') history.tokens.push(claim.task.token)
+  },
+  async nextTask(history, choice, other) {
+    const claim = await history.hf.tasks.claimNext({ agent: agentOf(other), labels: [`l${choice % 3}`] })
+    if (claim.outcome === 'claimed') history.tokens.push(claim.task.token)
+  },
+  batchClaim: (history, choice, other) =>
+    history.hf.tasks.batchClaim(taskKeys.slice(choice % 4), { agent: agentOf(other), leaseMs: 2000 }),
+  noteTask: taskAct((tasks, ref, options) => tasks.updateTask(ref, { ...options, note: ref, progress: ref })),
+  waitTask: (history, choice, other) =>
+    history.hf.tasks.updateTask(pick(taskKeys, choice) as string, {
+      dependsOn: [pick(taskKeys, other) as string],
+      force: true,
+      reason: 'by chance',
+    }),
+  reviewTask: taskAct((tasks, ref, options) => tasks.reviewTask(ref, options)),
+  completeTask: taskAct((tasks, ref, options) => tasks.completeTask(ref, { ...options, result: ref })),
+  releaseTask: taskAct((tasks, ref, options) => tasks.releaseTask(ref, { ...options, note: 'back' })),
+  handoff: (history, _choice, other) =>
+    history.hf.tasks.handoff({ agent: agentOf(other), note: 'bye', to: 'cy' }),
+  register: (history, _choice, other) => history.hf.agents.register({ agent: agentOf(other) }),
+  cleanupTasks: (history, choice) =>
+    history.hf.tasks.cleanupExpiredLocksWithReport({ maxAgeMs: choice * 100 }),
   wait: (history, choice) => history.env.advance(choice * 500),
   sleep: async (history, choice) => history.env.suspend(choice * 100_000),
 }

@@ -1,0 +1,33 @@
+/** The report on everything held, with what this machine can prove of the holders, and its lines in the log. */
+import type { StaleLocks } from '../operations/lease-watch.ts'
+import type { Session } from '../session.ts'
+import { deathsAmong, judgeRunning } from './heal.ts'
+
+export interface StaleLocksOptions {
+  /** Near its end; default 5 min, at most a third of the lease. */
+  readonly nearMs?: number
+  /** Stale when expired for longer; default 5 min. */
+  readonly staleMs?: number
+}
+
+/** More stale locks than this, and somebody should be told. */
+const staleAlert = 10
+
+export async function reportStaleLocks(
+  session: Session,
+  options: StaleLocksOptions & { readonly queue?: string },
+): Promise<StaleLocks> {
+  const deaths = deathsAmong(await judgeHolders(session))
+  const report = await session.call<StaleLocks>('recovery.detectStaleLocks', { ...options, deaths })
+  const { total, expiredCount, nearExpiryCount, staleCount, orphanedCount, suspectCount } = report
+  const counts = { total, expiredCount, nearExpiryCount, staleCount, orphanedCount, suspectCount }
+  session.logger.info?.(counts, 'locks.summary')
+  if (staleCount > staleAlert) session.logger.warn(counts, 'locks.many_stale')
+  return report
+}
+
+/** What this machine can say of every running process. */
+export function judgeHolders(session: Session): ReturnType<typeof judgeRunning> {
+  const execute = (operation: string, input: object) => session.call(operation, input)
+  return judgeRunning({ environment: session.environment, storeIsLocal: true, execute })
+}
