@@ -133,6 +133,14 @@ export class VersionMismatchError extends HoldfastError {
   }
 }
 
+/** True for VERSION_MISMATCH, also as the cause of another error. */
+export function isVersionMismatchError(error: unknown): error is VersionMismatchError {
+  for (let each = error; each instanceof Error; each = each.cause) {
+    if (isHoldfastError(each) && each.code === 'VERSION_MISMATCH') return true
+  }
+  return false
+}
+
 export class LeaseLostError extends HoldfastError {
   constructor(facts: {
     subject: string

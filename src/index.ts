@@ -12,6 +12,7 @@ export {
   IllegalMoveError,
   InvalidError,
   isHoldfastError,
+  isVersionMismatchError,
   LeaseLostError,
   NotFoundError,
   VersionMismatchError,
@@ -43,6 +44,7 @@ export type {
   TokenOptions,
 } from './queue.ts'
 export type { Lease } from './runtime/keeper.ts'
+export type { CleanupOptions } from './runtime/lock-cleanup.ts'
 export type { LeaseRenewal, RenewalOptions } from './runtime/renewal.ts'
 export type { StaleLocksOptions } from './runtime/stale-locks.ts'
 export type { Handler, WorkContext, Worker, WorkOptions } from './runtime/worker.ts'
@@ -57,18 +59,17 @@ export type {
   StateUpdateOptions,
   StateWatchOptions,
 } from './state.ts'
-export {
-  type AddTaskOptions,
-  type BatchClaim,
-  type ClaimNextOptions,
-  type ClaimTaskOptions,
-  isVersionMismatchError,
-  type ListTasksOptions,
-  type NextTask,
-  type Task,
-  type TaskChanges,
-  type TaskClaim,
-  type TaskFilter,
-  type Tasks,
-  type UpdateTaskOptions,
+export type {
+  AddTaskOptions,
+  BatchClaim,
+  ClaimNextOptions,
+  ClaimTaskOptions,
+  ListTasksOptions,
+  NextTask,
+  Task,
+  TaskChanges,
+  TaskClaim,
+  TaskFilter,
+  Tasks,
+  UpdateTaskOptions,
 } from './tasks.ts'

@@ -1,7 +1,6 @@
 /** `hf.tasks`: a thin view on the operations of tasks. */
-import { leaseMsMax } from './domain/lease.ts'
 import { type TaskStatus, taskQueue } from './domain/task.ts'
-import { InvalidError, isHoldfastError, type VersionMismatchError } from './errors.ts'
+import { isVersionMismatchError } from './errors.ts'
 import type { LockStatus, StaleLocks } from './operations/lease-watch.ts'
 import type { BatchClaimOutcome, NextTaskOutcome, TaskClaimOutcome } from './operations/task-claim.ts'
 import type { LockCleanup } from './operations/task-cleanup.ts'
@@ -10,6 +9,7 @@ import type { TaskView } from './operations/task-view.ts'
 import type { ClaimOptions, MutationOptions, TokenOptions } from './queue.ts'
 import { deathsAmong } from './runtime/heal.ts'
 import type { Lease } from './runtime/keeper.ts'
+import { type CleanupOptions, repeatCleanup } from './runtime/lock-cleanup.ts'
 import { type LeaseRenewal, type RenewalOptions, runRenewal } from './runtime/renewal.ts'
 import { judgeHolders, reportStaleLocks, type StaleLocksOptions } from './runtime/stale-locks.ts'
 import type { CallOptions, Session } from './session.ts'
@@ -71,7 +71,6 @@ export type BatchClaim =
   | Exclude<BatchClaimOutcome, { outcome: 'claimed' }>
 
 const updateAttempts = 5
-const cleanupEveryMs = 5 * 60 * 1000
 
 export class Tasks {
   readonly #session: Session
@@ -273,40 +272,12 @@ export class Tasks {
   }
 
   /** Cleans up at a period of its own until it is stopped or the store is closed. Healing runs without it. */
-  startLockCleanupBackground(options: { everyMs?: number; signal?: AbortSignal } = {}): { stop(): void } {
-    const { everyMs = cleanupEveryMs, signal } = options
-    if (!(everyMs >= 1 && everyMs <= leaseMsMax)) {
-      throw new InvalidError({
-        what: `locks cannot be cleaned up every ${everyMs} ms`,
-        next: `give a period of 1 to ${leaseMsMax} ms`,
-        facts: { everyMs },
-      })
-    }
-    const { environment, logger } = this.#session
-    let stopped = false
-    let cancel = () => {}
-    const stop = () => {
-      stopped = true
-      cancel()
-      signal?.removeEventListener('abort', stop)
-    }
-    const round = async () => {
-      try {
-        await this.detectStaleLocks()
-        await this.cleanupDeadAgentLocks()
-        await this.cleanupExpiredLocks()
-      } catch (error) {
-        logger.warn({ trigger: 'manual', error: String(error) }, 'recovery.failed')
-      }
-    }
-    const schedule = () => {
-      if (stopped || this.#session.isClosed) return
-      cancel = environment.timer(everyMs, () => void round().then(schedule))
-    }
-    signal?.addEventListener('abort', stop, { once: true })
-    if (signal?.aborted) stop()
-    schedule()
-    return { stop }
+  startLockCleanupBackground(options: CleanupOptions = {}): { stop(): void } {
+    return repeatCleanup(this.#session, options, async () => {
+      await this.detectStaleLocks()
+      await this.cleanupDeadAgentLocks()
+      await this.cleanupExpiredLocks()
+    })
   }
 
   /** Which tasks overlap, which can run together, and the longest chain. Blocks nothing. */
@@ -381,12 +352,4 @@ export class Tasks {
     const { agent, renew, idempotencyKey, ...input } = options
     return this.#session.call(operation, input, { agent, renew, idempotencyKey })
   }
-}
-
-/** True for VERSION_MISMATCH, also wrapped as the cause of another error. */
-export function isVersionMismatchError(error: unknown): error is VersionMismatchError {
-  for (let each = error; each instanceof Error; each = each.cause) {
-    if (isHoldfastError(each) && each.code === 'VERSION_MISMATCH') return true
-  }
-  return false
 }

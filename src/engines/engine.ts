@@ -146,7 +146,8 @@ export interface Selectors {
   ]
   /** Every slot of every lock, soonest expiry first. */
   heldLocks: [{ limit: number }, readonly Lock[]]
-  itemsOfAgent: [{ agent: string; queue: string; limit: number }, readonly Item[]]
+  /** What an agent holds by hand, by this instance, or by a process registered for it. */
+  itemsOfAgent: [{ agent: string; instance: string | null; queue: string; limit: number }, readonly Item[]]
   /** Held, not expired, in the last third of the lease (at most 5 min), and not warned of under this token. */
   nearItems: [{ limit: number }, readonly Item[]]
   nearLocks: [{ limit: number }, readonly Lock[]]

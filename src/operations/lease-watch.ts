@@ -3,7 +3,7 @@ import * as z from 'zod'
 import { crashPatterns, patternWindowMs, suspectAgents } from '../domain/crash-pattern.ts'
 import type { StoredEvent } from '../domain/event.ts'
 import type { Item } from '../domain/item.ts'
-import { type LeaseColumns, thresholds } from '../domain/lease.ts'
+import { type LeaseColumns, leaseStatus, thresholds } from '../domain/lease.ts'
 import { watchLease } from '../domain/lease-watch.ts'
 import type { Lock } from '../domain/lock.ts'
 import { readWords, taskQueue } from '../domain/task.ts'
@@ -11,7 +11,7 @@ import type { Context, Remark } from '../engines/engine.ts'
 import * as fields from './fields.ts'
 import { lockRef } from './lease.ts'
 import { ask, operation } from './operation.ts'
-import { death, recoveryMax } from './recovery.ts'
+import { death } from './recovery.ts'
 import { requireItem } from './subject.ts'
 import { ref } from './task-view.ts'
 
@@ -19,7 +19,9 @@ import { ref } from './task-view.ts'
 const watchMax = 10_000
 const lossesMax = 10_000
 /** Events looked at for how the last grants of each agent ended. */
-export const eventWindow = 10_000
+const eventWindow = 10_000
+/** Processes of which one call may say that they are dead or alive: as many as are listed at once. */
+export const judgedMax = 500
 
 const watched = {
   isExpired: z.boolean(),
@@ -81,7 +83,7 @@ export const detectStaleLocks = operation({
     queue: fields.queue.optional().describe('Only items of this queue.'),
     nearMs: z.int().min(0).optional().describe('Near its end; default 5 min, at most a third of a lease.'),
     staleMs: z.int().min(0).optional().describe('Stale when expired for longer; default 5 min.'),
-    deaths: z.array(death).max(recoveryMax).default([]),
+    deaths: z.array(death).max(judgedMax).default([]),
   }),
   output: staleLocks,
   needs: ({ queue }) => ({
@@ -194,22 +196,22 @@ export const warnNear = operation({
   effect: 'write',
   internal: true,
   input: z.strictObject({}),
-  output: z.array(z.object({ id: z.string(), holder: z.string(), expiresAt: z.number() })),
+  output: z.number(),
   needs: () => ({
     items: { select: 'nearItems', limit: warningsMax } as const,
     locks: { select: 'nearLocks', limit: warningsMax } as const,
   }),
   decide({ items, locks }, _input, context) {
+    const isNear = (row: LeaseColumns) => leaseStatus(row, context.now) === 'near'
     const remarks = [
-      ...items.map((item) => warning(item, { subject: 'item', id: item.id, queue: item.queue }, context)),
-      ...locks.map((lock) => warning(lock, { subject: 'lock', id: lockRef(lock), queue: null }, context)),
+      ...items
+        .filter(isNear)
+        .map((item) => warning(item, { subject: 'item', id: item.id, queue: item.queue }, context)),
+      ...locks
+        .filter(isNear)
+        .map((lock) => warning(lock, { subject: 'lock', id: lockRef(lock), queue: null }, context)),
     ]
-    const result = [...items, ...locks].map((row, index) => ({
-      id: remarks[index]?.id ?? '',
-      holder: row.agent ?? '',
-      expiresAt: row.expiresAt ?? 0,
-    }))
-    return { changes: [], remarks, result }
+    return { changes: [], remarks, result: remarks.length }
   },
 })
 

@@ -351,7 +351,7 @@ export const reclaimStale = operation({
   },
 })
 
-export function withReason(change: Change, reason: string | undefined): Change {
+function withReason(change: Change, reason: string | undefined): Change {
   if (reason === undefined || !change.event) return change
   return { ...change, event: { ...change.event, detail: { ...change.event.detail, reason } } } as Change
 }

@@ -101,7 +101,7 @@ const all: readonly AnyOperation[] = [
   taskFinish.handoff,
   taskCleanup.cleanupExpiredLocks,
   taskCleanup.cleanupDeadAgentLocks,
-  taskHint.hintsOfTasks,
+  taskHint.hints,
   leaseWatch.getLockStatus,
   leaseWatch.detectStaleLocks,
   leaseWatch.warnNear,

@@ -19,7 +19,6 @@ const claimed = z.object({
   outcome: z.literal('claimed'),
   task: taskView,
   renewed: z.boolean().describe('It was yours already; its lease runs anew under the same token.'),
-  previous: z.string().nullable().describe('Whose lapsed lease had to be ended first.'),
 })
 const held = z.object({
   outcome: z.literal('held'),
@@ -96,7 +95,6 @@ function answerOf(claim: TaskClaim, now: number): Exclude<TaskClaimOutcome, { ou
         outcome: 'claimed',
         task: viewTask(viewItem(claim.after, now)),
         renewed: claim.renewed,
-        previous: claim.reclaimed?.before.agent ?? null,
       }
     case 'held':
       return { outcome: 'held', holder: claim.item.agent, expiresAt: claim.item.expiresAt }

@@ -5,6 +5,7 @@ import { isExpired } from '../domain/lease.ts'
 import { countRecovered, type Deaths, type Reclaimed, recoverItem } from '../domain/recovery.ts'
 import { taskQueue } from '../domain/task.ts'
 import type { Change, Context, Decision, DefinedQueue } from '../engines/engine.ts'
+import { judgedMax } from './lease-watch.ts'
 import { operation } from './operation.ts'
 import { death, itemReclaim, recoveryMax, rulesFor, runRow } from './recovery.ts'
 
@@ -58,10 +59,10 @@ export const cleanupDeadAgentLocks = operation({
   internal: true,
   freshIds: () => 1,
   input: z.strictObject({
-    deaths: z.array(death).max(recoveryMax).default([]),
+    deaths: z.array(death).max(judgedMax).default([]),
     alive: z
       .array(z.string())
-      .max(500)
+      .max(judgedMax)
       .default([])
       .describe('Instances seen alive: their locks stay, also expired ones.'),
     dryRun,
@@ -81,7 +82,8 @@ export const cleanupDeadAgentLocks = operation({
     const deaths = new Map(input.deaths.map(({ instance, evidence }) => [instance, evidence]))
     const left = lapsed.filter(({ instance }) => instance === null || !input.alive.includes(instance))
     const items = [...new Map([...orphans, ...left].map((item) => [item.id, item])).values()]
-    return free(items.slice(0, recoveryMax), defined, deaths, input, context, items.length > recoveryMax)
+    const more = orphans.length === recoveryMax || lapsed.length === recoveryMax
+    return free(items.slice(0, recoveryMax), defined, deaths, input, context, more)
   },
 })
 
@@ -96,7 +98,8 @@ function free(
 ): Decision<LockCleanup> {
   const queues = defined ? [defined] : []
   const taken = items.flatMap((item) => recoverItem(item, rulesFor(item, queues), deaths, context) ?? [])
-  const result = { ...summary(taken), more: more && !isTrial }
+  // What nobody may take must not keep the caller asking.
+  const result = { ...summary(taken), more: more && taken.length > 0 && !isTrial }
   if (isTrial || taken.length === 0) return { changes: [], result }
   const changes: Change[] = [
     ...taken.map((each) => itemReclaim(each, context, 'manual')),

@@ -139,17 +139,15 @@ export const handoff = operation({
   }),
   needs: (_input, caller) => ({
     defined: { select: 'queue', name: taskQueue } as const,
-    held: { select: 'itemsOfAgent', agent: caller.agent, queue: taskQueue, limit: handoffMax + 1 } as const,
-    process: { select: 'registeredInstance', agent: caller.agent } as const,
-  }),
-  decide({ defined, held, process }, input, context) {
     // Another process of the same name is a stranger; what it renews stays its own.
-    const ours = new Set([null, context.instance, process?.id ?? null])
-    const taken = held.filter(({ instance }) => ours.has(instance)).slice(0, handoffMax)
-    const result = { tasks: taken.map(({ id, token }) => ({ id, token })), more: held.length > handoffMax }
-    if (taken.length === 0) return { changes: [], result: { ...result, more: false } }
+    held: { select: 'itemsOfAgent', ...caller, queue: taskQueue, limit: handoffMax } as const,
+  }),
+  decide({ defined, held }, input, context) {
+    const tasks = held.map(({ id, token }) => ({ id, token }))
+    const result = { tasks, more: held.length === handoffMax }
+    if (held.length === 0) return { changes: [], result }
     const { workflow } = requireQueue(defined, taskQueue)
-    const changes = taken.map((item) => {
+    const changes = held.map((item) => {
       const noted = noteTask(item, input.note, context.agent, context.wall)
       const owned = input.to === undefined ? noted : setOwner(noted, input.to)
       return itemChange(item, releaseItem(owned, workflow, context), 'item.released', context, {

@@ -7,7 +7,7 @@ import { operation } from './operation.ts'
 /** More open tasks than this are nobody's plan. */
 const hintedMax = 2000
 
-const hints = z.object({
+const hintsView = z.object({
   overlaps: z.array(
     z.object({
       tasks: z.tuple([z.string(), z.string()]),
@@ -19,14 +19,14 @@ const hints = z.object({
   criticalPath: z.array(z.string()),
   more: z.boolean().describe('True when only the first 2,000 open tasks were looked at.'),
 })
-export type TaskHints = z.output<typeof hints>
+export type TaskHints = z.output<typeof hintsView>
 
-export const hintsOfTasks = operation({
+export const hints = operation({
   name: 'tasks.hints',
   summary: 'Which tasks overlap, which can run together, and what everything waits for. Blocks nothing.',
   effect: 'read',
   input: z.strictObject({}),
-  output: hints,
+  output: hintsView,
   needs: () => ({
     page: {
       select: 'items',

@@ -43,7 +43,7 @@ export const taskView = z.object({
   quarantine: itemView.shape.quarantine,
   createdBy: z.string().nullable(),
   createdAt: z.number(),
-  changedAt: z.number(),
+  statusChangedAt: z.number(),
   completedAt: z.number().nullable(),
   version: z.number(),
 })
@@ -75,7 +75,7 @@ export function viewTask(item: ItemView): TaskView {
     quarantine: item.quarantine,
     createdBy: item.submittedBy,
     createdAt: item.addedAt,
-    changedAt: item.stateChangedAt,
+    statusChangedAt: item.stateChangedAt,
     completedAt: item.closedAt,
     version: item.version,
   }

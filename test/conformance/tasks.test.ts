@@ -139,7 +139,6 @@ forEachEngine((engine) => {
 
       expect(claim).toMatchObject({
         renewed: false,
-        previous: null,
         lease: null,
         task: { status: 'In Progress', assignee: 'ada', lease: { leaseMs: 1_800_000, instance: null } },
       })
@@ -204,7 +203,7 @@ forEachEngine((engine) => {
       const late = await claimedTask(hf.tasks.claimTaskForAgent('T-1', { agent: 'bob' }))
 
       expect(inTime).toMatchObject({ outcome: 'held', holder: 'ada' })
-      expect(late).toMatchObject({ previous: 'ada', task: { assignee: 'bob', crashes: 1 } })
+      expect(late).toMatchObject({ task: { assignee: 'bob', crashes: 1 } })
       expect(late.task.token).toBeGreaterThan(first.task.token)
       expect((await hf.queue('tasks').events('T-1')).map(({ kind }) => kind)).toEqual([
         'item.created',
@@ -234,6 +233,27 @@ forEachEngine((engine) => {
       expect(new Set(claims.flatMap((claim) => (claim.outcome === 'held' ? [claim.holder] : [])))).toEqual(
         new Set([winners[0]?.task.assignee]),
       )
+    })
+
+    test('of one task by 50 agents that all want it gets each of them its turn, and one at a time [T3] [T22]', async () => {
+      const { hf } = await engine.open({ background: false, durability: 'normal' })
+      const { id } = await hf.tasks.addTask('one')
+      const holders = new Set<string>()
+      const takeTurn = async (agent: string) => {
+        for (let claim = await hf.tasks.claimTaskForAgent(id, { agent }); ; ) {
+          if (claim.outcome === 'claimed') break
+          if (claim.outcome === 'held') expect([...holders]).toContain(claim.holder)
+          claim = await hf.tasks.claimTaskForAgent(id, { agent })
+        }
+        holders.add(agent)
+        await hf.tasks.releaseTask(id, { agent })
+      }
+
+      await Promise.all(Array.from({ length: 50 }, (_, number) => takeTurn(`agent-${number}`)))
+
+      expect(holders.size).toBe(50)
+      const kinds = (await hf.queue('tasks').events(id)).map(({ kind }) => kind)
+      expect(kinds.slice(1)).toEqual(Array(50).fill(['item.claimed', 'item.released']).flat())
     })
 
     test('of a task that is not there, done, or in review is refused [T2] [T3]', async () => {
@@ -428,17 +448,19 @@ forEachEngine((engine) => {
       }
     })
 
-    test('is named to a stranger who tries to release; a second release is false and audited [T5]', async () => {
+    test('is named to a stranger who tries to release or renew; a second release is false and audited [T5]', async () => {
       const { hf } = await engine.open()
       await hf.tasks.addTask('one', { key: 'T-1' })
       const { task } = await claimedTask(hf.tasks.claimTaskForAgent('T-1', { agent: 'ada' }))
 
       const refused = await refusal(() => hf.tasks.releaseTask('T-1', { agent: 'bob' }))
+      const renewed = await refusal(() => hf.tasks.renewLease('T-1', { agent: 'bob' }))
       const held = await hf.tasks.getTask('T-1')
       await hf.tasks.releaseTask('T-1', { agent: 'ada' })
       const second = await hf.tasks.releaseTask('T-1', { agent: 'ada', token: task.token })
 
       expect(refused).toMatchObject({ code: 'HELD', facts: { holder: 'ada', expiresAt: task.lockUntil } })
+      expect(renewed).toMatchObject({ code: 'HELD', facts: { holder: 'ada' } })
       expect(held).toEqual(task)
       expect(second).toBe(false)
       expect((await hf.queue('tasks').events('T-1')).at(-1)).toMatchObject({

@@ -15,7 +15,14 @@ const lastEvent =
   "select at from event where event.namespace = item.namespace and subject = 'item' and event.id = item.id and event.version is not null order by seq desc limit 1"
 
 /** In its last third, or its last five minutes, whichever is shorter. */
-const isNear = `min(${thresholds.nearMs}, lease_ms / 3.0)`
+const nearMs = `min(${thresholds.nearMs}, lease_ms / 3.0)`
+
+const isRegistered =
+  'exists (select 1 from instance as process where process.namespace = item.namespace and process.id = item.instance and registered_by is not null)'
+
+/** Told already, as far as the newest thousand events of the thing say. */
+const isWarned = (subject: 'item' | 'lock', id: string) =>
+  `exists (select 1 from (select kind, token from event where event.namespace = ?1 and subject = '${subject}' and event.id = ${id} order by seq desc limit 1000) as told where told.kind = '${subject}.expiring' and told.token = ${subject}.token)`
 
 function locks(source: Source, where: string, ...values: (string | bigint)[]): Lock[] {
   return source.connection
@@ -51,20 +58,23 @@ limit ${limit}`
 
   heldLocks: (source, { limit }) => locks(source, `where namespace = ?\norder by expires_at\nlimit ${limit}`),
 
-  itemsOfAgent: (source, { agent, queue, limit }) =>
+  itemsOfAgent: (source, { agent, instance, queue, limit }) =>
     items(
       source,
-      `where namespace = ? and standing = 'held' and queue = ? and agent = ?\nlimit ${limit}`,
+      `where namespace = ? and standing = 'held' and queue = ? and agent = ?
+and (instance is null or instance is ? or ${isRegistered})
+limit ${limit}`,
       queue,
       agent,
+      instance,
     ),
 
   nearItems: (source, { limit }) =>
     items(
       source,
       `where namespace = ?1 and standing = 'held' and coalesce(expires_at, 0) >= ?2 and coalesce(expires_at, 0) < ?2 + ${thresholds.nearMs}
-and expires_at < ?2 + ${isNear}
-and not exists (select 1 from event where event.namespace = ?1 and subject = 'item' and event.id = item.id and kind = 'item.expiring' and event.token = item.token)
+and expires_at < ?2 + ${nearMs}
+and not ${isWarned('item', 'item.id')}
 order by coalesce(expires_at, 0)
 limit ${limit}`,
       BigInt(source.now),
@@ -73,8 +83,8 @@ limit ${limit}`,
   nearLocks: (source, { limit }) =>
     locks(
       source,
-      `where namespace = ?1 and expires_at >= ?2 and expires_at < ?2 + ${isNear}
-and not exists (select 1 from event where event.namespace = ?1 and subject = 'lock' and event.id = name || '#' || slot and kind = 'lock.expiring' and event.token = lock.token)
+      `where namespace = ?1 and expires_at >= ?2 and expires_at < ?2 + ${nearMs}
+and not ${isWarned('lock', "lock.name || '#' || lock.slot")}
 order by expires_at
 limit ${limit}`,
       BigInt(source.now),
