@@ -140,6 +140,10 @@ export const claimTaskForAgent = operation({
   },
 })
 
+function isAny(filter: object): boolean {
+  return Object.values(filter).every((value) => value === undefined)
+}
+
 /** Held tasks looked at for the limits. */
 const limitsMax = 1000
 
@@ -157,7 +161,9 @@ export const claimNext = operation({
   output: nextClaim,
   needs: ({ agentMax, hostMax, leaseMs, ...wanted }, caller) => ({
     defined: { select: 'queue', name: taskQueue } as const,
-    candidates: { select: 'claimableMatching', queue: taskQueue, filter: wanted, limit: 1 } as const,
+    candidates: isAny(wanted)
+      ? ({ select: 'claimable', queue: taskQueue, limit: 1 } as const)
+      : ({ select: 'claimableMatching', queue: taskQueue, filter: wanted, limit: 1 } as const),
     process: registered(caller),
     held:
       agentMax === undefined && hostMax === undefined

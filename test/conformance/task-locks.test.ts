@@ -444,7 +444,7 @@ forEachEngine((engine) => {
   })
 
   describe('a lease near its end', () => {
-    test('is told to its holder as an event, once for each grant [T10] [T17]', async () => {
+    test('is told to its holder as an event, once for each grant [T10]', async () => {
       const { hf, env } = await engine.open()
       await hf.tasks.addTask('one', { key: 'T-1' })
       const leaseMs = minute
@@ -475,7 +475,7 @@ forEachEngine((engine) => {
       expect((await warnings()).map(({ detail }) => detail?.holder)).toEqual(['ada', 'bob'])
     })
 
-    test('of a bound holder that renews is never warned of; of a lock and an item it is [T17]', async () => {
+    test('of a bound holder that renews is never warned of; of a lock and an item it is', async () => {
       const { hf, env } = await engine.open()
       await hf.tasks.addTask('one', { key: 'T-1' })
       await hf.tasks.claimTaskForAgent('T-1')

@@ -192,7 +192,7 @@ forEachEngine((engine) => {
       })
     })
 
-    test('takes over what lapsed, also where nothing heals by itself, and not a millisecond early [T3] [E6]', async () => {
+    test('takes over what lapsed, also where nothing heals by itself, and not a millisecond early [T3] [E6] [X3]', async () => {
       const { hf, env } = await engine.open({ recovery: false })
       await hf.tasks.addTask('one', { key: 'T-1' })
       const first = await claimedTask(hf.tasks.claimTaskForAgent('T-1', { agent: 'ada', leaseMs: 1_000 }))
@@ -200,9 +200,11 @@ forEachEngine((engine) => {
       await env.advance(1_000)
       const inTime = await hf.tasks.claimTaskForAgent('T-1', { agent: 'bob' })
       await env.advance(1)
+      const lapsed = await present(hf.tasks.getTask('T-1'))
       const late = await claimedTask(hf.tasks.claimTaskForAgent('T-1', { agent: 'bob' }))
 
       expect(inTime).toMatchObject({ outcome: 'held', holder: 'ada' })
+      expect(lapsed).toMatchObject({ assignee: null, lease: { agent: 'ada', status: 'expired' } })
       expect(late).toMatchObject({ task: { assignee: 'bob', crashes: 1 } })
       expect(late.task.token).toBeGreaterThan(first.task.token)
       expect((await hf.queue('tasks').events('T-1')).map(({ kind }) => kind)).toEqual([
@@ -631,6 +633,26 @@ forEachEngine((engine) => {
 
       expect(codes).toEqual(['NOT_FOUND', 'NOT_FOUND', 'INVALID'])
     })
+  })
+
+  test('a worker takes tasks as it takes items, and renews them for as long as they last [E10]', async () => {
+    const { hf, env } = await engine.open({ agent: 'ada', leaseMs: 3_000 })
+    const { id } = await hf.tasks.addTask('long')
+    let finish = () => {}
+    const worker = hf.work('tasks', async () => {
+      await new Promise<void>((done) => {
+        finish = done
+      })
+    })
+
+    await env.advance(60_000)
+    const during = await present(hf.tasks.getTask(id))
+    finish()
+    await env.advance(1_000)
+
+    expect(during).toMatchObject({ status: 'In Progress', assignee: 'ada', attempts: 1 })
+    expect(await hf.tasks.getTask(id)).toMatchObject({ status: 'Done' })
+    await worker.stop()
   })
 
   test('hints show overlaps, waves and the critical path, and block nothing [T19]', async () => {

@@ -42,11 +42,12 @@ export const dependentLoaders = {
   },
 
   transitiveDependents(source, { id, limit }) {
-    // `union` keeps each id once, so even a circle would come to an end.
+    // `union` keeps each id once, so even a circle would come to an end; `cross join` keeps the planner from
+    // walking all blockers of the namespace for each item.
     const sql = `with recursive waiting (item) as (
   select item from blocker where namespace = ?1 and blocker = ?2
   union
-  select blocker.item from waiting join blocker on blocker.namespace = ?1 and blocker.blocker = waiting.item
+  select blocker.item from waiting cross join blocker on blocker.namespace = ?1 and blocker.blocker = waiting.item
   limit ${limit}
 )
 select item from waiting`

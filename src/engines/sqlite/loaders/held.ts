@@ -10,6 +10,7 @@ import type { Loaders } from './loader.ts'
 
 /** A filtered claim looks no further down the line: it must not hold up other writers. */
 const lineMax = 10_000
+const ready = "namespace = ? and queue = ? and standing = 'ready'"
 
 const lastEvent =
   "select at from event where event.namespace = item.namespace and subject = 'item' and event.id = item.id and event.version is not null order by seq desc limit 1"
@@ -32,12 +33,19 @@ function locks(source: Source, where: string, ...values: (string | bigint)[]): L
 
 export const heldLoaders = {
   claimableMatching(source, { queue, filter, limit }) {
-    const line = `select row from item where namespace = ? and queue = ? and standing = 'ready' order by priority, added_at, id limit ${lineMax}`
-    return items(
-      source,
-      `where namespace = ? and row in (${line})\n${filterText(filter)}\norder by priority, added_at, id\nlimit ${limit}`,
+    // The place where the look ends, so that a line of a million that all do not fit is not read through.
+    const end = source.connection.get(
+      `select priority, added_at, id from item where ${ready} order by priority, added_at, id limit 1 offset ${lineMax}`,
       source.namespace,
       queue,
+    ) as [number, number, string] | undefined
+    const before = end ? 'and (priority, added_at, id) < (?, ?, ?)' : ''
+    const place = end ? [BigInt(end[0]), BigInt(end[1]), end[2]] : []
+    return items(
+      source,
+      `where ${ready} ${before}\n${filterText(filter)}\norder by priority, added_at, id\nlimit ${limit}`,
+      queue,
+      ...place,
       ...filterValues(filter),
     )
   },
