@@ -132,12 +132,14 @@ export interface EventOptions {
 export class Holdfast {
   readonly #session: Session
   readonly #workers = new Set<Worker<never>>()
-  readonly tasks: Tasks
-  readonly agents: Agents
   #closing: Promise<void> | null = null
 
   /** Versioned documents: `hf.state(key)`, and `hf.state.list({ prefix })`. */
   readonly state: States
+  /** Tasks: work that people and agents talk about, claimed under leases. */
+  readonly tasks: Tasks
+  /** Who takes part, and which processes stand behind them. */
+  readonly agents: Agents
 
   constructor(session: Session) {
     this.#session = session

@@ -17,6 +17,7 @@ import type { CallOptions, Session } from './session.ts'
 /** A task as callers see it. */
 export type Task = TaskView
 
+/** What a task says. */
 interface TaskFields {
   readonly body?: string
   readonly labels?: readonly string[]
@@ -27,35 +28,42 @@ interface TaskFields {
   readonly metadata?: unknown
   readonly dependsOn?: readonly string[]
 }
+/** A new task; `key` is a name of your own for it, unique while it is open. */
 export interface AddTaskOptions extends TaskFields, MutationOptions {
   readonly key?: string
 }
+/** What changes; whatever is left out stays. */
 export interface TaskChanges extends TaskFields {
   readonly title?: string
   readonly status?: Exclude<TaskStatus, 'In Progress'>
   readonly progress?: unknown
   readonly note?: string
 }
+/** A change, and under which conditions it is made. */
 export interface UpdateTaskOptions extends TaskChanges, TokenOptions {
   readonly expectedVersion?: number
   readonly force?: boolean
   readonly reason?: string
 }
+/** Which tasks are meant: with all of these labels, of this owner and host (null = of none), at least this urgent. */
 export interface TaskFilter {
   readonly labels?: readonly string[]
   readonly owner?: string | null
   readonly host?: string | null
   readonly priorityMax?: number
 }
+/** Which tasks are listed, and how many. */
 export interface ListTasksOptions extends TaskFilter {
   readonly status?: TaskStatus | readonly TaskStatus[]
   readonly assignee?: string
   readonly limit?: number
   readonly after?: string
 }
+/** How a task is claimed; `fromReview` also takes it back out of review. */
 export interface ClaimTaskOptions extends ClaimOptions {
   readonly fromReview?: boolean
 }
+/** Which task is wanted, and how many this agent and this host may hold. */
 export interface ClaimNextOptions extends TaskFilter, Omit<ClaimOptions, 'token'> {
   readonly agentMax?: number
   readonly hostMax?: number
@@ -64,8 +72,11 @@ export interface ClaimNextOptions extends TaskFilter, Omit<ClaimOptions, 'token'
 type Held<Outcome> = Outcome extends { outcome: 'claimed' }
   ? Outcome & { readonly lease: Lease | null }
   : Outcome
+/** What a claim by name led to. */
 export type TaskClaim = Held<TaskClaimOutcome>
+/** What a claim of the next task led to. */
 export type NextTask = Held<NextTaskOutcome>
+/** What a claim of several led to: all of them, or none and why. */
 export type BatchClaim =
   | { readonly outcome: 'claimed'; readonly tasks: { readonly task: Task; readonly lease: Lease | null }[] }
   | Exclude<BatchClaimOutcome, { outcome: 'claimed' }>

@@ -5,6 +5,7 @@
  */
 import { AttemptsExhaustedError, IllegalMoveError, InvalidError } from '../errors.ts'
 import { type Backoff, backoffMs } from './backoff.ts'
+import { assertNoCircle, dependenciesOf, waitsFor } from './dependency.ts'
 import { assertHolder, grant, type Holder, type LeaseColumns, noLease } from './lease.ts'
 import { knownState, type State, stateOf, type Workflow } from './workflow.ts'
 
@@ -79,8 +80,6 @@ export interface Moment {
 }
 
 export const priorityDefault = 5
-const stackDepthMax = 10
-export const blockersMax = 100
 
 export function describeItem(item: Pick<Item, 'id' | 'key' | 'queue'>): string {
   return `item ${item.key === null ? item.id : `${item.key} (${item.id})`} of queue ${item.queue}`
@@ -166,54 +165,6 @@ export function createItem(input: NewItem, workflow: Workflow, wall: number): It
 
 function delayed(runAt: number | null | undefined, wall: number): number | null {
   return runAt == null || runAt <= wall ? null : runAt
-}
-
-/** Parent and blockers are one mechanism: the item waits until each has closed well. */
-function dependenciesOf(input: NewItem) {
-  const { parent } = input
-  const ancestors = parent ? [...parent.ancestors, parent.id] : []
-  const blockers = input.blockers ?? []
-  assertNoCircle(input.id, [...ancestors, ...blockers.map(({ id }) => id)], input.dependents ?? [])
-  if (ancestors.length > stackDepthMax) {
-    throw new InvalidError({
-      what: `a stack of ${ancestors.length + 1} items is too deep`,
-      next: `keep at most ${stackDepthMax} items below one another`,
-      facts: { depth: ancestors.length, depthMax: stackDepthMax, path: ancestors },
-    })
-  }
-  return { parent: parent?.id ?? null, ancestors, ...waitsFor(parent ? [parent, ...blockers] : blockers) }
-}
-
-function waitsFor(declared: readonly Item[]): Pick<Item, 'blockers' | 'waitingFor'> {
-  const unique = [...new Map(declared.map((item) => [item.id, item])).values()]
-  return {
-    blockers: unique.map((item) => item.id),
-    waitingFor: unique.filter((item) => item.outcome !== 'well').map((item) => item.id),
-  }
-}
-
-/** More would have to be walked than one transaction should: then nobody can say that there is no circle. */
-export const dependentsMax = 10_000
-
-/** Items in a circle would all wait for ever. */
-function assertNoCircle(id: string, declared: readonly string[], dependents: readonly string[]): void {
-  if (declared.length === 0) return
-  const after = new Set([id, ...dependents])
-  const back = declared.find((each) => after.has(each))
-  if (back !== undefined) {
-    throw new InvalidError({
-      what: `item ${id} would wait for itself: ${back} comes after it`,
-      next: 'choose a parent and blockers that do not wait for it',
-      facts: { item: id, blocker: back, path: [...declared, id] },
-    })
-  }
-  if (dependents.length >= dependentsMax) {
-    throw new InvalidError({
-      what: `${dependentsMax} items or more wait for item ${id}, too many to see whether they form a circle`,
-      next: 'let some of them finish first, or add a new item in its place',
-      facts: { item: id, dependentsMax },
-    })
-  }
 }
 
 /** Sets anew what an open item waits for; its parent stays among them. */

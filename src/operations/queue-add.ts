@@ -1,14 +1,7 @@
 /** Putting work in: add, addMany, submit. */
 import * as z from 'zod'
-import {
-  blockersMax,
-  createItem,
-  dependentsMax,
-  describeItem,
-  type Item,
-  type NewItem,
-  priorityDefault,
-} from '../domain/item.ts'
+import { blockersMax, dependentsMax } from '../domain/dependency.ts'
+import { createItem, describeItem, type Item, type NewItem, priorityDefault } from '../domain/item.ts'
 import { assertHeadSha, isPastCancelling, withHead } from '../domain/merge.ts'
 import type { Change, Context, Selector } from '../engines/engine.ts'
 import { DuplicateError, HeldError, InvalidError, NotFoundError } from '../errors.ts'

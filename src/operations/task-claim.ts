@@ -1,7 +1,7 @@
 /** Taking tasks: one by name, the next that fits, or several at once. */
 import * as z from 'zod'
 import type { Instance } from '../domain/instance.ts'
-import { claimItem, type Item } from '../domain/item.ts'
+import type { Item } from '../domain/item.ts'
 import { claimTask, type TaskClaim, type TaskRequest, taskLeaseMs, taskQueue } from '../domain/task.ts'
 import type { Change, Context, DefinedQueue, Grant } from '../engines/engine.ts'
 import { isHoldfastError } from '../errors.ts'
@@ -177,20 +177,9 @@ export const claimNext = operation({
       return { changes: [], result: { outcome: 'paused', reason: defined.queue.pauseReason } }
     if (!candidate) return { changes: [], result: { outcome: 'empty' } }
     const request = requestOf(input, process, context)
-    const items = (all ?? []).map(({ item }) => item)
-    const own = items.filter(({ agent }) => agent === request.agent).length
-    if (input.agentMax !== undefined && own >= input.agentMax)
-      return { changes: [], result: { outcome: 'full', holds: own } }
-    const hostOf = new Map((running ?? []).map(({ id, hostName }) => [id, hostName]))
-    const here = hostOf.get(request.instance ?? '')
-    const onHost = items.filter(
-      ({ instance }) => here !== undefined && hostOf.get(instance ?? '') === here,
-    ).length
-    if (input.hostMax !== undefined && onHost >= input.hostMax)
-      return { changes: [], result: { outcome: 'full', holds: onHost } }
-    const { workflow } = requireQueue(defined, taskQueue)
-    const after = claimItem(candidate, workflow, request, context)
-    const claim: TaskClaim = { outcome: 'claimed', reclaimed: null, before: candidate, after, renewed: false }
+    const holds = tooMany(all?.map(({ item }) => item) ?? [], running ?? [], request, input)
+    if (holds !== null) return { changes: [], result: { outcome: 'full', holds } }
+    const claim = claimOne(candidate, defined, request, context)
     return {
       changes: changesOf(claim, context),
       result: answerOf(claim, context.now) as NextTaskOutcome,
@@ -198,6 +187,21 @@ export const claimNext = operation({
     }
   },
 })
+
+/** How many are held already where a limit is reached, or null. Manual leases belong to no host. */
+function tooMany(
+  held: readonly Item[],
+  running: readonly Instance[],
+  { agent, instance }: TaskRequest,
+  { agentMax, hostMax }: { agentMax?: number | undefined; hostMax?: number | undefined },
+): number | null {
+  const hostOf = (id: string | null) => running.find((each) => each.id === id)?.hostName
+  const here = hostOf(instance)
+  const byAgent = held.filter((item) => item.agent === agent).length
+  const onHost = held.filter((item) => here !== undefined && hostOf(item.instance) === here).length
+  if (agentMax !== undefined && byAgent >= agentMax) return byAgent
+  return hostMax !== undefined && onHost >= hostMax ? onHost : null
+}
 
 const batchMax = 100
 

@@ -1,14 +1,7 @@
 /** Tasks: add, get, list, update, and the question whether an update would conflict. */
 import * as z from 'zod'
-import {
-  blockersMax,
-  createItem,
-  dependentsMax,
-  type Item,
-  type Json,
-  moveItem,
-  setItemBlockers,
-} from '../domain/item.ts'
+import { blockersMax, dependentsMax } from '../domain/dependency.ts'
+import { createItem, type Item, type Json, moveItem, setItemBlockers } from '../domain/item.ts'
 import { assertSameWorkflow } from '../domain/queue.ts'
 import {
   assertMayEdit,

@@ -290,8 +290,8 @@ export class Caretaker {
   }
 
   #execute(operation: string, input: unknown): Promise<unknown> {
-    const { namespace, caller: ours } = this.#options
-    const caller = { agent: ours.agent, instance: this.#instance }
+    const { namespace } = this.#options
+    const caller = { ...this.#options.caller, instance: this.#instance }
     const chance = chanceFor(operation, input, this.#environment)
     const command: Command = { operation, input, namespace, caller, chance }
     return this.#executor.execute(command)

@@ -34,13 +34,14 @@ export function runRenewal(options: Renewing): LeaseRenewal {
   assertEvery(everyMs, leaseMs)
   if (everyMs > leaseMs / 2) logger.warn({ subject, everyMs, leaseMs }, 'renew.seldom')
   const lost = new AbortController()
-  let cancel = () => {}
-  let stopped = false
-  let deadline = 0
+  let stopped = options.signal?.aborted ?? false
+  let cancelRound = () => {}
+  let cancelDeadline = () => {}
 
   const stop = () => {
     stopped = true
-    cancel()
+    cancelRound()
+    cancelDeadline()
     options.signal?.removeEventListener('abort', stop)
   }
   const lose = (error: LeaseLostError) => {
@@ -48,33 +49,37 @@ export function runRenewal(options: Renewing): LeaseRenewal {
     lost.abort(error)
     options.onLost?.(error)
   }
+  /** Counted from before the request: whatever it takes, we never believe longer than the store does. */
+  const trustUntil = (deadline: number) => {
+    cancelDeadline()
+    cancelDeadline = environment.timer(deadline - environment.monotonic(), () =>
+      lose(lossOf(subject, 'it could not be renewed in time')),
+    )
+  }
   const round = async () => {
-    // Counted from before the request: whatever it takes, we never believe longer than the store does.
     const requestedAt = environment.monotonic()
     try {
       await options.renew(leaseMs)
-      deadline = requestedAt + leaseMs - safetyMarginMs(leaseMs)
-      schedule(requestedAt + everyMs)
-    } catch (error) {
       if (stopped) return
+      trustUntil(requestedAt + leaseMs - safetyMarginMs(leaseMs))
+      schedule(everyMs - (environment.monotonic() - requestedAt))
+    } catch (error) {
+      if (stopped || session.isClosed) return stop()
       logger.warn({ subject, error: String(error) }, 'renew.failed')
       if (isLoss(error)) lose(error)
-      else if (!isHoldfastError(error) || !error.retryable) lose(lossOf(subject, String(error)))
-      else schedule(Math.min(deadline, requestedAt + leaseMs / 15))
+      else if (isHoldfastError(error) && error.retryable) schedule(leaseMs / 15)
+      else lose(lossOf(subject, String(error)))
     }
   }
-  const schedule = (at: number) => {
-    const now = environment.monotonic()
-    if (stopped || session.isClosed) return
-    if (now >= deadline) lose(lossOf(subject, 'it could not be renewed in time'))
-    else cancel = environment.timer(Math.max(0, at - now), () => void round())
+  const schedule = (ms: number) => {
+    cancelRound = environment.timer(Math.max(0, ms), () => void round())
   }
 
   options.signal?.addEventListener('abort', stop, { once: true })
-  if (options.signal?.aborted) stop()
+  if (stopped) return { signal: lost.signal, stop }
   // The first renewal is at once: it tells whether the lease is held at all, and from when the countdown runs.
-  deadline = environment.monotonic() + leaseMs
-  if (!stopped) void round()
+  trustUntil(environment.monotonic() + leaseMs)
+  void round()
   return { signal: lost.signal, stop }
 }
 

@@ -1,12 +1,12 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { dependentsMax } from '../../src/domain/dependency.ts'
 import {
   assertHolds,
   cancelItem,
   claimItem,
   claimItemByName,
   completeItem,
-  dependentsMax,
   describeItem,
   failItem,
   type Item,
