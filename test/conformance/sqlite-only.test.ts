@@ -125,12 +125,17 @@ test.each(['postgres://host/db', 'http://host', ''])('the address %j is refused 
 
 test('the names of log lines are these, and no others', () => {
   expect([...logNames].toSorted()).toEqual([
+    'cleanup.done',
     'clock.jumped',
     'lease.reclaimed',
+    'locks.many_stale',
+    'locks.summary',
+    'process.rejoined',
     'process.wedged',
     'recovery.completed',
     'recovery.failed',
     'renew.failed',
+    'renew.seldom',
     'retention.failed',
     'state.conflict',
     'state.gave_up',
