@@ -294,6 +294,7 @@ forEachEngine((engine) => {
 
       await victim.close()
 
+      expect(during).toMatchObject({ agent: 'victim', liveness: 'alive' })
       expect(during?.id).not.toBe(before?.id)
       expect((await witness.agents.list()).map(({ agent }) => agent)).toEqual(['witness'])
     })
