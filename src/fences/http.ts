@@ -64,6 +64,7 @@ export function createHttpFence({ raise }: HttpFenceOptions): HttpFence {
       if (grant === null) return refuse(unreadable())
       return turns.take(grant.resource, async () => {
         const current = await raise(grant.resource, grant.token)
+        assertRaised(current, grant.token)
         if (current > grant.token) return refuse(lateError(grant, current))
         return { outcome: 'admitted', result: await act(grant) } as const
       })
@@ -76,9 +77,9 @@ class Turns {
   readonly #last = new Map<string, Promise<unknown>>()
 
   async take<Result>(name: string, act: () => Promise<Result>): Promise<Result> {
-    const before = this.#last.get(name)
+    const before = this.#last.get(name) ?? Promise.resolve()
     // The failure of the one before is told to its own caller.
-    const turn = before ? before.then(act, act) : act()
+    const turn = before.then(act, act)
     this.#last.set(name, turn)
     try {
       return await turn
@@ -89,7 +90,8 @@ class Turns {
 }
 
 function readHeaders(headers: RequestHeaders): FencedResource | null {
-  const token = Number(headerOf(headers, tokenHeader) ?? Number.NaN)
+  const digits = headerOf(headers, tokenHeader)
+  const token = digits !== null && /^\d+$/.test(digits) ? Number(digits) : null
   const resource = decode(headerOf(headers, resourceHeader))
   return isResource(resource) && isToken(token) ? { resource, token } : null
 }
@@ -106,6 +108,16 @@ function decode(text: string | null): string | null {
   } catch {
     return null
   }
+}
+
+/** An answer of the wrong kind must not count as leave. */
+function assertRaised(current: number, token: number): void {
+  if (isToken(current) && current >= token) return
+  throw new InvalidError({
+    what: `raise() answered ${JSON.stringify(current)} for the token ${token}`,
+    next: 'let it answer the larger of the kept token and the given one, as a number',
+    facts: { token },
+  })
 }
 
 function unreadable(): InvalidError {
