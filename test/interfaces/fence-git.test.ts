@@ -1,15 +1,19 @@
 /** The git fence, in real repositories. */
 import { execFileSync } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type GitPush, type GitUpdate, type Grant, pushGitRef, updateGitRef } from 'holdfast/fences'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
 import { refusal, refusalCode } from '../support/outcomes.ts'
 import { forEachEngine } from '../support/stores.ts'
 import { createSuccession } from '../support/succession.ts'
 
 const ref = 'refs/heads/main'
+const committer = ['-c', 'user.name=test', '-c', 'user.email=test@example.com']
+/** Made once and copied: each git command is a process. */
+const template = createTemplate()
+afterAll(() => rmSync(template.folder, { recursive: true }))
 
 /** The same promises for a ref of the repository itself and for one of its remote. */
 const places = [
@@ -182,20 +186,23 @@ function moveOnRemote(update: GitUpdate, grant: Grant): Promise<void> {
 /** A repository with three commits that no ref names, and the repository that has the ref. */
 function createRepository(remote: string) {
   const folder = newFolder()
+  cpSync(template.folder, folder, { recursive: true })
   const directory = join(folder, 'work')
-  const bare = join(folder, 'origin.git')
-  git(folder, ['init', '--quiet', '--bare', bare])
-  git(folder, ['init', '--quiet', directory])
-  git(directory, ['remote', 'add', 'origin', bare])
-  const tree = git(directory, ['hash-object', '-t', 'tree', '-w', '--stdin'], '')
-  const commit = (message: string) => git(directory, [...committer, 'commit-tree', tree, '-m', message])
-  const commits = [commit('one'), commit('two'), commit('three')] as [string, string, string]
-  git(directory, ['config', 'uploadpack.allowAnySHA1InWant', 'true'])
-  const repository = remote === '.' ? join(directory, '.git') : bare
-  return { directory, repository, commits, now: () => git(repository, ['rev-parse', ref]) }
+  const repository = remote === '.' ? join(directory, '.git') : join(folder, 'origin.git')
+  return { directory, repository, commits: template.commits, now: () => git(repository, ['rev-parse', ref]) }
 }
 
-const committer = ['-c', 'user.name=test', '-c', 'user.email=test@example.com']
+function createTemplate() {
+  const folder = mkdtempSync(join(tmpdir(), 'holdfast-fence-'))
+  const directory = join(folder, 'work')
+  git(folder, ['init', '--quiet', '--bare', 'origin.git'])
+  git(folder, ['init', '--quiet', directory])
+  git(directory, ['remote', 'add', 'origin', '../origin.git'])
+  git(directory, ['config', 'uploadpack.allowAnySHA1InWant', 'true'])
+  const tree = git(directory, ['hash-object', '-t', 'tree', '-w', '--stdin'])
+  const commit = (message: string) => git(directory, [...committer, 'commit-tree', tree, '-m', message])
+  return { folder, commits: [commit('one'), commit('two'), commit('three')] as [string, string, string] }
+}
 
 function newFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-fence-'))
