@@ -2,9 +2,10 @@
 import { spawn } from 'node:child_process'
 import { readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { writeFileFenced } from 'holdfast/fences'
 import { systemEnvironment } from 'holdfast/testing'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { refusal, refusalCode } from '../support/outcomes.ts'
 import { newStore, program, run, stateOf, until } from './support.ts'
 
@@ -101,23 +102,36 @@ test('of processes that write at once, no content goes back to a lower token [X6
 test('a writer frozen in the middle holds up others, who are told its pid, and goes on before them', async () => {
   const file = newFile()
   await write(file, 1, 'old')
-  const frozen = spawn(process.execPath, [program('writes'), file, '2', '8', 'SIGSTOP'], { stdio: 'ignore' })
-  const pid = frozen.pid as number
-  try {
-    await until('it is frozen', () => stateOf(pid) === 'T')
-    expect(readdirSync(`${file}.fence`)).toContain('lock')
+  const frozen = await freezeElsewhere(file, 2, 8)
+  expect(readdirSync(`${file}.fence`)).toContain('lock')
 
-    const refused = await refusal(() => write(file, 3, 'next', { waitMs: 50 }))
-    expect(refused).toMatchObject({ code: 'BUSY', facts: { pid } })
+  const refused = await refusal(() => write(file, 3, 'next', { waitMs: 50 }))
+  expect(refused).toMatchObject({ code: 'BUSY', facts: { pid: frozen.pid } })
 
-    const next = write(file, 3, 'next')
-    frozen.kill('SIGCONT')
-    await next
-    await until('it has ended', () => frozen.exitCode !== null)
-    expect(contentOf(file)).toBe('next')
-  } finally {
-    frozen.kill('SIGKILL')
-  }
+  const [, printed] = await Promise.all([write(file, 3, 'next'), frozen.awaken()])
+  expect(printed).toBe('2 written\n')
+  expect(contentOf(file)).toBe('next')
+})
+
+test('an heir that comes too late does not act beside the next holder [X6]', async () => {
+  const file = newFile()
+  await write(file, 1, 'old')
+  const dead = { id: 'dead', ...systemEnvironment.host.identity, bootId: 'another boot' }
+  symlinkSync(JSON.stringify(dead), join(`${file}.fence`, 'lock'))
+  // Stopped when it has seen that the holder is dead, before it becomes its heir.
+  const tardy = await freezeElsewhere(file, 5, 5)
+  await write(file, 2, 'by the first heir')
+  const holder = await freezeElsewhere(file, 4, 8)
+  expect(readdirSync(`${file}.fence`)).toContain('lock')
+
+  const second = tardy.awaken()
+  // Nothing tells that it waits; acting beside the other, it would have ended by now.
+  await Promise.race([second, new Promise((resolve) => setTimeout(resolve, 300))])
+  const first = holder.awaken()
+
+  expect(await Promise.all([first, second])).toEqual(['4 written\n', '5 written\n'])
+  expect(contentOf(file)).toBe('5\n'.repeat(20_000))
+  expect(readdirSync(`${file}.fence`)).toEqual(['token.json'])
 })
 
 test('many writes of one process at once take turns', async () => {
@@ -190,6 +204,25 @@ function write(
 function writeElsewhere(file: string, tokens: readonly number[], step?: number) {
   const trap = step === undefined ? [] : [String(step), 'SIGKILL']
   return run(process.execPath, [program('writes'), file, tokens.join(','), ...trap])
+}
+
+/** A process that writes and has stopped before that step. Awaken it, and it answers what it printed. */
+async function freezeElsewhere(file: string, token: number, step: number) {
+  const args = [program('writes'), file, String(token), String(step), 'SIGSTOP']
+  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] })
+  onTestFinished(() => {
+    child.kill('SIGKILL')
+  })
+  const printed = text(child.stdout)
+  const pid = child.pid as number
+  await until('it is frozen', () => stateOf(pid) === 'T')
+  return {
+    pid,
+    awaken() {
+      child.kill('SIGCONT')
+      return printed
+    },
+  }
 }
 
 function contentOf(file: string): string {
