@@ -9,8 +9,8 @@
 import { errorCodes, type HoldfastError, InvalidError } from '../errors.ts'
 import { type FencedResource, type Grant, isResource, isToken, lateError, readGrant } from './grant.ts'
 
-export const resourceHeader = 'holdfast-resource'
-export const tokenHeader = 'holdfast-token'
+const resourceHeader = 'holdfast-resource'
+const tokenHeader = 'holdfast-token'
 
 /** Headers of a request made under a lease. */
 export function fenceHeaders(grant: Grant): Record<typeof resourceHeader | typeof tokenHeader, string> {
