@@ -14,10 +14,11 @@
 import { mkdir, open, readFile, realpath, rename, stat } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import type { Environment } from '../environment.ts'
-import { HoldfastError, InvalidError, isHoldfastError } from '../errors.ts'
+import { HoldfastError, isHoldfastError } from '../errors.ts'
 import { systemEnvironment } from '../host/system.ts'
 import { withFileLock } from './file-lock.ts'
 import { assertNotLate, type FencedResource, type Grant, isResource, isToken, readGrant } from './grant.ts'
+import { assertDuration, assertOptions, assertText, invalid } from './input.ts'
 
 export interface FileFenceOptions {
   /** How long to wait for another writer, ms; 5,000 by default. After that: BUSY. */
@@ -35,9 +36,14 @@ export async function writeFileFenced(
   path: string,
   content: string | Uint8Array,
   grant: Grant,
-  { waitMs = 5000, environment = systemEnvironment }: FileFenceOptions = {},
+  options: FileFenceOptions = {},
 ): Promise<void> {
+  assertOptions(options, ['waitMs', 'environment'])
+  const { waitMs = 5000, environment = systemEnvironment } = options
   const fenced = readGrant(grant)
+  assertText('path', path)
+  assertContent(content)
+  assertDuration('waitMs', waitMs)
   try {
     const file = await resolveFile(path)
     const folder = `${file}.fence`
@@ -59,15 +65,20 @@ export async function writeFileFenced(
   }
 }
 
+function assertContent(content: unknown): void {
+  if (typeof content === 'string' || content instanceof Uint8Array) return
+  throw invalid(`the content is of type ${typeof content}`, 'give a string or bytes')
+}
+
 async function passFence(folder: string, fenced: FencedResource): Promise<void> {
   const path = join(folder, 'token.json')
   const kept = await readKept(path)
   if (kept && kept.resource !== fenced.resource) {
-    throw new InvalidError({
-      what: `${path} belongs to ${kept.resource}, not to ${fenced.resource}`,
-      next: `write under a lease on ${kept.resource}, or remove ${folder} when no holder of it is left`,
-      facts: { resource: fenced.resource, belongsTo: kept.resource },
-    })
+    throw invalid(
+      `${path} belongs to ${kept.resource}, not to ${fenced.resource}`,
+      `write under a lease on ${kept.resource}, or remove ${folder} when no holder of it is left`,
+      { resource: fenced.resource, belongsTo: kept.resource },
+    )
   }
   if (kept) assertNotLate(fenced, kept.token)
   if (kept?.token !== fenced.token) {

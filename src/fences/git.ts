@@ -10,9 +10,10 @@
  * killed can leave `<ref>.lock` behind, which git wants removed by hand: BUSY.
  */
 import { createHash } from 'node:crypto'
-import { HoldfastError, InvalidError } from '../errors.ts'
+import { HoldfastError } from '../errors.ts'
 import { type GitAnswer, type GitOptions, runGit, tryGit } from './git-command.ts'
 import { assertNotLate, type FencedResource, type Grant, isToken, readGrant } from './grant.ts'
+import { assertDuration, assertOptions, assertText, invalid } from './input.ts'
 
 export interface GitUpdate {
   /** A folder inside the repository. */
@@ -34,14 +35,14 @@ export interface GitPush extends GitUpdate {
 /** Moves a ref of this repository. LEASE_LOST for a late holder, VERSION_MISMATCH when the ref is elsewhere. */
 export async function updateGitRef(update: GitUpdate, grant: Grant): Promise<void> {
   const fenced = readGrant(grant)
-  assertUpdate(update)
+  assertUpdate(update, updateOptions)
   await move(localPlace(update, fenceRefOf(fenced)), update, fenced)
 }
 
 /** The same for a ref of a remote, by one atomic push with a lease on both refs. */
 export async function pushGitRef(push: GitPush, grant: Grant): Promise<void> {
   const fenced = readGrant(grant)
-  assertUpdate(push)
+  assertUpdate(push, [...updateOptions, 'remote'])
   assertRemote(push.remote)
   await move(remotePlace(push, fenceRefOf(fenced)), push, fenced)
 }
@@ -193,7 +194,13 @@ function movedError({ ref, from }: GitUpdate, current: string | null): HoldfastE
   })
 }
 
-function assertUpdate({ ref, from, to }: GitUpdate): void {
+const updateOptions = ['directory', 'ref', 'from', 'to', 'timeoutMs']
+
+function assertUpdate(update: GitUpdate, known: readonly string[]): void {
+  assertOptions(update, known)
+  const { directory, ref, from, to, timeoutMs } = { timeoutMs: 0, ...update }
+  assertText('directory', directory)
+  assertDuration('timeoutMs', timeoutMs)
   if (!/^refs\/(?!holdfast\/)[^\s\p{Cc}~^:?*[\\]+$/u.test(ref)) {
     throw invalid(
       `${JSON.stringify(ref)} is not the full name of a ref`,
@@ -218,8 +225,4 @@ function assertRemote(remote: string): void {
   throw invalid(`${JSON.stringify(remote)} is not a usable remote`, 'give the name or the URL of one', {
     remote,
   })
-}
-
-function invalid(what: string, next: string, facts: Record<string, unknown>): InvalidError {
-  return new InvalidError({ what, next, facts })
 }

@@ -1,12 +1,13 @@
 /** What a fence compares: the thing that was leased, and the token of the grant. */
-import { InvalidError, LeaseLostError } from '../errors.ts'
+import { LeaseLostError } from '../errors.ts'
+import { invalid, isObject } from './input.ts'
 
 /**
  * A lease as Holdfast hands it out, or the same told by hand. Tokens are comparable within one resource only:
  * name the thing that was leased, not the thing that is written to.
  */
 export type Grant =
-  | { readonly kind: 'item' | 'lock'; readonly id: string; readonly token: number }
+  | { readonly kind: string; readonly id: string; readonly token: number }
   | { readonly resource: string; readonly token: number }
 
 export interface FencedResource {
@@ -17,22 +18,29 @@ export interface FencedResource {
 const resourceLengthMax = 512
 
 export function readGrant(grant: Grant): FencedResource {
-  const resource = 'resource' in grant ? grant.resource : `${grant.kind}:${grant.id}`
+  const resource = resourceOf(grant)
   if (!isResource(resource)) {
-    throw new InvalidError({
-      what: `${JSON.stringify(resource)} is not a usable resource`,
-      next: `name the leased thing with 1 to ${resourceLengthMax} characters, none of them a control character`,
-      facts: { resource },
-    })
+    throw invalid(
+      'the grant names no usable resource',
+      `give a lease, or { resource, token } with a resource of 1 to ${resourceLengthMax} printable characters`,
+      { resource },
+    )
   }
-  if (!isToken(grant.token)) {
-    throw new InvalidError({
-      what: `${JSON.stringify(grant.token)} is not a token`,
-      next: 'give the token of your grant as it is, a positive whole number',
-      facts: { resource, token: grant.token },
-    })
+  const { token } = grant
+  if (!isToken(token)) {
+    throw invalid(
+      `the grant of ${resource} has no usable token`,
+      'give the token of your lease as it is, a positive whole number',
+      { resource, token },
+    )
   }
-  return { resource, token: grant.token }
+  return { resource, token }
+}
+
+function resourceOf(grant: unknown): unknown {
+  if (!isObject(grant)) return undefined
+  if ('resource' in grant) return grant.resource
+  return isResource(grant.kind) && isResource(grant.id) ? `${grant.kind}:${grant.id}` : undefined
 }
 
 export function isResource(value: unknown): value is string {

@@ -6,8 +6,9 @@
  * effects is kept within one process; where several serve one resource, raise the token in the transaction of
  * the effect instead (sql.ts). A request that never ends holds up those of its resource.
  */
-import { errorCodes, type HoldfastError, InvalidError } from '../errors.ts'
+import { errorCodes, type HoldfastError, type InvalidError } from '../errors.ts'
 import { type FencedResource, type Grant, isResource, isToken, lateError, readGrant } from './grant.ts'
+import { assertOptions, invalid, isObject } from './input.ts'
 
 const resourceHeader = 'holdfast-resource'
 const tokenHeader = 'holdfast-token'
@@ -16,9 +17,7 @@ const tokenHeader = 'holdfast-token'
 export function fenceHeaders(grant: Grant): Record<typeof resourceHeader | typeof tokenHeader, string> {
   const { resource, token } = readGrant(grant)
   // Names may hold any letter; a header may not.
-  return { [resourceHeader]: encodeURIComponent(resource), [tokenHeader]: String(token) } as ReturnType<
-    typeof fenceHeaders
-  >
+  return { [resourceHeader]: encodeURIComponent(resource), [tokenHeader]: String(token) }
 }
 
 export interface HttpFenceOptions {
@@ -56,7 +55,12 @@ export interface HttpFence {
   ): Promise<Admission<Result>>
 }
 
-export function createHttpFence({ raise }: HttpFenceOptions): HttpFence {
+export function createHttpFence(options: HttpFenceOptions): HttpFence {
+  assertOptions(options, ['raise'])
+  const { raise } = options
+  if (typeof raise !== 'function') {
+    throw invalid('raise is no function', 'give one that keeps the larger token and answers it')
+  }
   const turns = new Turns()
   return {
     async admit(headers, act) {
@@ -97,6 +101,7 @@ function readHeaders(headers: RequestHeaders): FencedResource | null {
 }
 
 function headerOf(headers: RequestHeaders, name: string): string | null {
+  if (!isObject(headers)) throw invalid('the headers are no object', 'give those of the request')
   const value =
     typeof headers.get === 'function' ? headers.get(name) : (headers as Record<string, unknown>)[name]
   return typeof value === 'string' ? value : null
@@ -113,18 +118,18 @@ function decode(text: string | null): string | null {
 /** An answer of the wrong kind must not count as leave. */
 function assertRaised(current: number, token: number): void {
   if (isToken(current) && current >= token) return
-  throw new InvalidError({
-    what: `raise() answered ${JSON.stringify(current)} for the token ${token}`,
-    next: 'let it answer the larger of the kept token and the given one, as a number',
-    facts: { token },
-  })
+  throw invalid(
+    `raise() answered ${JSON.stringify(current)} for the token ${token}`,
+    'let it answer the larger of the kept token and the given one, as a number',
+    { token },
+  )
 }
 
 function unreadable(): InvalidError {
-  return new InvalidError({
-    what: `the request names no lease in ${resourceHeader} and ${tokenHeader}`,
-    next: 'send the headers that fenceHeaders(lease) makes',
-  })
+  return invalid(
+    `the request names no lease in ${resourceHeader} and ${tokenHeader}`,
+    'send the headers that fenceHeaders(lease) makes',
+  )
 }
 
 function refuse(error: HoldfastError) {

@@ -6,8 +6,9 @@
  * Not guaranteed: anything for statements outside that transaction, and anything when the answer is not checked
  * or the transaction is committed in spite of the refusal.
  */
-import { HoldfastError, InvalidError } from '../errors.ts'
+import { HoldfastError } from '../errors.ts'
 import { assertNotLate, type Grant, isToken, readGrant } from './grant.ts'
+import { assertOptions, invalid } from './input.ts'
 
 export interface SqlFenceOptions {
   /** Which parameters and functions the database knows: `?` and `max`, or `$1` and `greatest`. */
@@ -41,16 +42,16 @@ const dialects = {
   postgres: { parameters: ['$1', '$2::bigint'], larger: 'greatest', integer: 'bigint' },
 } as const
 
-export function createSqlFence({ dialect, table = 'holdfast_fence' }: SqlFenceOptions): SqlFence {
-  const words = Object.hasOwn(dialects, dialect) ? dialects[dialect] : undefined
-  if (!words) {
-    throw new InvalidError({
-      what: `${JSON.stringify(dialect)} is not a dialect of this fence`,
-      next: 'use sqlite or postgres',
-      facts: { dialect },
+export function createSqlFence(options: SqlFenceOptions): SqlFence {
+  assertOptions(options, ['dialect', 'table'])
+  const { dialect, table = 'holdfast_fence' } = options
+  if (!Object.hasOwn(dialects, dialect)) {
+    throw invalid(`${JSON.stringify(dialect)} is not a dialect of this fence`, 'use sqlite or postgres', {
+      dialect,
     })
   }
   assertTable(table)
+  const words = dialects[dialect]
   const fence: SqlFence = {
     createTable: `create table if not exists ${table} (
       resource text primary key,
@@ -94,9 +95,9 @@ function currentToken(rows: readonly unknown[]): number {
 
 function assertTable(table: string): void {
   if (/^[a-z_][a-z0-9_]*(?:\.[a-z_][a-z0-9_]*)?$/i.test(table)) return
-  throw new InvalidError({
-    what: `${JSON.stringify(table)} is not a usable name of a table`,
-    next: 'use letters, digits and _, with at most one schema before it',
-    facts: { table },
-  })
+  throw invalid(
+    `${JSON.stringify(table)} is not a usable name of a table`,
+    'use letters, digits and _, with at most one schema before it',
+    { table },
+  )
 }

@@ -188,6 +188,22 @@ test('a folder that is not there, and a network file system, are refused by name
   expect(refused).toMatchObject({ code: 'STORE_UNFIT', facts: { network: 'NFS' } })
 })
 
+test.each([
+  { path: '' },
+  { path: 'a\0b' },
+  { content: 5 },
+  { options: { waitMs: -1 } },
+  { options: { waitMs: Number.NaN } },
+  { options: { wait: 5 } },
+  { options: null },
+])('%j is refused', async (wrong) => {
+  const { path, content, options } = { path: newFile(), content: 'one', options: {}, ...wrong }
+
+  const code = await refusalCode(() => write(path, 6, content as string, options as { waitMs: number }))
+
+  expect(code).toBe('INVALID')
+})
+
 function newFile(): string {
   return join(dirname(newStore()), 'report.txt')
 }

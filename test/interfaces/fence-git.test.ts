@@ -133,10 +133,15 @@ describe.each(places)('a git fence on $place', ({ move, remote }) => {
     { to: 'HEAD' },
     { from: 'main~1' },
     { to: 'a'.repeat(39) },
+    { to: undefined },
+    { from: undefined },
+    { directory: '' },
+    { timeoutMs: -1 },
+    { force: true },
   ])('refuses %j', async (wrong) => {
     const right = { directory: '.', ref, from: null, to: 'a'.repeat(40) }
 
-    const code = await refusalCode(() => move({ ...right, ...wrong }, r(5)))
+    const code = await refusalCode(() => move({ ...right, ...wrong } as GitUpdate, r(5)))
 
     expect(code).toBe('INVALID')
   })

@@ -5,7 +5,13 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { createHttpFence, createSqlFence, fenceHeaders, type Grant } from 'holdfast/fences'
+import {
+  createHttpFence,
+  createSqlFence,
+  fenceHeaders,
+  type Grant,
+  type HttpFenceOptions,
+} from 'holdfast/fences'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { refusalCode } from '../support/outcomes.ts'
 import { openRaw } from '../support/sqlite-file.ts'
@@ -116,6 +122,19 @@ describe('an HTTP fence', () => {
       expect(code).toBe('INVALID')
     },
   )
+
+  test.each([undefined, {}, { raise: 5 }, { raise: () => 1, load: () => 1 }])(
+    'refuses the options %j',
+    async (options) => {
+      expect(await refusalCode(() => createHttpFence(options as HttpFenceOptions))).toBe('INVALID')
+    },
+  )
+
+  test('refuses headers that are none', async () => {
+    const headers = undefined as unknown as Headers
+
+    expect(await refusalCode(() => keepInMemory().admit(headers, () => 1))).toBe('INVALID')
+  })
 
   test('reads the headers of a fetch request too', async () => {
     const request = new Request('http://localhost/', { headers: fenceHeaders({ resource: 'r', token: 5 }) })

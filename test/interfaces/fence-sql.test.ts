@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { createSqlFence, type Grant } from 'holdfast/fences'
+import { createSqlFence, type Grant, type SqlFenceOptions } from 'holdfast/fences'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { refusal, refusalCode } from '../support/outcomes.ts'
 import { openRaw, type RawDatabase } from '../support/sqlite-file.ts'
@@ -106,17 +106,34 @@ describe('a SQL fence', () => {
     { resource: 'r', token: 0 },
     { resource: 'r', token: 1.5 },
     { resource: 'r', token: Number.NaN },
-    { resource: 'r', token: '7' as unknown as number },
+    { resource: 'r', token: '7' },
+    { resource: 'r' },
+    { resource: null, token: 1 },
+    { kind: 'item', token: 1 },
+    { id: 'i1', token: 1 },
+    { token: 1 },
+    'r',
+    null,
+    undefined,
   ])('refuses the grant %j', async (grant) => {
-    expect(await refusalCode(() => fence.raise(grant))).toBe('INVALID')
+    expect(await refusalCode(() => fence.raise(grant as Grant))).toBe('INVALID')
   })
 
   test.each([
-    { dialect: 'mysql' as 'sqlite' },
-    { dialect: 'toString' as 'sqlite' },
-    { dialect: 'sqlite' as const, table: 'fence; drop table account' },
+    {},
+    undefined,
+    { dialect: 'mysql' },
+    { dialect: 'toString' },
+    { dialect: 'sqlite', table: 'fence; drop table account' },
+    { dialect: 'sqlite', tabel: 'fence' },
   ])('refuses the options %j', async (options) => {
-    expect(await refusalCode(() => createSqlFence(options))).toBe('INVALID')
+    expect(await refusalCode(() => createSqlFence(options as SqlFenceOptions))).toBe('INVALID')
+  })
+
+  test('names the nearest option when one is mistyped', async () => {
+    const mistyped = { dialect: 'sqlite', tabel: 'fence' } as SqlFenceOptions
+
+    expect((await refusal(() => createSqlFence(mistyped))).next).toBe('did you mean "table"?')
   })
 })
 
