@@ -8,8 +8,9 @@
  * Release removes `lock`, one step, and only then the heirs. So whoever finds, after it has become an heir, that
  * `lock` is still the one its chain began with, knows that nobody has released that chain in between.
  *
- * Not guaranteed: progress while a holder is stopped or cannot be judged (another container); then BUSY, which
- * names it. Only proof of death breaks a lock: a stopped holder would wake up in the middle of its write.
+ * Not guaranteed: progress while a holder is stopped or cannot be judged (another container), or when a thread
+ * was terminated in the middle and its process lives on; then BUSY, which names it. Only proof of death breaks a
+ * lock: a stopped holder would wake up in the middle of its write.
  */
 import { randomUUID } from 'node:crypto'
 import { readdir, readlink, rm, symlink } from 'node:fs/promises'

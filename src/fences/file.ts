@@ -9,9 +9,10 @@
  *
  * Not guaranteed: anything against writers that do not use this function; network file systems (refused where
  * they are recognised); processes in different containers that share the folder (BUSY rather than a guess);
- * Windows without the right to make symbolic links; hard links, which keep the old content.
+ * Windows without the right to make symbolic links. The file is a new one: it keeps the mode of the old one, not
+ * its owner, and other hard links keep the old content.
  */
-import { mkdir, open, readFile, realpath, rename, stat } from 'node:fs/promises'
+import { mkdir, open, readFile, realpath, rename, rm, stat } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import type { Environment } from '../environment.ts'
 import { HoldfastError, isHoldfastError } from '../errors.ts'
@@ -109,10 +110,12 @@ function parse(text: string): { resource?: unknown; token?: unknown } {
 /** All or nothing, and on disk when it returns. Only under the lock: the temporary file has one name. */
 async function replaceFile(path: string, content: string | Uint8Array, temporary: string): Promise<void> {
   const previous = await unlessMissing(stat(path))
-  const file = await open(temporary, 'w')
+  // What a killed writer left may be read-only, as the file is.
+  await rm(temporary, { force: true })
+  const file = await open(temporary, 'wx')
   try {
-    if (previous) await file.chmod(previous.mode)
     await file.writeFile(content)
+    if (previous) await file.chmod(previous.mode & 0o7777)
     await file.sync()
   } finally {
     await file.close()

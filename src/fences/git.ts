@@ -23,7 +23,7 @@ export interface GitUpdate {
   /** The object name the ref has now, as far as you know; null when it must not be there yet. */
   readonly from: string | null
   readonly to: string
-  /** How long each git command may take, ms; 60,000 by default. */
+  /** How long each git command may take, ms; 60,000 by default, 0 for no limit. */
   readonly timeoutMs?: number
 }
 
@@ -201,26 +201,29 @@ function assertUpdate(update: GitUpdate, known: readonly string[]): void {
   const { directory, ref, from, to, timeoutMs } = { timeoutMs: 0, ...update }
   assertText('directory', directory)
   assertDuration('timeoutMs', timeoutMs)
-  if (!/^refs\/(?!holdfast\/)[^\s\p{Cc}~^:?*[\\]+$/u.test(ref)) {
-    throw invalid(
-      `${JSON.stringify(ref)} is not the full name of a ref`,
-      'write it out, as in refs/heads/main',
-      {
-        ref,
-      },
-    )
+  if (!isRef(ref)) {
+    throw invalid(`${JSON.stringify(ref)} is not the full name of a ref`, 'write it as in refs/heads/main', {
+      ref,
+    })
   }
   for (const name of from === null ? [to] : [from, to]) {
-    if (!/^(?:[0-9a-f]{40}|[0-9a-f]{64})$/.test(name)) {
-      throw invalid(`${JSON.stringify(name)} is not the full name of an object`, 'ask git rev-parse for it', {
-        ref,
-      })
-    }
+    if (/^(?:[0-9a-f]{40}|[0-9a-f]{64})$/.test(name)) continue
+    throw invalid(`${JSON.stringify(name)} is not the full name of an object`, 'ask git rev-parse', {
+      ref,
+      name,
+    })
   }
+}
+
+/** The rules of git check-ref-format, so that a wrong name is not taken for a busy repository. */
+function isRef(ref: unknown): boolean {
+  if (typeof ref !== 'string' || !/^refs\/(?!holdfast\/)[^\s\p{Cc}~^:?*[\\]+$/u.test(ref)) return false
+  return !/\.\.|@\{|\/[./]|\.lock(?:\/|$)|[./]$/.test(ref)
 }
 
 /** What begins with a hyphen would be read as an option. */
 function assertRemote(remote: string): void {
+  assertText('remote', remote)
   if (/^[^-\s\p{Cc}][^\p{Cc}]*$/u.test(remote)) return
   throw invalid(`${JSON.stringify(remote)} is not a usable remote`, 'give the name or the URL of one', {
     remote,
