@@ -13,7 +13,12 @@ const [file, tokens, step, signal] = process.argv.slice(2)
 
 if (step !== undefined) await trap(Number(step), signal)
 for (const token of tokens.split(',').map(Number)) {
-  const result = await writeFileFenced(file, contentOf(token), { resource: 'r', token }).then(
+  const result = await writeFileFenced(
+    file,
+    contentOf(token),
+    { resource: 'r', token },
+    { waitMs: 15_000 },
+  ).then(
     () => 'written',
     (error) => error.code,
   )
