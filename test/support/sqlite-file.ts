@@ -4,8 +4,8 @@ import { createRequire } from 'node:module'
 export interface RawDatabase {
   exec(sql: string): void
   prepare(sql: string): {
-    run(...values: string[]): { changes: number | bigint }
-    all(...values: string[]): unknown[]
+    run(...values: (string | number)[]): { changes: number | bigint }
+    all(...values: (string | number)[]): unknown[]
   }
   close(): void
 }

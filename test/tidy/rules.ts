@@ -58,7 +58,8 @@ const arrows: Record<string, readonly string[]> = {
   merge: [...vocabulary, 'operations', 'holdfast', 'index'],
   import: [...vocabulary, 'operations', 'holdfast', 'index', 'domain'],
   delivery: [...vocabulary, 'operations', 'domain', 'environment'],
-  fences: [...vocabulary, 'domain'],
+  // The file fence locks among processes, so it judges them.
+  fences: [...vocabulary, 'domain', 'environment', 'host'],
   // The worker is a program on the handle; the caretaker thread opens an engine of its own.
   runtime: [...vocabulary, ...handle, 'operations', 'domain', 'port', 'engines', 'host', 'environment'],
   operations: [...vocabulary, 'domain', 'port'],
@@ -75,7 +76,7 @@ const arrows: Record<string, readonly string[]> = {
 /** Layers that use no npm package, and the node modules they may use (null: all of them). */
 const plainLayers: Record<string, readonly string[] | null> = { domain: ['node:assert'] }
 
-const entryPoints = ['src/index.ts', 'src/testing.ts', 'src/cli/main.ts']
+const entryPoints = ['src/index.ts', 'src/fences/index.ts', 'src/testing.ts', 'src/cli/main.ts']
 
 export const importsFollowTheArrows: Rule = (files) =>
   inSource(files).flatMap((file) => {

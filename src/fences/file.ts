@@ -1,0 +1,159 @@
+/**
+ * A file that late holders cannot write. Beside it lies a folder `<file>.fence` with the highest token that has
+ * passed and the lock under which it is compared.
+ *
+ * Under the lock: 1. the token is compared; 2. a higher one is put on disk; 3. the content is written to a
+ * temporary file and put on disk; 4. that takes the place of the file. Killed after 2, the file has its old
+ * content under the new token: late holders are refused already, and the work is done again by its next holder.
+ * A reader sees the old content or the new one, whole.
+ *
+ * Not guaranteed: anything against writers that do not use this function; network file systems (refused where
+ * they are recognised); processes in different containers that share the folder (BUSY rather than a guess);
+ * Windows without the right to make symbolic links. The file is a new one: it keeps the mode of the old one, not
+ * its owner, and other hard links keep the old content.
+ */
+import { mkdir, open, readFile, realpath, rename, rm, stat } from 'node:fs/promises'
+import { basename, dirname, join } from 'node:path'
+import type { Environment } from '../environment.ts'
+import { HoldfastError, isHoldfastError } from '../errors.ts'
+import { systemEnvironment } from '../host/system.ts'
+import { withFileLock } from './file-lock.ts'
+import { assertNotLate, type FencedResource, type Grant, isResource, isToken, readGrant } from './grant.ts'
+import { assertDuration, assertOptions, assertText, invalid } from './input.ts'
+
+export interface FileFenceOptions {
+  /** How long to wait for another writer, ms; 5,000 by default. After that: BUSY. */
+  readonly waitMs?: number
+  /** Clock, timers and host; the real ones by default. */
+  readonly environment?: Environment
+}
+
+/**
+ * Replaces the content of a file, durably, or creates it. LEASE_LOST when a later holder has written: the file
+ * is as that one left it. The same token may write again. A file belongs to one resource, that of its first
+ * write: tokens of different resources cannot be compared.
+ */
+export async function writeFileFenced(
+  path: string,
+  content: string | Uint8Array,
+  grant: Grant,
+  options: FileFenceOptions = {},
+): Promise<void> {
+  assertOptions(options, ['waitMs', 'environment'])
+  const { waitMs = 5000, environment = systemEnvironment } = options
+  const fenced = readGrant(grant)
+  assertText('path', path)
+  assertContent(content)
+  assertDuration('waitMs', waitMs)
+  try {
+    const file = await resolveFile(path)
+    const folder = `${file}.fence`
+    refuseNetwork(environment, file)
+    const isNew = await mkdir(folder, { recursive: true })
+    if (isNew) await syncFolder(dirname(folder))
+    await withFileLock(folder, { environment, waitMs }, async () => {
+      await passFence(folder, fenced)
+      await replaceFile(file, content, join(folder, 'content.tmp'))
+    })
+  } catch (error) {
+    if (isHoldfastError(error)) throw error
+    throw new HoldfastError('STORE_UNAVAILABLE', {
+      what: `${path} could not be written`,
+      next: 'mend the cause and write again; the file has its old or its new content, whole',
+      facts: { path },
+      cause: error,
+    })
+  }
+}
+
+function assertContent(content: unknown): void {
+  if (typeof content === 'string' || content instanceof Uint8Array) return
+  throw invalid(`the content is of type ${typeof content}`, 'give a string or bytes')
+}
+
+async function passFence(folder: string, fenced: FencedResource): Promise<void> {
+  const path = join(folder, 'token.json')
+  const kept = await readKept(path)
+  if (kept && kept.resource !== fenced.resource) {
+    throw invalid(
+      `${path} belongs to ${kept.resource}, not to ${fenced.resource}`,
+      `write under a lease on ${kept.resource}, or remove ${folder} when no holder of it is left`,
+      { resource: fenced.resource, belongsTo: kept.resource },
+    )
+  }
+  if (kept) assertNotLate(fenced, kept.token)
+  if (kept?.token !== fenced.token) {
+    await replaceFile(path, `${JSON.stringify(fenced)}\n`, join(folder, 'token.tmp'))
+  }
+}
+
+async function readKept(path: string): Promise<FencedResource | null> {
+  const text = await unlessMissing(readFile(path, 'utf8'))
+  if (text === null) return null
+  const kept = parse(text)
+  if (isResource(kept.resource) && isToken(kept.token)) return { resource: kept.resource, token: kept.token }
+  throw new HoldfastError('STORE_UNFIT', {
+    what: `${path} holds no token`,
+    next: 'restore it, or remove it when no former holder is left that could write',
+    facts: { path },
+  })
+}
+
+function parse(text: string): { resource?: unknown; token?: unknown } {
+  try {
+    return Object(JSON.parse(text))
+  } catch {
+    return {}
+  }
+}
+
+/** All or nothing, and on disk when it returns. Only under the lock: the temporary file has one name. */
+async function replaceFile(path: string, content: string | Uint8Array, temporary: string): Promise<void> {
+  const previous = await unlessMissing(stat(path))
+  // What a killed writer left may be read-only, as the file is.
+  await rm(temporary, { force: true })
+  const file = await open(temporary, 'wx')
+  try {
+    await file.writeFile(content)
+    if (previous) await file.chmod(previous.mode & 0o7777)
+    await file.sync()
+  } finally {
+    await file.close()
+  }
+  await rename(temporary, path)
+  await syncFolder(dirname(path))
+}
+
+/** A new name is on disk only once its folder is. */
+async function syncFolder(path: string): Promise<void> {
+  const folder = await open(path)
+  try {
+    await folder.sync()
+  } finally {
+    await folder.close()
+  }
+}
+
+/** One spelling for each file, or two writers would meet at two fences. */
+async function resolveFile(path: string): Promise<string> {
+  return (await unlessMissing(realpath(path))) ?? join(await realpath(dirname(path)), basename(path))
+}
+
+function refuseNetwork({ host }: Environment, file: string): void {
+  const network = host.networkFileSystem(dirname(file))
+  if (network === null) return
+  throw new HoldfastError('STORE_UNFIT', {
+    what: `${file} lies on ${network}, where other machines could write unseen`,
+    next: 'write it to a local disk, or guard it by another fence',
+    facts: { file, network },
+  })
+}
+
+async function unlessMissing<Result>(reading: Promise<Result>): Promise<Result | null> {
+  try {
+    return await reading
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null
+    throw error
+  }
+}

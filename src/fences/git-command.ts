@@ -1,0 +1,53 @@
+/** Runs the git binary, without a shell. */
+import { execFile } from 'node:child_process'
+import { HoldfastError } from '../errors.ts'
+
+export interface GitAnswer {
+  readonly isDone: boolean
+  readonly output: string
+  /** What git said about a failure, for people; decisions are taken from the state of the repository. */
+  readonly complaint: string
+}
+
+export interface GitOptions {
+  readonly directory: string
+  readonly timeoutMs: number
+}
+
+export function tryGit({ directory, timeoutMs }: GitOptions, args: string[], input = ''): Promise<GitAnswer> {
+  return new Promise((resolve, reject) => {
+    const child = execFile(
+      'git',
+      args,
+      { cwd: directory, timeout: timeoutMs, maxBuffer: 1024 * 1024 },
+      (error, output, complaint) => {
+        // A number is git's own exit code; anything else means that git did not run to its end.
+        if (error && typeof error.code !== 'number') reject(unfinished(args, directory, error))
+        else resolve({ isDone: error === null, output: output.trim(), complaint: complaint.trim() })
+      },
+    )
+    // A git that ends before it has read everything tells more by its exit code than by the broken pipe.
+    child.stdin?.on('error', () => {})
+    child.stdin?.end(input)
+  })
+}
+
+/** The output of a command that has no reason to fail in a sound repository. */
+export async function runGit(options: GitOptions, args: string[], input?: string): Promise<string> {
+  const { isDone, output, complaint } = await tryGit(options, args, input)
+  if (isDone) return output
+  throw new HoldfastError('STORE_UNAVAILABLE', {
+    what: `git ${args[0]} failed in ${options.directory}: ${complaint.slice(0, 500)}`,
+    next: 'mend the cause and try again; no ref was changed by this step',
+    facts: { directory: options.directory },
+  })
+}
+
+function unfinished(args: string[], directory: string, cause: Error): HoldfastError {
+  return new HoldfastError('STORE_UNAVAILABLE', {
+    what: `git ${args[0]} did not run to its end in ${directory}`,
+    next: 'look at the refs before you try again: the change may have happened',
+    facts: { directory },
+    cause,
+  })
+}

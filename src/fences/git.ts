@@ -1,0 +1,231 @@
+/**
+ * A git ref that late holders cannot move. A fence ref, `refs/holdfast/<hash of the resource>`, points to a small
+ * blob with the highest token that has passed. It is replaced together with the user's ref, each by compare and
+ * swap: a holder that has read an older fence, or an older ref, is refused by git itself. Every pass writes a new
+ * blob, also under the same token, so that a push always has a fence to compare.
+ *
+ * Not guaranteed: anything against writers that do not use these functions (a remote can demand it in a hook);
+ * that git takes both steps at once when it is killed between them: locally the fence is written first, so late
+ * holders are refused already and the ref is as it was; on a remote it depends on the server. A git that was
+ * killed can leave `<ref>.lock` behind, which git wants removed by hand: BUSY.
+ */
+import { createHash } from 'node:crypto'
+import { HoldfastError } from '../errors.ts'
+import { type GitAnswer, type GitOptions, runGit, tryGit } from './git-command.ts'
+import { assertNotLate, type FencedResource, type Grant, isToken, readGrant } from './grant.ts'
+import { assertDuration, assertOptions, assertText, invalid } from './input.ts'
+
+export interface GitUpdate {
+  /** A folder inside the repository. */
+  readonly directory: string
+  /** The full name, as in `refs/heads/main`. */
+  readonly ref: string
+  /** The object name the ref has now, as far as you know; null when it must not be there yet. */
+  readonly from: string | null
+  readonly to: string
+  /** How long each git command may take, ms; 60,000 by default, 0 for no limit. */
+  readonly timeoutMs?: number
+}
+
+export interface GitPush extends GitUpdate {
+  /** Name or URL of the remote. */
+  readonly remote: string
+}
+
+/** Moves a ref of this repository. LEASE_LOST for a late holder, VERSION_MISMATCH when the ref is elsewhere. */
+export async function updateGitRef(update: GitUpdate, grant: Grant): Promise<void> {
+  const fenced = readGrant(grant)
+  assertUpdate(update, updateOptions)
+  await move(localPlace(update, fenceRefOf(fenced)), update, fenced)
+}
+
+/** The same for a ref of a remote, by one atomic push with a lease on both refs. */
+export async function pushGitRef(push: GitPush, grant: Grant): Promise<void> {
+  const fenced = readGrant(grant)
+  assertUpdate(push, [...updateOptions, 'remote'])
+  assertRemote(push.remote)
+  await move(remotePlace(push, fenceRefOf(fenced)), push, fenced)
+}
+
+/** Object names of the fence and of the user's ref; null: not there. */
+interface Refs {
+  readonly fence: string | null
+  readonly target: string | null
+}
+
+/** Where the refs are: here, or on a remote. */
+interface Place {
+  read(): Promise<Refs>
+  /** The text of a fence; null when it cannot be had any more, because it has been replaced. */
+  readFence(name: string): Promise<string | null>
+  /** Changes both refs if both are as expected, else neither. */
+  swap(expected: Refs, next: { readonly fence: string; readonly target: string }): Promise<GitAnswer>
+}
+
+const attemptsMax = 5
+
+async function move(place: Place, update: GitUpdate, fenced: FencedResource): Promise<void> {
+  let complaint = 'its fence was replaced at each look'
+  let before: Refs | null = null
+  for (let attempt = 1; attempt <= attemptsMax; attempt++) {
+    const refs = await place.read()
+    // Refused although nothing has changed: not a race, so trying on would not help.
+    if (before?.fence === refs.fence && before.target === refs.target) break
+    const text = refs.fence === null ? null : await place.readFence(refs.fence)
+    if (refs.fence !== null && text === null) continue
+    if (text !== null) assertNotLate(fenced, tokenIn(text, fenced.resource))
+    if (refs.target !== update.from) throw movedError(update, refs.target)
+
+    const answer = await place.swap(refs, {
+      fence: await writeFence(optionsOf(update), fenced, refs.fence),
+      target: update.to,
+    })
+    if (answer.isDone) return
+    before = refs
+    complaint = answer.complaint
+  }
+  throw new HoldfastError('BUSY', {
+    what: `git did not move ${update.ref}: ${complaint.slice(0, 500)}`,
+    next: 'try again; if it goes on, look for a hook, a missing right or a .lock file that a killed git has left',
+    facts: { ref: update.ref },
+  })
+}
+
+function localPlace(update: GitUpdate, fenceRef: string): Place {
+  const options = optionsOf(update)
+  return {
+    async read() {
+      const format = '--format=%(objectname)%09%(refname)'
+      return readRefs(
+        await runGit(options, ['for-each-ref', format, update.ref, fenceRef]),
+        update.ref,
+        fenceRef,
+      )
+    },
+    readFence: (name) => readBlob(options, name),
+    swap(expected, next) {
+      const missing = '0'.repeat(update.to.length)
+      // The fence first: git writes in this order.
+      const lines = [
+        `update ${fenceRef} ${next.fence} ${expected.fence ?? missing}`,
+        `update ${update.ref} ${next.target} ${expected.target ?? missing}`,
+      ]
+      return tryGit(options, ['update-ref', '--stdin'], `${lines.join('\n')}\n`)
+    },
+  }
+}
+
+function remotePlace(push: GitPush, fenceRef: string): Place {
+  const options = optionsOf(push)
+  return {
+    async read() {
+      return readRefs(
+        await runGit(options, ['ls-remote', push.remote, push.ref, fenceRef]),
+        push.ref,
+        fenceRef,
+      )
+    },
+    async readFence(name) {
+      const known = await readBlob(options, name)
+      if (known !== null) return known
+      await tryGit(options, ['fetch', '--quiet', '--no-tags', '--no-write-fetch-head', push.remote, fenceRef])
+      return readBlob(options, name)
+    },
+    swap(expected, next) {
+      return tryGit(options, [
+        'push',
+        '--quiet',
+        '--atomic',
+        `--force-with-lease=${fenceRef}:${expected.fence ?? ''}`,
+        `--force-with-lease=${push.ref}:${expected.target ?? ''}`,
+        push.remote,
+        `${next.fence}:${fenceRef}`,
+        `${next.target}:${push.ref}`,
+      ])
+    },
+  }
+}
+
+/** Lines of an object name, a tab and a ref; the commands may answer more refs than were asked for. */
+function readRefs(lines: string, target: string, fence: string): Refs {
+  const names = new Map(lines.split('\n').map((line) => line.split('\t').reverse() as [string, string]))
+  return { fence: names.get(fence) ?? null, target: names.get(target) ?? null }
+}
+
+async function readBlob(options: GitOptions, name: string): Promise<string | null> {
+  const { isDone, output } = await tryGit(options, ['cat-file', 'blob', name])
+  return isDone ? output : null
+}
+
+/** `after` makes each pass a new object, so that the same token twice is still a change to compare. */
+function writeFence(options: GitOptions, fenced: FencedResource, after: string | null): Promise<string> {
+  return runGit(options, ['hash-object', '-w', '--stdin'], `${JSON.stringify({ ...fenced, after })}\n`)
+}
+
+function tokenIn(text: string, resource: string): number {
+  let token: unknown
+  try {
+    token = Object(JSON.parse(text)).token
+  } catch {
+    // Reported below, with what to do.
+  }
+  if (isToken(token)) return token
+  throw new HoldfastError('STORE_UNFIT', {
+    what: `the fence ref of ${resource} holds no token`,
+    next: 'restore it, or delete it when no former holder is left that could write',
+    facts: { resource },
+  })
+}
+
+/** Hashed: a resource may be longer than a file name, and differ from another only by case. */
+function fenceRefOf({ resource }: FencedResource): string {
+  return `refs/holdfast/${createHash('sha256').update(resource).digest('hex').slice(0, 40)}`
+}
+
+function optionsOf({ directory, timeoutMs = 60_000 }: GitUpdate): GitOptions {
+  return { directory, timeoutMs }
+}
+
+function movedError({ ref, from }: GitUpdate, current: string | null): HoldfastError {
+  return new HoldfastError('VERSION_MISMATCH', {
+    what: `${ref} is ${current ? `at ${current}` : 'not there'}, expected ${from ?? 'nothing'}`,
+    next: 'read it again and repeat the change on what you read',
+    facts: { ref, expected: from, current },
+  })
+}
+
+const updateOptions = ['directory', 'ref', 'from', 'to', 'timeoutMs']
+
+function assertUpdate(update: GitUpdate, known: readonly string[]): void {
+  assertOptions(update, known)
+  const { directory, ref, from, to, timeoutMs } = { timeoutMs: 0, ...update }
+  assertText('directory', directory)
+  assertDuration('timeoutMs', timeoutMs)
+  if (!isRef(ref)) {
+    throw invalid(`${JSON.stringify(ref)} is not the full name of a ref`, 'write it as in refs/heads/main', {
+      ref,
+    })
+  }
+  for (const name of from === null ? [to] : [from, to]) {
+    if (/^(?:[0-9a-f]{40}|[0-9a-f]{64})$/.test(name)) continue
+    throw invalid(`${JSON.stringify(name)} is not the full name of an object`, 'ask git rev-parse', {
+      ref,
+      name,
+    })
+  }
+}
+
+/** The rules of git check-ref-format, so that a wrong name is not taken for a busy repository. */
+function isRef(ref: unknown): boolean {
+  if (typeof ref !== 'string' || !/^refs\/(?!holdfast\/)[^\s\p{Cc}~^:?*[\\]+$/u.test(ref)) return false
+  return !/\.\.|@\{|\/[./]|\.lock(?:\/|$)|[./]$/.test(ref)
+}
+
+/** What begins with a hyphen would be read as an option. */
+function assertRemote(remote: string): void {
+  assertText('remote', remote)
+  if (/^[^-\s\p{Cc}][^\p{Cc}]*$/u.test(remote)) return
+  throw invalid(`${JSON.stringify(remote)} is not a usable remote`, 'give the name or the URL of one', {
+    remote,
+  })
+}

@@ -1,0 +1,67 @@
+/** What a fence compares: the thing that was leased, and the token of the grant. */
+import { LeaseLostError } from '../errors.ts'
+import { invalid, isObject } from './input.ts'
+
+/**
+ * A lease as Holdfast hands it out, or the same told by hand. Tokens are comparable within one resource only:
+ * name the thing that was leased, not the thing that is written to.
+ */
+export type Grant =
+  | { readonly kind: string; readonly id: string; readonly token: number }
+  | { readonly resource: string; readonly token: number }
+
+export interface FencedResource {
+  readonly resource: string
+  readonly token: number
+}
+
+const resourceLengthMax = 512
+
+export function readGrant(grant: Grant): FencedResource {
+  const resource = resourceOf(grant)
+  if (!isResource(resource)) {
+    throw invalid(
+      'the grant names no usable resource',
+      `give a lease, or { resource, token } with a resource of 1 to ${resourceLengthMax} printable characters`,
+      { resource },
+    )
+  }
+  const { token } = grant
+  if (!isToken(token)) {
+    throw invalid(
+      `the grant of ${resource} has no usable token`,
+      'give the token of your lease as it is, a positive whole number',
+      { resource, token },
+    )
+  }
+  return { resource, token }
+}
+
+function resourceOf(grant: unknown): unknown {
+  if (!isObject(grant)) return undefined
+  if ('resource' in grant) return grant.resource
+  return isResource(grant.kind) && isResource(grant.id) ? `${grant.kind}:${grant.id}` : undefined
+}
+
+export function isResource(value: unknown): value is string {
+  return typeof value === 'string' && value.length <= resourceLengthMax && /^[^\p{Cc}\p{Cs}]+$/u.test(value)
+}
+
+export function isToken(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) > 0
+}
+
+/** Equal passes: the same holder may act again. */
+export function assertNotLate({ resource, token }: FencedResource, currentToken: number): void {
+  if (token < currentToken) throw lateError({ resource, token }, currentToken)
+}
+
+export function lateError({ resource, token }: FencedResource, currentToken: number): LeaseLostError {
+  return new LeaseLostError({
+    subject: resource,
+    token,
+    currentToken,
+    reason: 'a later holder has passed this fence',
+    holder: null,
+  })
+}

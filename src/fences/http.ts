@@ -1,0 +1,143 @@
+/**
+ * A fence across HTTP. The client sends the token of its lease with each request; the server lets a request act
+ * only if no later holder's request has come before it.
+ *
+ * Not guaranteed: more than your `raise` keeps. Kept in memory, a restart forgets every token. The order of
+ * effects is kept within one process; where several serve one resource, raise the token in the transaction of
+ * the effect instead (sql.ts). A request that never ends holds up those of its resource.
+ */
+import { errorCodes, type HoldfastError, type InvalidError } from '../errors.ts'
+import { type FencedResource, type Grant, isResource, isToken, lateError, readGrant } from './grant.ts'
+import { assertOptions, invalid, isObject } from './input.ts'
+
+const resourceHeader = 'holdfast-resource'
+const tokenHeader = 'holdfast-token'
+
+/** Headers of a request made under a lease. */
+export function fenceHeaders(grant: Grant): Record<typeof resourceHeader | typeof tokenHeader, string> {
+  const { resource, token } = readGrant(grant)
+  // Names may hold any letter; a header may not.
+  return { [resourceHeader]: encodeURIComponent(resource), [tokenHeader]: String(token) }
+}
+
+export interface HttpFenceOptions {
+  /**
+   * Sets the kept token of the resource to the larger of the two and answers it, as one step: compare and set,
+   * durable before it answers.
+   */
+  readonly raise: (resource: string, token: number) => number | PromiseLike<number>
+}
+
+/** Of node:http, or of fetch. */
+export type RequestHeaders =
+  | { get(name: string): string | null }
+  | Readonly<Record<string, string | readonly string[] | undefined>>
+
+export type Admission<Result> =
+  | { readonly outcome: 'admitted'; readonly result: Result }
+  | {
+      readonly outcome: 'refused'
+      /** 409 to a late holder, 400 to a request without usable headers. */
+      readonly status: number
+      readonly headers: { readonly 'content-type': 'application/problem+json' }
+      /** Problem details (RFC 9457) with code, facts and the next step, as JSON. */
+      readonly body: string
+    }
+
+export interface HttpFence {
+  /**
+   * Runs the effect of a request after the earlier ones of its resource, or answers with what to send instead.
+   * Errors of the effect are the caller's.
+   */
+  admit<Result>(
+    headers: RequestHeaders,
+    act: (grant: FencedResource) => Result | PromiseLike<Result>,
+  ): Promise<Admission<Result>>
+}
+
+export function createHttpFence(options: HttpFenceOptions): HttpFence {
+  assertOptions(options, ['raise'])
+  const { raise } = options
+  if (typeof raise !== 'function') {
+    throw invalid('raise is no function', 'give one that keeps the larger token and answers it')
+  }
+  const turns = new Turns()
+  return {
+    async admit(headers, act) {
+      const grant = readHeaders(headers)
+      if (grant === null) return refuse(unreadable())
+      return turns.take(grant.resource, async () => {
+        const current = await raise(grant.resource, grant.token)
+        assertRaised(current, grant.token)
+        if (current > grant.token) return refuse(lateError(grant, current))
+        return { outcome: 'admitted', result: await act(grant) } as const
+      })
+    },
+  }
+}
+
+/** One at a time for each name, in the order of asking. */
+class Turns {
+  readonly #last = new Map<string, Promise<unknown>>()
+
+  async take<Result>(name: string, act: () => Promise<Result>): Promise<Result> {
+    const before = this.#last.get(name) ?? Promise.resolve()
+    // The failure of the one before is told to its own caller.
+    const turn = before.then(act, act)
+    this.#last.set(name, turn)
+    try {
+      return await turn
+    } finally {
+      if (this.#last.get(name) === turn) this.#last.delete(name)
+    }
+  }
+}
+
+function readHeaders(headers: RequestHeaders): FencedResource | null {
+  const digits = headerOf(headers, tokenHeader)
+  const token = digits !== null && /^\d+$/.test(digits) ? Number(digits) : null
+  const resource = decode(headerOf(headers, resourceHeader))
+  return isResource(resource) && isToken(token) ? { resource, token } : null
+}
+
+function headerOf(headers: RequestHeaders, name: string): string | null {
+  if (!isObject(headers)) throw invalid('the headers are no object', 'give those of the request')
+  const value =
+    typeof headers.get === 'function' ? headers.get(name) : (headers as Record<string, unknown>)[name]
+  return typeof value === 'string' ? value : null
+}
+
+function decode(text: string | null): string | null {
+  try {
+    return text === null ? null : decodeURIComponent(text)
+  } catch {
+    return null
+  }
+}
+
+/** An answer of the wrong kind must not count as leave. */
+function assertRaised(current: number, token: number): void {
+  if (isToken(current) && current >= token) return
+  throw invalid(
+    `raise() answered ${JSON.stringify(current)} for the token ${token}`,
+    'let it answer the larger of the kept token and the given one, as a number',
+    { token },
+  )
+}
+
+function unreadable(): InvalidError {
+  return invalid(
+    `the request names no lease in ${resourceHeader} and ${tokenHeader}`,
+    'send the headers that fenceHeaders(lease) makes',
+  )
+}
+
+function refuse(error: HoldfastError) {
+  const { status, code, what, next, facts } = { ...error.toJSON(), status: errorCodes[error.code].http }
+  return {
+    outcome: 'refused',
+    status,
+    headers: { 'content-type': 'application/problem+json' },
+    body: JSON.stringify({ title: what, status, detail: error.message, code, next, facts }),
+  } as const
+}

@@ -1,0 +1,38 @@
+/** Checks of what callers hand in; these functions are called from plain JavaScript too. */
+import { nearestName } from '../domain/name.ts'
+import { type Facts, InvalidError } from '../errors.ts'
+
+export function invalid(what: string, next: string, facts: Facts = {}): InvalidError {
+  return new InvalidError({ what, next, facts })
+}
+
+/** A mistyped option would be silently left out. */
+export function assertOptions(options: unknown, known: readonly string[]): void {
+  if (!isObject(options))
+    throw invalid('the options are no object', `give an object with ${known.join(', ')}`)
+  const unknown = Object.keys(options).find((name) => !known.includes(name))
+  if (unknown === undefined) return
+  const nearest = nearestName(unknown, known)
+  throw invalid(
+    `unknown option "${unknown}"`,
+    nearest ? `did you mean "${nearest}"?` : `known are ${known.join(', ')}`,
+    { unknown: [unknown] },
+  )
+}
+
+export function assertDuration(name: string, ms: unknown): void {
+  if (typeof ms === 'number' && ms >= 0 && ms <= durationMaxMs) return
+  throw invalid(`${name} is ${String(ms)}`, `give milliseconds from 0 to ${durationMaxMs}`, { [name]: ms })
+}
+
+export function assertText(name: string, value: unknown): void {
+  if (typeof value === 'string' && value !== '' && !value.includes('\0')) return
+  throw invalid(`${name} is ${JSON.stringify(value)}`, 'give a text that is not empty', { [name]: value })
+}
+
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null
+}
+
+/** The longest that timers take is about 25 days; nobody waits an hour for a file. */
+const durationMaxMs = 60 * 60 * 1000

@@ -1,0 +1,103 @@
+/**
+ * A fence in the user's own database: one row per resource, which only grows. It belongs into the transaction of
+ * the effect, before the effect; then a late holder's transaction is refused whole, and two holders at once are
+ * put in order by the row itself.
+ *
+ * Not guaranteed: anything for statements outside that transaction, and anything when the answer is not checked
+ * or the transaction is committed in spite of the refusal.
+ */
+import { HoldfastError } from '../errors.ts'
+import { assertNotLate, type Grant, isToken, readGrant } from './grant.ts'
+import { assertOptions, invalid } from './input.ts'
+
+export interface SqlFenceOptions {
+  /** Which parameters and functions the database knows: `?` and `max`, or `$1` and `greatest`. */
+  readonly dialect: 'sqlite' | 'postgres'
+  /** Name of the table, with a schema if you like; `holdfast_fence` by default. */
+  readonly table?: string
+}
+
+export interface SqlStatement {
+  readonly text: string
+  readonly values: readonly [resource: string, token: number]
+}
+
+/** Runs a statement in the transaction of the effect and answers its rows, as objects. */
+export type SqlQuery = (statement: SqlStatement) => readonly unknown[] | PromiseLike<readonly unknown[]>
+
+export interface SqlFence {
+  /** Creates the table unless it is there. */
+  readonly createTable: string
+  /** Raises the row to the token, unless it is higher already, and answers its token: one row. */
+  raise(grant: Grant): SqlStatement
+  /** Takes the rows that `raise` answered. LEASE_LOST when they show a later holder: roll back. */
+  assertRaised(grant: Grant, rows: readonly unknown[]): void
+  /** Both, for a driver that answers later. */
+  pass(grant: Grant, query: SqlQuery): Promise<void>
+}
+
+const dialects = {
+  sqlite: { parameters: ['?', '?'], larger: 'max', integer: 'integer' },
+  // The cast is for drivers that send numbers as text of no known type.
+  postgres: { parameters: ['$1', '$2::bigint'], larger: 'greatest', integer: 'bigint' },
+} as const
+
+export function createSqlFence(options: SqlFenceOptions): SqlFence {
+  assertOptions(options, ['dialect', 'table'])
+  const { dialect, table = 'holdfast_fence' } = options
+  if (!Object.hasOwn(dialects, dialect)) {
+    throw invalid(`${JSON.stringify(dialect)} is not a dialect of this fence`, 'use sqlite or postgres', {
+      dialect,
+    })
+  }
+  assertTable(table)
+  const words = dialects[dialect]
+  const fence: SqlFence = {
+    createTable: `create table if not exists ${table} (
+      resource text primary key,
+      token ${words.integer} not null check (token > 0)
+    )`,
+    raise(grant) {
+      const { resource, token } = readGrant(grant)
+      return { text: raiseText(table, words), values: [resource, token] }
+    },
+    assertRaised(grant, rows) {
+      assertNotLate(readGrant(grant), currentToken(rows))
+    },
+    async pass(grant, query) {
+      fence.assertRaised(grant, await query(fence.raise(grant)))
+    },
+  }
+  return fence
+}
+
+/** Written also when late, with what is there already: so one statement says which token is in force. */
+function raiseText(table: string, words: (typeof dialects)[keyof typeof dialects]): string {
+  const name = table.split('.').at(-1)
+  return `insert into ${table} (resource, token)
+    values (${words.parameters.join(', ')})
+    on conflict (resource) do update
+    set token = ${words.larger}(${name}.token, excluded.token)
+    returning token`
+}
+
+/** PostgreSQL drivers hand a bigint over as text, SQLite drivers as a number or a BigInt. */
+function currentToken(rows: readonly unknown[]): number {
+  const [row] = rows
+  const token = Number((row as { token?: unknown } | undefined)?.token)
+  if (rows.length === 1 && isToken(token)) return token
+  throw new HoldfastError('INTERNAL', {
+    what: `the fence statement answered ${rows.length} rows, the first without a token`,
+    next: 'roll back; let your query function answer the rows of the statement as objects',
+    facts: { rows: rows.length },
+  })
+}
+
+function assertTable(table: string): void {
+  if (/^[a-z_][a-z0-9_]*(?:\.[a-z_][a-z0-9_]*)?$/i.test(table)) return
+  throw invalid(
+    `${JSON.stringify(table)} is not a usable name of a table`,
+    'use letters, digits and _, with at most one schema before it',
+    { table },
+  )
+}

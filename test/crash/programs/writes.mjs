@@ -1,0 +1,59 @@
+/**
+ * Writes a file under tokens, and can be made to die or freeze before the nth call into the file system:
+ *
+ *   writes.mjs <file> <tokens, by commas> [<n> <signal>]
+ *
+ * Prints one line per write: the token, and `written` or the code of the refusal.
+ */
+import fs from 'node:fs'
+import { syncBuiltinESMExports } from 'node:module'
+import { writeFileFenced } from 'holdfast/fences'
+
+const [file, tokens, step, signal] = process.argv.slice(2)
+
+if (step !== undefined) await trap(Number(step), signal)
+for (const token of tokens.split(',').map(Number)) {
+  const result = await writeFileFenced(
+    file,
+    contentOf(token),
+    { resource: 'r', token },
+    { waitMs: 15_000 },
+  ).then(
+    () => 'written',
+    (error) => error.code,
+  )
+  console.log(token, result)
+}
+
+/** Long enough that half of it would be seen. */
+function contentOf(token) {
+  return `${token}\n`.repeat(20_000)
+}
+
+async function trap(stepOfTrap, signalOfTrap) {
+  let steps = 0
+  const wrap = (holder, name) => {
+    const original = holder[name]
+    holder[name] = function (...args) {
+      if (++steps === stepOfTrap) process.kill(process.pid, signalOfTrap)
+      return original.apply(this, args)
+    }
+  }
+  const handle = await fs.promises.open(process.execPath)
+  for (const name of ['chmod', 'writeFile', 'sync']) wrap(Object.getPrototypeOf(handle), name)
+  await handle.close()
+  for (const name of [
+    'mkdir',
+    'open',
+    'readFile',
+    'readdir',
+    'readlink',
+    'rename',
+    'rm',
+    'stat',
+    'symlink',
+  ]) {
+    wrap(fs.promises, name)
+  }
+  syncBuiltinESMExports()
+}
