@@ -16,7 +16,7 @@ type Rule = (files: readonly File[]) => string[]
 
 const vocabulary = ['errors', 'options', 'logger']
 /** The handle a program holds: everything it calls, over the operations. */
-const handle = ['queue', 'state', 'session', 'payload']
+const handle = ['queue', 'locks', 'lock-grants', 'runs', 'state', 'session', 'payload']
 const belowInterfaces = [
   ...vocabulary,
   'domain',
@@ -36,6 +36,9 @@ const arrows: Record<string, readonly string[]> = {
   holdfast: [...belowInterfaces, ...handle],
   queue: [...vocabulary, ...handle, 'domain', 'operations', 'runtime'],
   state: [...vocabulary, ...handle, 'domain', 'operations', 'environment'],
+  locks: [...vocabulary, ...handle, 'operations', 'runtime', 'environment'],
+  'lock-grants': [...handle, 'operations', 'runtime'],
+  runs: [...handle, 'operations'],
   session: [...vocabulary, 'port', 'engines', 'operations', 'runtime', 'environment'],
   payload: vocabulary,
   // The command line starts the others, so it alone may reach across.
