@@ -6,6 +6,7 @@ import { type Environment, pause } from './environment.ts'
 import { closedError } from './errors.ts'
 import { getAgentId } from './host/agent-id.ts'
 import { systemEnvironment } from './host/system.ts'
+import { Locks } from './locks.ts'
 import { type Logger, silentLogger, stderrLogger } from './logger.ts'
 import type { EventView } from './operations/event.ts'
 import { renewalsMax } from './operations/lease.ts'
@@ -82,8 +83,8 @@ async function begin({ url, ...parts }: Beginning): Promise<Holdfast> {
   const keeper = new Keeper(environment, board, Math.min(1000, settings.wedgedAfterMs / 4))
   const instance = settings.background ? environment.id() : null
   const session = new Session({ ...parts, instance, keeper })
-  if (settings.recovery.onOpen) await healAtOpen(session)
-  if (instance === null) return new Holdfast(session)
+  const atOpen = settings.recovery.onOpen ? await healAtOpen(session) : null
+  if (instance === null) return new Holdfast(session, atOpen)
   await session.call('instance.start', { id: instance, ...environment.host.identity })
   keeper.employ(
     employCaretaker({
@@ -109,15 +110,16 @@ async function begin({ url, ...parts }: Beginning): Promise<Holdfast> {
       },
     }),
   )
-  return new Holdfast(session)
+  return new Holdfast(session, atOpen)
 }
 
 /** A failure to heal is told and does not keep anybody from working. */
-async function healAtOpen(session: Session): Promise<void> {
+async function healAtOpen(session: Session): Promise<RecoveryReport | null> {
   try {
-    await session.heal('open')
+    return await session.heal('open')
   } catch (error) {
     session.logger.warn({ trigger: 'open', error: String(error) }, 'recovery.failed')
+    return null
   }
 }
 
@@ -134,6 +136,8 @@ export class Holdfast {
   readonly #workers = new Set<Worker<never>>()
   #closing: Promise<void> | null = null
 
+  /** Named locks, reservations of paths, progress of runs. */
+  readonly locks: Locks
   /** Versioned documents: `hf.state(key)`, and `hf.state.list({ prefix })`. */
   readonly state: States
   /** Tasks: work that people and agents talk about, claimed under leases. */
@@ -141,8 +145,9 @@ export class Holdfast {
   /** Who takes part, and which processes stand behind them. */
   readonly agents: Agents
 
-  constructor(session: Session) {
+  constructor(session: Session, atOpen: RecoveryReport | null) {
     this.#session = session
+    this.locks = new Locks(session, atOpen)
     this.state = statesOf(session)
     this.tasks = new Tasks(session)
     this.agents = new Agents(session)
@@ -221,7 +226,7 @@ export class Holdfast {
   async #close(): Promise<void> {
     this.#session.isClosed = true
     const { keeper, engine } = this.#session
-    await Promise.all([...this.#workers].map((worker) => worker.stop()))
+    await Promise.all([this.locks.close(), ...[...this.#workers].map((worker) => worker.stop())])
     const held = keeper.refs()
     // What is still held goes back at once, not when its lease lapses.
     for (let start = 0; start < held.length; start += renewalsMax) {

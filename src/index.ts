@@ -18,9 +18,21 @@ export {
   VersionMismatchError,
 } from './errors.ts'
 export { type EventOptions, type Holdfast, open } from './holdfast.ts'
+export type {
+  AcquiredLock,
+  AcquireOptions,
+  BatchReport,
+  Locks,
+  ReservedPaths,
+  ReserveOptions,
+  RunBatchOptions,
+  StartupReport,
+} from './locks.ts'
 export { type Logger, type LogName, logNames } from './logger.ts'
 export type { EventView as Event } from './operations/event.ts'
 export type { LockStatus, StaleLocks } from './operations/lease-watch.ts'
+export type { LockInfo } from './operations/lock-read.ts'
+export type { ProgressView as Progress } from './operations/progress-view.ts'
 export type { RecoveryReport } from './operations/recovery.ts'
 export type { SavedView as SavedState, StatePage } from './operations/state.ts'
 export type { StateHistory } from './operations/state-history.ts'
@@ -43,6 +55,8 @@ export type {
   SubmitOptions,
   TokenOptions,
 } from './queue.ts'
+export type { Runs } from './runs.ts'
+export type { BatchContext, BatchHandler, BatchItems, BatchOptions } from './runtime/batch.ts'
 export type { Lease } from './runtime/keeper.ts'
 export type { CleanupOptions } from './runtime/lock-cleanup.ts'
 export type { LeaseRenewal, RenewalOptions } from './runtime/renewal.ts'

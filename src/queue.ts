@@ -550,7 +550,7 @@ function failureOf(error: Failure): { message: string; code?: string } {
 }
 
 /** Without the fields nobody gave: an absent option and an undefined one are the same. */
-function given(input: object): Record<string, unknown> {
+export function given(input: object): Record<string, unknown> {
   const given: Record<string, unknown> = {}
   for (const [name, value] of Object.entries(input)) if (value !== undefined) given[name] = value
   return given

@@ -40,7 +40,23 @@ export const eventKinds = [
   'lock.released',
   'lock.expired',
   'lock.refused',
+  'lock.renewed',
+  'lock.delayed',
+  'lock.forced',
+  'lock.transferred',
   'lock.expiring',
+  'waiter.joined',
+  'waiter.left',
+  'progress.started',
+  'progress.recorded',
+  'progress.paused',
+  'progress.resumed',
+  'progress.completed',
+  'progress.failed',
+  'progress.reopened',
+  'progress.removed',
+  'outcome.recorded',
+  'outcome.removed',
   'instance.started',
   'instance.ended',
   'instance.died',
@@ -50,7 +66,18 @@ export const eventKinds = [
 ] as const
 
 export type EventKind = (typeof eventKinds)[number]
-export type Subject = 'workflow' | 'queue' | 'item' | 'lock' | 'instance' | 'state'
+export const subjects = [
+  'workflow',
+  'queue',
+  'item',
+  'lock',
+  'waiter',
+  'progress',
+  'outcome',
+  'instance',
+  'state',
+] as const
+export type Subject = (typeof subjects)[number]
 
 export interface StoredEvent {
   readonly seq: number
@@ -81,6 +108,10 @@ const removals: ReadonlySet<EventKind> = new Set([
   'item.removed',
   'lock.released',
   'lock.expired',
+  'lock.forced',
+  'waiter.left',
+  'progress.removed',
+  'outcome.removed',
   'instance.removed',
   'state.deleted',
 ])

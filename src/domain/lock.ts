@@ -13,7 +13,46 @@ export interface Lock extends LeaseColumns {
   readonly item: string | null
   readonly acquiredAt: number
   readonly version: number
+  /** On whose behalf it is held. */
+  readonly user: string | null
+  /** What it is held for; progress is attached to it. */
+  readonly run: string | null
+  /** How many may hold it at once; null for a processing lock, whose queue says it. */
+  readonly slots: number | null
+  /** How often its holder has entered it; released as often. */
+  readonly depth: number
+  /** For how long nobody gets it after its holder was lost. */
+  readonly delayMs: number
+  /** Not null: nobody holds it, the row keeps others out until its expiry. */
+  readonly delayedSince: number | null
+  /** Glob patterns it reserves; null for a lock that is only a name. */
+  readonly patterns: readonly string[] | null
+  readonly mode: 'shared' | 'exclusive' | null
+  /** The expiry of which its holder was warned. */
+  readonly warnedFor: number | null
 }
+
+const resourcePattern = /^(session|file|bead):/
+const resourceLeaseMs = 60_000
+const namedLeaseMs = 3_600_000
+
+/** How long a manual lock lasts when nobody says: a claim of a single resource is short, a run may be long. */
+export function manualLockMs(name: string): number {
+  return resourcePattern.test(name) ? resourceLeaseMs : namedLeaseMs
+}
+
+/** What a lock has that was taken with nothing but a name. */
+export const plainLock = {
+  user: null,
+  run: null,
+  slots: null,
+  depth: 1,
+  delayMs: 0,
+  delayedSince: null,
+  patterns: null,
+  mode: null,
+  warnedFor: null,
+} as const satisfies Partial<Lock>
 
 export interface AcquireRequest extends Holder {
   readonly name: string
@@ -39,43 +78,40 @@ export function acquireLock(
   if (own) return { outcome: 'renewed', before: own, after: renew(own, at.now, request.leaseMs) }
   const live = held.filter((lock) => !isExpired(lock, at.now))
   if (live.length >= request.slots) return { outcome: 'held', by: firstToExpire(live) }
-  // Fewer live holders than slots, so one of the slots is free or has lapsed; a free one robs nobody.
-  const taken = new Set(held.map((lock) => lock.slot))
-  const free = Array.from({ length: request.slots }, (_, slot) => slot).find((slot) => !taken.has(slot))
+  return grantSlot(request, held, at)
+}
+
+/** Grants one of the slots; there must be fewer live holders than slots. */
+export function grantSlot(
+  request: Omit<AcquireRequest, 'token'>,
+  held: readonly Lock[],
+  at: { now: number; wall: number; floor: number },
+): Extract<Acquisition, { outcome: 'granted' }> {
+  // One of the slots is free or has lapsed; a free one robs nobody.
+  const free = freeSlot(held, request.slots)
   const lapsed = held.filter((lock) => lock.slot < request.slots && isExpired(lock, at.now))
   const before = free === undefined ? firstToExpire(lapsed) : null
   // Above the tokens of all slots: a token alone says which slot is meant.
   const previous = Math.max(0, ...held.map((lock) => lock.token))
-  return {
-    outcome: 'granted',
-    before,
-    after: grantSlot(request, before?.slot ?? (free as number), before, { ...at, previous }),
-  }
-}
-
-function grantSlot(
-  request: AcquireRequest,
-  slot: number,
-  before: Lock | null,
-  at: { now: number; wall: number; floor: number; previous: number },
-): Lock {
-  return {
-    ...grant(request, {
-      leaseMs: request.leaseMs,
-      now: at.now,
-      previous: at.previous,
-      floor: at.floor,
-    }),
+  const after: Lock = {
+    ...plainLock,
+    ...grant(request, { leaseMs: request.leaseMs, now: at.now, previous, floor: at.floor }),
     name: request.name,
-    slot,
+    slot: before?.slot ?? (free as number),
     reason: request.reason,
     item: null,
     acquiredAt: at.wall,
     version: (before?.version ?? 0) + 1,
   }
+  return { outcome: 'granted', before, after }
 }
 
-function firstToExpire(locks: readonly Lock[]): Lock {
+function freeSlot(held: readonly Lock[], slots: number): number | undefined {
+  for (let slot = 0; slot < slots; slot++) if (!held.some((lock) => lock.slot === slot)) return slot
+  return undefined
+}
+
+export function firstToExpire(locks: readonly Lock[]): Lock {
   return locks.reduce((first, lock) => ((lock.expiresAt ?? 0) < (first.expiresAt ?? 0) ? lock : first))
 }
 

@@ -6,6 +6,7 @@
 import { type Item, type Moment, reclaimItem, setItemAside } from './item.ts'
 import { isExpired, type LeaseColumns, lastSignOfLife } from './lease.ts'
 import type { Lock } from './lock.ts'
+import { loseLock } from './lock-line.ts'
 import { knownState, type Workflow } from './workflow.ts'
 
 /** Instances proven dead, each with how we know. */
@@ -18,7 +19,7 @@ export interface ItemRules {
 
 export interface Reclaimed<Row> {
   readonly before: Row
-  /** Null: the row is gone (a lock). */
+  /** Null: the row is gone (a lock, unless a delay follows its loss). */
   readonly after: Row | null
   readonly evidence: string
   readonly expiredForMs: number
@@ -46,10 +47,11 @@ export function recoverItem(
 }
 
 export function recoverLock(lock: Lock, deaths: Deaths, now: number): Reclaimed<Lock> | null {
-  const evidence = evidenceOfLoss(lock, deaths, now)
+  const lost = evidenceOfLoss(lock, deaths, now)
+  const evidence = lost !== null && lock.delayedSince !== null ? 'the delay after its loss is over' : lost
   return evidence === null
     ? null
-    : { before: lock, after: null, evidence, expiredForMs: expiredFor(lock, now) }
+    : { before: lock, after: loseLock(lock, now), evidence, expiredForMs: expiredFor(lock, now) }
 }
 
 export interface StaleRequest {
@@ -109,7 +111,8 @@ export function countRecovered(
   const byState: Record<string, number> = Object.create(null)
   for (const { before } of items) byState[before.state] = (byState[before.state] ?? 0) + 1
   return {
-    locksCleaned: locks.length,
+    // The end of a delay takes nothing from anybody: its holder was lost, and counted, before.
+    locksCleaned: locks.filter(({ before }) => before.delayedSince === null).length,
     entriesReclaimed: items.length,
     quarantined: items.filter(({ after }) => after?.quarantinedAt != null).length,
     ids: items.map(({ before }) => before.id),

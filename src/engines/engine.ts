@@ -8,6 +8,8 @@ import type { EventKind, Image, StoredEvent, Subject } from '../domain/event.ts'
 import type { Instance } from '../domain/instance.ts'
 import type { Item, Json, Standing } from '../domain/item.ts'
 import type { Lock } from '../domain/lock.ts'
+import type { LockLine, Waiter } from '../domain/lock-line.ts'
+import type { Outcome, Progress } from '../domain/progress.ts'
 import type { Queue } from '../domain/queue.ts'
 import type { State, StateFloor } from '../domain/state.ts'
 import type { Workflow } from '../domain/workflow.ts'
@@ -16,6 +18,9 @@ import type { Workflow } from '../domain/workflow.ts'
 export interface Tables {
   item: Item
   lock: Lock
+  waiter: Waiter
+  progress: Progress
+  outcome: Outcome
   queue: Queue
   workflow: WorkflowRow
   instance: Instance
@@ -199,6 +204,28 @@ export interface Selectors {
   workflow: [{ name: string }, WorkflowRow | null]
   /** The rows of a lock's slots. */
   lock: [{ name: string }, readonly Lock[]]
+  /** A lock with its line, and the caller's own place in it. */
+  lockLine: [{ name: string; waiter: string | null }, LockLine]
+  /** Locks in order of name and slot, after the given one; lapsed ones too. */
+  locks: [{ agent: string | null; prefix: string; after: string | null; limit: number }, Page<Lock>]
+  /** Named locks and reservations of an agent; no processing locks. */
+  namedLocksOf: [{ agent: string; limit: number }, readonly Lock[]]
+  /** Whether any named lock is held now. */
+  isAnyLocked: [Record<never, never>, boolean]
+  /** Locks that reserve paths. */
+  reservations: [{ limit: number }, readonly Lock[]]
+  /** Manual named locks that end within five minutes, of which their holders were not warned. */
+  endingLocks: [{ limit: number }, readonly Lock[]]
+  lapsedWaiters: [{ limit: number }, readonly Waiter[]]
+  waitersOfInstances: [{ instances: readonly string[]; limit: number }, readonly Waiter[]]
+  progressOf: [{ runs: readonly string[] }, readonly Progress[]]
+  /** Runs in order of name, after the given one. */
+  progressPage: [{ status: string | null; after: string | null; limit: number }, Page<Progress>]
+  /** Runs said to be running without the lock under which they ran. */
+  orphanedProgress: [{ limit: number }, readonly Progress[]]
+  progressEndedBefore: [{ ageMs: number; limit: number }, readonly Progress[]]
+  outcomesById: [{ ids: readonly string[] }, readonly Outcome[]]
+  outcomesOf: [{ run: string; outcome: string | null; after: string | null; limit: number }, Page<Outcome>]
   locksByRef: [{ refs: readonly string[] }, readonly Lock[]]
   instances: [{ ids: readonly string[] }, readonly Instance[]]
   /** Instances not ended. */

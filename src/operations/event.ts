@@ -2,7 +2,7 @@
 
 import { createHash } from 'node:crypto'
 import * as z from 'zod'
-import { eventKinds, foldEvent, type Image, replicaKey } from '../domain/event.ts'
+import { eventKinds, foldEvent, type Image, replicaKey, subjects } from '../domain/event.ts'
 import type { Change } from '../engines/engine.ts'
 import * as fields from './fields.ts'
 import { ask, operation } from './operation.ts'
@@ -11,7 +11,7 @@ const eventView = z.object({
   seq: z.number(),
   at: z.number(),
   kind: z.enum(eventKinds),
-  subject: z.enum(['workflow', 'queue', 'item', 'lock', 'instance', 'state']),
+  subject: z.enum(subjects),
   id: z.string(),
   queue: z.string().nullable(),
   version: z.number().nullable(),
@@ -29,7 +29,7 @@ export const list = operation({
   effect: 'read',
   input: z.strictObject({
     since: z.int().min(0).optional().describe('Only events after this sequence number.'),
-    subject: z.enum(['workflow', 'queue', 'item', 'lock', 'instance', 'state']).optional(),
+    subject: z.enum(subjects).optional(),
     id: z.string().max(300).optional(),
     newest: z.boolean().optional().describe('The last ones, still oldest first.'),
     limit: z.int().min(0).max(fields.batchMax).optional(),

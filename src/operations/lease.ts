@@ -5,6 +5,7 @@ import { renew as renewLease } from '../domain/lease.ts'
 import type { Lock } from '../domain/lock.ts'
 import type { Change } from '../engines/engine.ts'
 import * as fields from './fields.ts'
+import { pausedRuns, runNeeds } from './lock-run.ts'
 import { ask, operation } from './operation.ts'
 import { requireQueue } from './subject.ts'
 
@@ -99,9 +100,10 @@ export const release = operation({
       agent: context.agent,
       ...(reason === undefined ? {} : { detail: { reason } }),
     })
+    const names = [...new Set(heldItems.map(({ queue }) => queue))]
     return ask(
-      { queues: { select: 'queues', names: [...new Set(heldItems.map(({ queue }) => queue))] } as const },
-      ({ queues }) => {
+      { queues: { select: 'queues', names } as const, ...runNeeds(heldLocks) },
+      ({ queues, runs }) => {
         const changes = [
           ...heldItems.map((before): Change => {
             const defined = requireQueue(
@@ -118,8 +120,10 @@ export const release = operation({
           ...heldLocks.map(
             (before): Change => ({ table: 'lock', before, after: null, event: event('lock.released') }),
           ),
+          ...pausedRuns(runs, heldLocks, () => reason ?? 'its lock was released', context),
         ]
-        return { changes, result: { released: changes.length }, wakes: changes.length > 0 }
+        const released = heldItems.length + heldLocks.length
+        return { changes, result: { released }, wakes: released > 0 }
       },
     )
   },

@@ -17,8 +17,11 @@ import type { Change, Context, DefinedQueue } from '../engines/engine.ts'
 import { InvalidError } from '../errors.ts'
 import * as fields from './fields.ts'
 import { lockRef } from './lease.ts'
+import { delayedLock } from './lock.ts'
+import { runNeeds } from './lock-run.ts'
 import { ask, operation } from './operation.ts'
 import { unblocked } from './queue-finish.ts'
+import { type HealedLines, healLines, lineNeeds } from './recovery-lines.ts'
 
 /** Rows one transaction takes: keeps it under 20 ms. */
 export const recoveryMax = 100
@@ -33,6 +36,8 @@ const report = z.object({
   quarantined: z.number(),
   promoted: z.number(),
   instancesEnded: z.number(),
+  waitersRemoved: z.number(),
+  progressPaused: z.number(),
   recoveryTimestamp: z.number(),
   ids: z.array(z.string()),
   byState: z.record(z.string(), z.number()),
@@ -73,7 +78,13 @@ export const run = operation({
     const name = queue === undefined ? null : processingLockName(queue)
     // A dry run holds nobody up, so it may look at everything.
     const limit = dryRun ? dryRunMax : recoveryMax
+    const lines = lineNeeds(instances, limit)
+    const all = !promoteOnly && queue === undefined
     return {
+      waiters: all ? lines.waiters : null,
+      orphanWaiters: all ? lines.orphanWaiters : null,
+      orphanRuns: all ? lines.orphanRuns : null,
+      ending: all ? lines.ending : null,
       items: promoteOnly ? null : ({ select: 'lapsedItems', queue: queue ?? null, limit } as const),
       locks: promoteOnly ? null : ({ select: 'lapsedLocks', name, limit } as const),
       due: { select: 'dueItems', limit } as const,
@@ -92,26 +103,40 @@ export const run = operation({
     const items = unique([...(rows.items ?? []), ...(rows.orphans ?? [])], (item) => item.id).slice(0, limit)
     const locks = unique([...(rows.locks ?? []), ...(rows.orphanLocks ?? [])], lockRef).slice(0, limit)
     const due = rows.due.filter((item) => !items.some(({ id }) => id === item.id))
+    const waiters = unique([...(rows.waiters ?? []), ...(rows.orphanWaiters ?? [])], ({ id }) => id)
+    const orphans = rows.orphanRuns ?? []
+    const ending = rows.ending ?? []
     const dead = (rows.dead ?? []).filter((instance) => instance.endedAt === null)
     if (
       items.length +
         locks.length +
+        waiters.length +
+        orphans.length +
+        ending.length +
         due.length +
         dead.length +
         rows.freed.dependents.length +
         rows.freed.finished.length ===
       0
     ) {
-      return { changes: [], result: summary([], [], 0, 0, false, context) }
+      const nothing = { changes: [], waitersRemoved: 0, progressPaused: 0 }
+      return { changes: [], result: summary([], [], nothing, 0, 0, false, context) }
     }
 
     const names = [...new Set([...items, ...due].map((item) => item.queue))]
-    return ask({ queues: { select: 'queues', names } as const }, ({ queues }) => {
+    const needs = { queues: { select: 'queues', names } as const, ...runNeeds(locks) }
+    return ask(needs, ({ queues, runs }) => {
       const deaths = new Map(input.deaths.map(({ instance, evidence }) => [instance, evidence]))
       const takenItems = items.flatMap(
         (item) => recoverItem(item, rulesFor(item, queues), deaths, context) ?? [],
       )
       const takenLocks = locks.flatMap((lock) => recoverLock(lock, deaths, context.now) ?? [])
+      const lines = healLines(
+        { waiters, locks: takenLocks, runs, orphans, ending },
+        deaths,
+        input.trigger,
+        context,
+      )
       const promoted = due.flatMap((item) => {
         const { workflow } = rulesFor(item, queues)
         return workflow ? [{ before: item, after: promoteItem(item, workflow) }] : []
@@ -120,14 +145,17 @@ export const run = operation({
         items.length === limit ||
         locks.length === limit ||
         due.length === limit ||
+        waiters.length >= limit ||
+        orphans.length === limit ||
         rows.freed.dependents.length === limit
       // A dead instance is ended only when nothing of it is left, so that the next pass still finds the rest.
       const ended = more || input.queue !== undefined ? [] : dead
-      const result = summary(takenItems, takenLocks, promoted.length, ended.length, more, context)
+      const result = summary(takenItems, takenLocks, lines, promoted.length, ended.length, more, context)
       if (input.dryRun) return { changes: [], result }
       const changes: Change[] = [
         ...takenItems.map((taken) => itemReclaim(taken, context, input.trigger)),
         ...takenLocks.map((taken) => lockReclaim(taken, context, input.trigger)),
+        ...lines.changes,
         ...promoted.map(
           ({ before, after }): Change => ({
             table: 'item',
@@ -155,7 +183,8 @@ export const run = operation({
       ]
       const reclaims = result.entriesReclaimed + result.locksCleaned > 0
       if (reclaims) changes.push(runRow(context, input.trigger, result))
-      return { changes, result, wakes: reclaims || promoted.length + rows.freed.dependents.length > 0 }
+      const wakes = reclaims || lines.waitersRemoved > 0
+      return { changes, result, wakes: wakes || promoted.length + rows.freed.dependents.length > 0 }
     })
   },
 })
@@ -163,6 +192,7 @@ export const run = operation({
 function summary(
   items: readonly Reclaimed<Item>[],
   locks: readonly Reclaimed<Lock>[],
+  { waitersRemoved, progressPaused }: HealedLines,
   promoted: number,
   instancesEnded: number,
   more: boolean,
@@ -175,6 +205,8 @@ function summary(
     byState: { ...counts.byState },
     promoted,
     instancesEnded,
+    waitersRemoved,
+    progressPaused,
     recoveryTimestamp: context.wall,
     reclaimed: describe(items, locks),
     more,
@@ -211,10 +243,11 @@ export function itemReclaim(
 }
 
 function lockReclaim(
-  { before, evidence, expiredForMs }: Reclaimed<Lock>,
+  { before, after, evidence, expiredForMs }: Reclaimed<Lock>,
   context: Context,
   trigger: string,
 ): Change {
+  if (after) return delayedLock(before, after, evidence, context, { expiredForMs, trigger })
   const detail = { holder: before.agent, token: before.token, evidence, expiredForMs, trigger }
   return { table: 'lock', before, after: null, event: { kind: 'lock.expired', agent: context.agent, detail } }
 }

@@ -1,7 +1,8 @@
 /** Retention: what is old and finished goes, a bounded piece at a time. Events have a retention of their own. */
 import * as z from 'zod'
 import type { Change } from '../engines/engine.ts'
-import { operation } from './operation.ts'
+import { ask, operation } from './operation.ts'
+import { removedRun } from './progress.ts'
 
 const pieceMax = 200
 const answersKeptMs = 24 * 60 * 60 * 1000
@@ -9,22 +10,30 @@ const instancesKeptMs = 7 * 24 * 60 * 60 * 1000
 
 export const run = operation({
   name: 'retention.run',
-  summary: 'Remove finished items, old answers to idempotent requests and ended instances.',
+  summary: 'Remove finished items and runs, old answers to idempotent requests and ended instances.',
   effect: 'admin',
   internal: true,
   input: z.strictObject({
     itemsMs: z.int().min(0).describe('Finished items are kept for so long; 0 = for ever.'),
   }),
-  output: z.object({ items: z.number(), answers: z.number(), instances: z.number(), more: z.boolean() }),
+  output: z.object({
+    items: z.number(),
+    answers: z.number(),
+    instances: z.number(),
+    runs: z.number(),
+    more: z.boolean(),
+  }),
   needs: ({ itemsMs }) => ({
     items:
       itemsMs === 0
         ? null
         : ({ select: 'closedBefore', queue: null, ageMs: itemsMs, limit: pieceMax } as const),
+    // One run a piece: its items go with it.
+    ended: itemsMs === 0 ? null : ({ select: 'progressEndedBefore', ageMs: itemsMs, limit: 1 } as const),
     answers: { select: 'answersBefore', ageMs: answersKeptMs, limit: pieceMax } as const,
     instances: { select: 'instancesEndedBefore', ageMs: instancesKeptMs, limit: pieceMax } as const,
   }),
-  decide({ items: closed, answers, instances }, _input, { agent }) {
+  decide({ items: closed, ended, answers, instances }, _input, { agent }) {
     const items = closed ?? []
     const changes: Change[] = [
       ...items.map(
@@ -46,9 +55,15 @@ export const run = operation({
       ),
     ]
     const more = items.length === pieceMax || answers.length === pieceMax || instances.length === pieceMax
-    return {
-      changes,
-      result: { items: items.length, answers: answers.length, instances: instances.length, more },
-    }
+    const counts = { items: items.length, answers: answers.length, instances: instances.length }
+    const [run] = ended ?? []
+    if (!run) return { changes, result: { ...counts, runs: 0, more } }
+    return ask(
+      { page: { select: 'outcomesOf', run: run.run, outcome: null, after: null, limit: pieceMax } as const },
+      ({ page }) => ({
+        changes: [...changes, ...removedRun(run, page.rows, page.next === null, agent)],
+        result: { ...counts, runs: page.next === null ? 1 : 0, more: true },
+      }),
+    )
   },
 })

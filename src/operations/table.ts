@@ -5,9 +5,15 @@ import * as event from './event.ts'
 import * as instance from './instance.ts'
 import * as lease from './lease.ts'
 import * as leaseWatch from './lease-watch.ts'
+import * as lock from './lock.ts'
+import * as lockAdmin from './lock-admin.ts'
+import * as lockRead from './lock-read.ts'
 import * as merge from './merge.ts'
 import type { AnyOperation } from './operation.ts'
 import * as processingLock from './processing-lock.ts'
+import * as progress from './progress.ts'
+import * as progressRead from './progress-read.ts'
+import * as progressRecord from './progress-record.ts'
 import * as queueAdd from './queue-add.ts'
 import * as queueClaim from './queue-claim.ts'
 import * as queueControl from './queue-control.ts'
@@ -15,6 +21,7 @@ import * as queueDefine from './queue-define.ts'
 import * as queueFinish from './queue-finish.ts'
 import * as queueRead from './queue-read.ts'
 import * as recovery from './recovery.ts'
+import * as reservation from './reservation.ts'
 import * as retention from './retention.ts'
 import * as state from './state.ts'
 import * as stateHistory from './state-history.ts'
@@ -60,6 +67,32 @@ const all: readonly AnyOperation[] = [
   processingLock.isLockStale,
   processingLock.renewLock,
   processingLock.extendLock,
+  lock.acquireLock,
+  lock.isTurn,
+  lock.leaveLine,
+  lock.renewLock,
+  lock.releaseLock,
+  lockAdmin.forceRelease,
+  lockAdmin.forceReleaseAgent,
+  lockAdmin.transfer,
+  lockRead.getCurrentLockInfo,
+  lockRead.isLockedBy,
+  lockRead.isAnyLocked,
+  lockRead.list,
+  reservation.reserve,
+  reservation.whoHas,
+  progress.start,
+  progress.resume,
+  progressRecord.record,
+  progress.pause,
+  progress.fail,
+  progress.reopen,
+  progress.remove,
+  progressRead.get,
+  progressRead.list,
+  progressRead.outcomes,
+  progressRead.left,
+  progressRead.shouldStop,
   merge.updateRebaseMetadata,
   merge.isFresh,
   merge.returnToRebasing,

@@ -126,6 +126,16 @@ export const lockView = z.object({
   item: z.string().nullable(),
   acquiredAt: z.number(),
   version: z.number(),
+  /** On whose behalf, and for which run. */
+  user: z.string().nullable(),
+  run: z.string().nullable(),
+  /** How often its holder has entered it. */
+  depth: z.number(),
+  /** What it reserves; null for a lock that is only a name. */
+  patterns: z.array(z.string()).nullable(),
+  mode: z.enum(['shared', 'exclusive']).nullable(),
+  /** True after a loss with a delay: nobody holds it, and nobody gets it before its lease ends. */
+  delayed: z.boolean(),
   holder: z.string().nullable(),
   stale: z.boolean(),
   lease: leaseView,
@@ -133,8 +143,9 @@ export const lockView = z.object({
 export type LockView = z.output<typeof lockView>
 
 export function viewLock(lock: Lock, now: number): LockView {
-  const { name, slot, reason, item, acquiredAt, version, agent } = lock
+  const { name, slot, reason, item, acquiredAt, version, user, run, depth, mode } = lock
   const stale = isExpired(lock, now)
+  const delayed = lock.delayedSince !== null
   return {
     name,
     slot,
@@ -142,7 +153,13 @@ export function viewLock(lock: Lock, now: number): LockView {
     item,
     acquiredAt,
     version,
-    holder: stale ? null : agent,
+    user,
+    run,
+    depth,
+    patterns: lock.patterns === null ? null : [...lock.patterns],
+    mode,
+    delayed,
+    holder: stale || delayed ? null : lock.agent,
     stale,
     lease: viewLease(lock, now),
   }

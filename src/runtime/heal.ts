@@ -94,6 +94,8 @@ function addReports(left: RecoveryReport, right: RecoveryReport): RecoveryReport
     quarantined: left.quarantined + right.quarantined,
     promoted: left.promoted + right.promoted,
     instancesEnded: left.instancesEnded + right.instancesEnded,
+    waitersRemoved: left.waitersRemoved + right.waitersRemoved,
+    progressPaused: left.progressPaused + right.progressPaused,
     recoveryTimestamp: right.recoveryTimestamp,
     ids: [...left.ids, ...right.ids],
     byState,

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { Item } from '../../src/domain/item.ts'
+import type { Lock } from '../../src/domain/lock.ts'
 import {
   countRecovered,
   evidenceOfLoss,
@@ -210,6 +211,22 @@ describe('recovering a lock', () => {
 
   test('a lock whose agent is empty heals [EC-010]', () => {
     expect(recoverLock(aLock({ agent: '' }), nobodyDied, lapse.now)?.after).toBeNull()
+  })
+
+  test('that asked for a delay stays to keep others out; its end is no other loss', () => {
+    const lost = recoverLock(aLock({ delayMs: 5_000 }), adaDied, at.now)
+    const delayed = lost?.after as Lock
+    const over = recoverLock(delayed, nobodyDied, at.now + 5_001)
+
+    expect(lost).toMatchObject({ after: { delayedSince: at.now }, evidence: 'its process 42 is gone' })
+    expect(recoverLock(delayed, adaDied, at.now + 5_000)).toBeNull()
+    expect(over).toMatchObject({ after: null, evidence: 'the delay after its loss is over' })
+    expect(
+      countRecovered(
+        [],
+        [lost, over].flatMap((each) => each ?? []),
+      ).locksCleaned,
+    ).toBe(1)
   })
 })
 

@@ -1,7 +1,7 @@
 /** Rows as the store would hand them to a rule. They are frozen: a rule that changed its input would throw. */
 import { createItem, type Item, type Moment, type NewItem, standingOf } from '../../src/domain/item.ts'
 import type { LeaseColumns } from '../../src/domain/lease.ts'
-import type { Lock } from '../../src/domain/lock.ts'
+import { type Lock, plainLock } from '../../src/domain/lock.ts'
 import { builtInWorkflows, type State, stateOf, type Workflow } from '../../src/domain/workflow.ts'
 import { type HoldfastError, isHoldfastError } from '../../src/errors.ts'
 
@@ -67,6 +67,7 @@ export function itemIn(workflow: Workflow, state: string, fields: Partial<Item> 
 /** A lock taken by ada at `at`. */
 export function aLock(fields: Partial<Lock> = {}): Lock {
   return Object.freeze({
+    ...plainLock,
     ...adasLease(),
     name: 'press',
     slot: 0,

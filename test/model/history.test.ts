@@ -3,7 +3,14 @@
  * Whatever happened, the tables are what the events say, and the audit keeps its promises.
  */
 import fc from 'fast-check'
-import { type Event, type Holdfast, isHoldfastError, type Queue } from 'holdfast'
+import {
+  type AcquireOptions,
+  type Event,
+  type Holdfast,
+  isHoldfastError,
+  type Locks,
+  type Queue,
+} from 'holdfast'
 import { type Replica, renewalFields, replay } from 'holdfast/testing'
 import { expect, test } from 'vitest'
 import { readFeed } from '../support/feed.ts'
@@ -51,6 +58,89 @@ const onItem =
       ...(token !== undefined && other % 3 > 0 ? { token } : {}),
     })
   }
+
+const lockName = (choice: number) => `lock-${choice % 3}`
+const runName = (choice: number) => `run-${choice % 3}`
+
+/** Named locks: the third has two slots, the second a delay; each is held for a run or for none. */
+function acquireOptions(choice: number, other: number): AcquireOptions {
+  return {
+    leaseMs: 1000 * (other % 20),
+    slots: choice % 3 === 2 ? 2 : 1,
+    delayMs: choice % 3 === 1 ? 2000 : 0,
+    reentrant: other % 5 === 0,
+    ...(other % 4 === 0 ? {} : { run: runName(other) }),
+  }
+}
+
+const onLock =
+  (
+    act: (
+      locks: Locks,
+      name: string,
+      options: { agent: string; token?: number },
+      choice: number,
+    ) => Promise<unknown>,
+  ): Act =>
+  (history, choice, other) =>
+    act(
+      history.hf.locks,
+      lockName(choice),
+      { agent: agentOf(other), ...(other % 3 > 0 ? {} : { token: pick(history.tokens, choice) ?? 1 }) },
+      choice,
+    )
+
+const lockActs: Record<string, Act> = {
+  async acquire(history, choice, other) {
+    const options = {
+      ...acquireOptions(choice, other),
+      ...(other % 3 === 0 ? {} : { agent: agentOf(other) }),
+    }
+    const answer = await history.hf.locks.acquireLock(lockName(choice), options)
+    if (answer.outcome === 'claimed') history.tokens.push(answer.lock.lease.token)
+  },
+  async waitForLock(history, choice, other) {
+    const options = { ...acquireOptions(choice, other), agent: agentOf(other), waitMs: 100 * (other + 1) }
+    const waiting = attempt(
+      async () => {
+        const answer = await history.hf.locks.acquireLock(lockName(choice), options)
+        if (answer.outcome === 'claimed') history.tokens.push(answer.lock.lease.token)
+      },
+      history,
+      choice,
+      other,
+    )
+    await history.env.advance(100 * choice)
+    await history.env.advance(4000)
+    await waiting
+  },
+  unlock: onLock((locks, name, options) => locks.releaseLock(name, options)),
+  renewNamed: onLock((locks, name, options) => locks.renewLock(name, options)),
+  force: onLock((locks, name) => locks.forceRelease(name, { reason: 'because' })),
+  transfer: onLock((locks, name, { agent }) => locks.transfer(name, { to: agent, reason: 'because' })),
+  async reserve(history, choice, other) {
+    const pattern = ['src/**', 'src/a.ts', 'docs/*.md'][choice % 3] as string
+    const mode = other % 2 === 0 ? 'shared' : 'exclusive'
+    await history.hf.locks.reserve(pattern, { agent: agentOf(other), mode, leaseMs: 1000 * (choice % 9) })
+  },
+  start: onLock((locks, name, options, choice) =>
+    locks.progress.start(runName(choice), { ...options, lock: name, total: 5 }),
+  ),
+  record: onLock((locks, _name, options, choice) =>
+    locks.progress.record(runName(choice), {
+      ...options,
+      done: 1,
+      cursor: choice,
+      outcomes: [{ key: `key-${choice % 4}`, outcome: choice % 2 === 0 ? 'done' : 'failed' }],
+    }),
+  ),
+  pauseRun: onLock((locks, _name, _options, choice) => locks.progress.pause(runName(choice))),
+  resumeRun: onLock((locks, name, options, choice) =>
+    locks.progress.resume(runName(choice), { ...options, lock: name }),
+  ),
+  reopen: onLock((locks, _name, _options, choice) => locks.progress.reopen(runName(choice), { total: 20 })),
+  removeRun: onLock((locks, _name, _options, choice) => locks.progress.remove(runName(choice))),
+}
 
 const acts: Record<string, Act> = {
   async add(history, choice, other) {
@@ -101,6 +191,7 @@ const acts: Record<string, Act> = {
   renewLock: (history, choice, other) => queueOf(history, choice).renewLock({ agent: agentOf(other) }),
   releaseLock: (history, choice, other) =>
     queueOf(history, choice).releaseProcessingLock({ agent: agentOf(other) }),
+  ...lockActs,
   pause: (history, choice) => queueOf(history, choice).pause(),
   resume: (history, choice) => queueOf(history, choice).resume(),
   reclaim: (history, choice, other) => queueOf(history, choice).reclaimStale({ thresholdMs: other * 1000 }),

@@ -7,6 +7,9 @@ type Row = Record<string, unknown>
 const replayed = {
   item: (row: Row) => `item:${row.id}`,
   lock: (row: Row) => `lock:${row.name}#${row.slot}`,
+  lock_waiter: (row: Row) => `waiter:${row.id}`,
+  progress: (row: Row) => `progress:${row.run}`,
+  outcome: (row: Row) => `outcome:${row.id}`,
   queue: (row: Row) => `queue:${row.name}`,
   workflow: (row: Row) => `workflow:${row.name}`,
   instance: (row: Row) => `instance:${row.id}`,
@@ -21,6 +24,8 @@ const jsonColumns = new Set([
   'progress',
   'data',
   'definition',
+  'patterns',
+  'cursor',
 ])
 
 export function readSqliteTables(path: string): Map<string, Row> {

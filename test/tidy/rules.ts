@@ -16,7 +16,7 @@ type Rule = (files: readonly File[]) => string[]
 
 const vocabulary = ['errors', 'options', 'logger']
 /** The handle a program holds: everything it calls, over the operations. */
-const handle = ['queue', 'state', 'tasks', 'agents', 'session', 'payload']
+const handle = ['queue', 'locks', 'lock-grants', 'runs', 'state', 'tasks', 'agents', 'session', 'payload']
 const belowInterfaces = [
   ...vocabulary,
   'domain',
@@ -38,6 +38,9 @@ const arrows: Record<string, readonly string[]> = {
   state: [...vocabulary, ...handle, 'domain', 'operations', 'environment'],
   tasks: [...vocabulary, ...handle, 'domain', 'operations', 'runtime'],
   agents: [...vocabulary, 'session', 'operations', 'host', 'environment'],
+  locks: [...vocabulary, ...handle, 'operations', 'runtime', 'environment'],
+  'lock-grants': [...handle, 'operations', 'runtime'],
+  runs: [...handle, 'operations'],
   session: [...vocabulary, 'port', 'engines', 'operations', 'runtime', 'environment'],
   payload: vocabulary,
   // The command line starts the others, so it alone may reach across.

@@ -9,9 +9,11 @@ import { instanceLoaders } from './loaders/instance.ts'
 import { itemLoaders } from './loaders/item.ts'
 import type { Loaders } from './loaders/loader.ts'
 import { lockLoaders } from './loaders/lock.ts'
+import { progressLoaders } from './loaders/progress.ts'
 import { queueLoaders } from './loaders/queue.ts'
 import { recoveryLoaders } from './loaders/recovery.ts'
 import { stateLoaders } from './loaders/state.ts'
+import { waiterLoaders } from './loaders/waiter.ts'
 import type { Source } from './rows.ts'
 
 const loaders: Loaders = {
@@ -19,6 +21,8 @@ const loaders: Loaders = {
   ...dependentLoaders,
   ...queueLoaders,
   ...lockLoaders,
+  ...waiterLoaders,
+  ...progressLoaders,
   ...instanceLoaders,
   ...answerLoaders,
   ...recoveryLoaders,

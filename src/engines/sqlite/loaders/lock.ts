@@ -6,11 +6,20 @@ import { decode, tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
 const selectLock = select(tables.lock)
+/** No lease counts as near its end earlier. */
+const endingWithinMs = 300_000
 
 function locks(source: Source, where: string, ...values: Value[]): Lock[] {
   return source.connection
     .all(`${selectLock}\n${where}`, source.namespace, ...values)
     .map((row) => decode<Lock>(tables.lock, row))
+}
+
+/** What a page of locks ended with: a name may hold `#`, the slot never does. */
+function parseRef(ref: string | null): [name: string, slot: bigint] {
+  if (ref === null) return ['', -1n]
+  const split = ref.lastIndexOf('#')
+  return [ref.slice(0, split), BigInt(ref.slice(split + 1))]
 }
 
 export const lockLoaders = {
@@ -24,6 +33,56 @@ export const lockLoaders = {
           "where namespace = ? and name || '#' || slot in (select value from json_each(?))",
           inList(refs),
         ),
+
+  locks(source, { agent, prefix, after, limit }) {
+    const [name, slot] = parseRef(after)
+    const held = agent === null ? '' : 'and agent = ?'
+    const rows = locks(
+      source,
+      `where namespace = ? and (name, slot) > (?, ?) and substr(name, 1, length(?)) = ? ${held}
+order by name, slot
+limit ${limit + 1}`,
+      name,
+      slot,
+      prefix,
+      prefix,
+      ...(agent === null ? [] : [agent]),
+    )
+    const page = rows.slice(0, limit)
+    const last = page.at(-1)
+    return { rows: page, next: rows.length > limit && last ? `${last.name}#${last.slot}` : null }
+  },
+
+  namedLocksOf: (source, { agent, limit }) =>
+    locks(
+      source,
+      `where namespace = ? and agent = ? and slots is not null and delayed_since is null
+order by name, slot
+limit ${limit}`,
+      agent,
+    ),
+
+  isAnyLocked: (source) =>
+    source.connection.get(
+      `select exists (select 1 from lock where namespace = ? and expires_at >= ? and delayed_since is null
+and slots is not null and patterns is null)`,
+      source.namespace,
+      BigInt(source.now),
+    )?.[0] === 1,
+
+  endingLocks: (source, { limit }) =>
+    locks(
+      source,
+      `where namespace = ? and expires_at >= ? and expires_at < ?
+and instance is null and slots is not null and delayed_since is null and warned_for is not expires_at
+order by expires_at
+limit ${limit}`,
+      BigInt(source.now),
+      BigInt(source.now + endingWithinMs),
+    ),
+
+  reservations: (source, { limit }) =>
+    locks(source, `where namespace = ? and patterns is not null\norder by name\nlimit ${limit}`),
 
   lapsedLocks(source, { name, limit }) {
     const one = name === null ? '' : 'and name = ?'

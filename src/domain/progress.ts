@@ -1,0 +1,245 @@
+/**
+ * Progress of a run under its lock: counts that only the lock's holder may raise, a cursor, and whether it runs.
+ * A pause beats everything the runner still reports; the counts of work that was done are kept all the same.
+ *
+ * Not promised: that an item is worked on once. What was done after the last record is done again.
+ */
+import { IllegalMoveError } from '../errors.ts'
+import type { Json, Moment } from './item.ts'
+
+export type ProgressStatus = 'running' | 'paused' | 'completed' | 'failed'
+
+export const progressMoves = {
+  running: ['paused', 'completed', 'failed'],
+  paused: ['running'],
+  failed: ['running'],
+  // Only by reopening it: more items arrived.
+  completed: ['paused'],
+} as const satisfies Record<ProgressStatus, readonly ProgressStatus[]>
+
+export interface Counts {
+  readonly done: number
+  readonly failed: number
+  readonly skipped: number
+}
+
+export interface Progress extends Counts {
+  readonly run: string
+  /** Name of the lock under which it runs. */
+  readonly lock: string
+  /** Token of the grant that may write. */
+  readonly token: number
+  readonly status: ProgressStatus
+  /** How many items there are; null while nobody knows. */
+  readonly total: number | null
+  /** Where to go on, as the runner understands it. */
+  readonly cursor: Json | null
+  /** Completed once all are processed, or only when none of them failed. */
+  readonly completion: 'processed' | 'successful'
+  /** Why it does not run; null while it does, and when it is completed. */
+  readonly pauseReason: string | null
+  readonly startedAt: number
+  readonly updatedAt: number
+  readonly endedAt: number | null
+  /** Lease clock; null while it does not run. */
+  readonly runningSince: number | null
+  /** How long it ran before that, without its pauses. */
+  readonly activeMs: number
+  readonly version: number
+}
+
+export interface Outcome {
+  /** `run|key`; a run's name cannot hold a bar. */
+  readonly id: string
+  readonly run: string
+  readonly key: string
+  readonly outcome: keyof Counts
+  readonly error: string | null
+  readonly at: number
+  readonly version: number
+}
+
+export function outcomeId(run: string, key: string): string {
+  return `${run}|${key}`
+}
+
+export interface StartRequest {
+  readonly run: string
+  readonly lock: string
+  readonly token: number
+  readonly total: number | null
+  readonly cursor: Json | null
+  readonly completion: Progress['completion']
+}
+
+/** A new run. One that is known goes on by being resumed, so that nobody forgets what is done by accident. */
+export function startProgress(known: Progress | null, request: StartRequest, at: Moment): Progress {
+  if (known) throw illegal(known, 'running', 'resume it, or start a run of another name')
+  return complete(
+    {
+      ...request,
+      status: 'running',
+      done: 0,
+      failed: 0,
+      skipped: 0,
+      pauseReason: null,
+      startedAt: at.wall,
+      updatedAt: at.wall,
+      endedAt: null,
+      runningSince: at.now,
+      activeMs: 0,
+      version: 1,
+    },
+    at,
+  )
+}
+
+/** Goes on under a new grant, with what is left. A run whose holder was lost counts as paused by that. */
+export function resumeProgress(
+  known: Progress,
+  request: { lock: string; token: number; total: number | null | undefined },
+  at: Moment,
+): Progress {
+  if (!isOrphanedBy(known, request) && !mayMove(known, 'running'))
+    throw illegal(known, 'running', known.status === 'completed' ? 'reopen it first' : 'it runs already')
+  const { lock, token, total = known.total } = request
+  return complete(
+    {
+      ...settleTime(known, at),
+      lock,
+      token,
+      total,
+      status: 'running',
+      pauseReason: null,
+      runningSince: at.now,
+      version: known.version + 1,
+    },
+    at,
+  )
+}
+
+/** Whether it is said to run under another grant than this one. Tokens are told apart within one lock only. */
+export function isOrphanedBy(known: Progress, { lock, token }: { lock: string; token: number }): boolean {
+  return known.status === 'running' && (known.lock !== lock || known.token !== token)
+}
+
+/** Adds to the counts, in whatever state: the work was done. The state changes only while it runs. */
+export function recordProgress(
+  known: Progress,
+  more: Partial<Counts> & { cursor?: Json | null | undefined; total?: number | undefined },
+  at: Moment,
+): Progress {
+  const after = {
+    ...known,
+    done: known.done + (more.done ?? 0),
+    failed: known.failed + (more.failed ?? 0),
+    skipped: known.skipped + (more.skipped ?? 0),
+    cursor: more.cursor === undefined ? known.cursor : more.cursor,
+    total: more.total ?? known.total,
+    updatedAt: at.wall,
+    version: known.version + 1,
+  }
+  return known.status === 'running' ? complete(after, at) : after
+}
+
+/** Null when it is paused already. */
+export function pauseProgress(known: Progress, reason: string, at: Moment): Progress | null {
+  if (known.status === 'paused') return null
+  if (known.status !== 'running') throw illegal(known, 'paused', 'there is nothing to pause')
+  return halt(known, 'paused', reason, at)
+}
+
+/** The runner gave up. */
+export function failProgress(known: Progress, reason: string, at: Moment): Progress {
+  if (!mayMove(known, 'failed')) throw illegal(known, 'failed', 'only a run that runs can fail')
+  return halt(known, 'failed', reason, at)
+}
+
+/** More items arrived after the end: paused, until somebody resumes it. */
+export function reopenProgress(known: Progress, total: number, at: Moment): Progress {
+  if (known.status !== 'completed') throw illegal(known, 'paused', 'only a completed run is reopened')
+  return { ...halt(known, 'paused', `reopened with ${total} items`, at), total }
+}
+
+/** What the outcomes of some items add to the counts: each key counts once, by its latest outcome. */
+export function countOutcomes(
+  given: readonly Pick<Outcome, 'id' | 'outcome'>[],
+  known: ReadonlyMap<string, Pick<Outcome, 'outcome'>>,
+): Counts {
+  const counts = { done: 0, failed: 0, skipped: 0 }
+  for (const { id, outcome } of given) {
+    const before = known.get(id)
+    if (before) counts[before.outcome]--
+    counts[outcome]++
+  }
+  return counts
+}
+
+export function processedOf({ done, failed, skipped }: Counts): number {
+  return done + failed + skipped
+}
+
+/** Items a second and time left, by how long it really ran; null while nothing is known. */
+export function paceOf(
+  progress: Progress,
+  now: number,
+): { ratePerSecond: number | null; etaMs: number | null } {
+  const processed = processedOf(progress)
+  const activeMs = activeFor(progress, now)
+  if (processed === 0 || activeMs === 0) return { ratePerSecond: null, etaMs: null }
+  const left = progress.total === null ? null : Math.max(0, progress.total - processed)
+  return {
+    ratePerSecond: (processed / activeMs) * 1000,
+    etaMs: left === null ? null : Math.round((left * activeMs) / processed),
+  }
+}
+
+/** How many items at once, when nobody says: few for few, so that a small run is not one burst. */
+export function concurrencyFor(total: number): number {
+  if (total <= 3) return Math.max(1, total)
+  const [, concurrency] = concurrencies.find(([most]) => total <= most) as [number, number]
+  return concurrency
+}
+
+const concurrencies = [
+  [20, 3],
+  [50, 5],
+  [100, 8],
+  [200, 10],
+  [500, 15],
+  [Number.POSITIVE_INFINITY, 20],
+] as const
+
+function mayMove(known: Progress, to: ProgressStatus): boolean {
+  return (progressMoves[known.status] as readonly ProgressStatus[]).includes(to)
+}
+
+/** A run that has processed everything ends; where none may fail, those that did are still to be done. */
+function complete(running: Progress, at: Moment): Progress {
+  const { total, completion } = running
+  const finished = completion === 'successful' ? running.done + running.skipped : processedOf(running)
+  if (total === null || finished < total) return running
+  return { ...settleTime(running, at), status: 'completed', endedAt: at.wall }
+}
+
+function halt(known: Progress, status: 'paused' | 'failed', reason: string, at: Moment): Progress {
+  return {
+    ...settleTime(known, at),
+    status,
+    pauseReason: reason,
+    endedAt: null,
+    version: known.version + 1,
+  }
+}
+
+function settleTime(known: Progress, at: Moment): Progress {
+  return { ...known, activeMs: activeFor(known, at.now), runningSince: null, updatedAt: at.wall }
+}
+
+function activeFor({ activeMs, runningSince }: Progress, now: number): number {
+  return activeMs + (runningSince === null ? 0 : Math.max(0, now - runningSince))
+}
+
+function illegal(known: Progress, to: ProgressStatus, next: string): IllegalMoveError {
+  return new IllegalMoveError({ subject: `run ${known.run}`, from: known.status, to }, next)
+}

@@ -1,0 +1,81 @@
+/** Progress of runs, and what became of their items. */
+import type { Outcome, Progress } from '../../../domain/progress.ts'
+import type { Page } from '../../engine.ts'
+import type { Value } from '../driver.ts'
+import { inList, type Source, select } from '../rows.ts'
+import { decode, tables } from '../tables.ts'
+import type { Loaders } from './loader.ts'
+
+const selectProgress = select(tables.progress)
+const selectOutcome = select(tables.outcome)
+
+function runs(source: Source, where: string, ...values: Value[]): Progress[] {
+  return source.connection
+    .all(`${selectProgress}\n${where}`, source.namespace, ...values)
+    .map((row) => decode<Progress>(tables.progress, row))
+}
+
+function outcomes(source: Source, where: string, ...values: Value[]): Outcome[] {
+  return source.connection
+    .all(`${selectOutcome}\n${where}`, source.namespace, ...values)
+    .map((row) => decode<Outcome>(tables.outcome, row))
+}
+
+/** One row more than asked for was read, to know whether the list goes on. */
+function page<Row>(rows: readonly Row[], limit: number, nameOf: (row: Row) => string): Page<Row> {
+  const last = rows[limit - 1]
+  return { rows: rows.slice(0, limit), next: rows.length > limit && last ? nameOf(last) : null }
+}
+
+export const progressLoaders = {
+  progressOf: (source, { runs: names }) =>
+    names.length === 0
+      ? []
+      : runs(source, 'where namespace = ? and run in (select value from json_each(?))', inList(names)),
+
+  progressPage(source, { status, after, limit }) {
+    const some = status === null ? '' : 'and status = ?'
+    const rows = runs(
+      source,
+      `where namespace = ? and run > ? ${some}\norder by run\nlimit ${limit + 1}`,
+      after ?? '',
+      ...(status === null ? [] : [status]),
+    )
+    return page(rows, limit, ({ run }) => run)
+  },
+
+  orphanedProgress: (source, { limit }) =>
+    runs(
+      source,
+      `where namespace = ? and status = 'running' and not exists (
+  select 1
+  from lock
+  where lock.namespace = progress.namespace and lock.name = progress.lock and lock.token = progress.token
+)
+limit ${limit}`,
+    ),
+
+  progressEndedBefore: (source, { ageMs, limit }) =>
+    runs(
+      source,
+      `where namespace = ? and ended_at < ?\norder by ended_at\nlimit ${limit}`,
+      BigInt(source.wall - ageMs),
+    ),
+
+  outcomesById: (source, { ids }) =>
+    ids.length === 0
+      ? []
+      : outcomes(source, 'where namespace = ? and id in (select value from json_each(?))', inList(ids)),
+
+  outcomesOf(source, { run, outcome, after, limit }) {
+    const some = outcome === null ? '' : 'and outcome = ?'
+    const rows = outcomes(
+      source,
+      `where namespace = ? and run = ? and id > ? ${some}\norder by id\nlimit ${limit + 1}`,
+      run,
+      after ?? '',
+      ...(outcome === null ? [] : [outcome]),
+    )
+    return page(rows, limit, ({ id }) => id)
+  },
+} satisfies Partial<Loaders>

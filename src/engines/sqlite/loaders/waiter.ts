@@ -1,0 +1,73 @@
+/** The line for a lock: who holds it, who is next. */
+import type { Lock } from '../../../domain/lock.ts'
+import type { Waiter } from '../../../domain/lock-line.ts'
+import type { Value } from '../driver.ts'
+import { inList, packed, type Source, select } from '../rows.ts'
+import { decode, tables } from '../tables.ts'
+import type { Loaders } from './loader.ts'
+
+const selectWaiter = select(tables.waiter)
+
+/** The slots taken, the floor and the highest ticket: with an empty line, which is nearly always, nothing else is read. */
+const selectLine = `select case when lock.name is not null then ${packed(tables.lock)} end,
+coalesce((select token_floor from namespace where name = ?1), 0),
+coalesce((select max(token) from lock_waiter where namespace = ?1 and name = ?2), 0)
+from (select 1)
+left join lock on lock.namespace = ?1 and lock.name = ?2`
+
+function waiters(source: Source, where: string, ...values: Value[]): Waiter[] {
+  return source.connection
+    .all(`${selectWaiter}\n${where}`, source.namespace, ...values)
+    .map((row) => decode<Waiter>(tables.waiter, row))
+}
+
+const selectOwn = `${selectWaiter}\nwhere namespace = ? and id = ?`
+const selectNext = `${selectWaiter}\nwhere namespace = ? and name = ? and expires_at >= ?\norder by token\nlimit 1`
+const countAlive = `select count(*), count(*) filter (where token < ?4)
+from lock_waiter
+where namespace = ?1 and name = ?2 and expires_at >= ?3`
+
+function waiter(source: Source, sql: string, ...values: Value[]): Waiter | null {
+  const row = source.connection.get(sql, source.namespace, ...values)
+  return row ? decode<Waiter>(tables.waiter, row) : null
+}
+
+export const waiterLoaders = {
+  lockLine(source, { name, waiter: id }) {
+    const { connection, namespace } = source
+    const rows = connection.all(selectLine, namespace, name)
+    const [, floor, last] = rows[0] as readonly unknown[]
+    const locks = rows
+      .filter(([lock]) => lock !== null)
+      .map((row) => decode<Lock>(tables.lock, row))
+      // Sorted here: SQLite would build a tree for it, also for the one row there mostly is.
+      .sort((left, right) => left.slot - right.slot)
+    const line = { locks, floor: Number(floor), last: Number(last) }
+    if (line.last === 0) return { ...line, next: null, own: null, waiting: 0, ahead: 0 }
+    const now = BigInt(source.now)
+    const own = id === null ? null : waiter(source, selectOwn, id)
+    const ticket = BigInt(own?.token ?? Number.MAX_SAFE_INTEGER)
+    const [waiting, ahead] = connection.get(countAlive, namespace, name, now, ticket) ?? []
+    return {
+      ...line,
+      next: waiter(source, selectNext, name, now),
+      own,
+      waiting: Number(waiting),
+      ahead: Number(ahead),
+    }
+  },
+
+  lapsedWaiters: (source, { limit }) =>
+    waiters(
+      source,
+      `where namespace = ? and expires_at < ?\norder by expires_at\nlimit ${limit}`,
+      BigInt(source.now),
+    ),
+
+  waitersOfInstances: (source, { instances, limit }) =>
+    waiters(
+      source,
+      `where namespace = ? and instance in (select value from json_each(?))\nlimit ${limit}`,
+      inList(instances),
+    ),
+} satisfies Partial<Loaders>

@@ -1,0 +1,69 @@
+/** The grants of named locks this handle was given: one process may hold several slots of one name. */
+import { lockRef } from './operations/lease.ts'
+import type { LockView } from './operations/view.ts'
+import type { Lease } from './runtime/keeper.ts'
+import type { CallOptions, Session } from './session.ts'
+
+interface Granted {
+  readonly token: number
+  /** Name and slot, as the keeper knows it. */
+  readonly id: string
+}
+
+type Who = CallOptions & { readonly token?: number | undefined }
+
+/** Manual grants that are never released here must not pile up; their holders know their tokens. */
+const namesMax = 10_000
+
+export class LockGrants {
+  readonly #session: Session
+  /** By agent and name; the latest last. */
+  readonly #granted = new Map<string, Granted[]>()
+
+  constructor(session: Session) {
+    this.#session = session
+  }
+
+  /** Remembers a grant, and keeps it renewed when it is bound. */
+  add(lock: LockView, requestedAt: number, options: CallOptions): Lease | null {
+    const { token, leaseMs } = lock.lease
+    const id = lockRef(lock)
+    const key = this.#keyOf(lock.name, options)
+    const others = (this.#granted.get(key) ?? []).filter((each) => each.id !== id)
+    this.#granted.set(key, [...others, { token, id }])
+    const [oldest] = this.#granted.keys()
+    if (this.#granted.size > namesMax && oldest !== undefined) this.#granted.delete(oldest)
+    if (!this.#session.isBound(options)) return null
+    return this.#session.keeper.hold({ kind: 'lock', id, token, leaseMs: leaseMs ?? 0, requestedAt })
+  }
+
+  /** The token the caller names, or that of the latest grant under this name. */
+  tokenFor(name: string, options: Who): number | undefined {
+    return options.token ?? this.#granted.get(this.#keyOf(name, options))?.at(-1)?.token
+  }
+
+  /** The grant ended in good order. */
+  end(name: string, token: number | undefined, options: CallOptions): void {
+    const granted = this.#forget(name, token, options)
+    if (granted) this.#session.keeper.drop({ kind: 'lock', ...granted })
+  }
+
+  /** The grant was lost: its work is told. */
+  lose(name: string, token: number | undefined, options: CallOptions, reason: string): void {
+    const granted = this.#forget(name, token, options)
+    if (granted) this.#session.keeper.lose({ kind: 'lock', ...granted }, reason)
+  }
+
+  #forget(name: string, token: number | undefined, options: CallOptions): Granted | undefined {
+    const key = this.#keyOf(name, options)
+    const all = this.#granted.get(key) ?? []
+    const left = all.filter((each) => each.token !== token)
+    if (left.length === 0) this.#granted.delete(key)
+    else this.#granted.set(key, left)
+    return all.find((each) => each.token === token)
+  }
+
+  #keyOf(name: string, { agent }: CallOptions): string {
+    return `${agent ?? this.#session.agent} ${name}`
+  }
+}

@@ -1,0 +1,332 @@
+/** `hf.locks`: named locks, with a line for those who wait, reservations of paths, and progress of runs. */
+import { pause } from './environment.ts'
+import { InvalidError, isHoldfastError } from './errors.ts'
+import { LockGrants } from './lock-grants.ts'
+import type { NamedAcquireOutcome } from './operations/lock.ts'
+import type { LockInfo } from './operations/lock-read.ts'
+import type { ProgressView } from './operations/progress-view.ts'
+import type { RecoveryReport } from './operations/recovery.ts'
+import type { ReserveOutcome } from './operations/reservation.ts'
+import type { LockView } from './operations/view.ts'
+import { type ClaimOptions, given, type MutationOptions, type TokenOptions } from './queue.ts'
+import { defaultLock, Runs } from './runs.ts'
+import { Batch, type BatchHandler, type BatchItems, type BatchOptions } from './runtime/batch.ts'
+import { assertBatchOptions } from './runtime/batch-options.ts'
+import type { Lease } from './runtime/keeper.ts'
+import { type LockAnswer, waitForLock } from './runtime/lock-wait.ts'
+import type { CallOptions, Session } from './session.ts'
+
+export interface AcquireOptions extends ClaimOptions {
+  readonly reason?: string
+  /** On whose behalf. */
+  readonly user?: string
+  /** What it is held for; progress is attached to it. */
+  readonly run?: string
+  /** How many may hold it at once; default 1. The same everywhere. */
+  readonly slots?: number
+  /** Acquiring it again is counted, and it is released as often. */
+  readonly reentrant?: boolean
+  /** Nobody gets it for so long after its holder was lost; default 0. */
+  readonly delayMs?: number
+  /** Stands in line for up to so long; default 0: answers at once. */
+  readonly waitMs?: number
+  /** Ends the wait; the promise then rejects with its reason. */
+  readonly signal?: AbortSignal
+}
+
+export interface ReserveOptions extends ClaimOptions {
+  /** Shared reservations may overlap; default exclusive. */
+  readonly mode?: 'shared' | 'exclusive'
+  readonly reason?: string
+  readonly user?: string
+}
+
+export type AcquiredLock =
+  | {
+      readonly outcome: 'claimed'
+      readonly lock: LockView
+      /** Null for a manual lock, which nobody renews. */
+      readonly lease: Lease | null
+      /** Whose lapsed lock it was; null when it was free. */
+      readonly recoveredFrom: { readonly holder: string | null; readonly token: number } | null
+    }
+  | Extract<NamedAcquireOutcome, { outcome: 'held' }>
+
+export type ReservedPaths =
+  | { readonly outcome: 'claimed'; readonly lock: LockView; readonly lease: Lease | null }
+  | Extract<ReserveOutcome, { outcome: 'held' }>
+
+export interface RunBatchOptions<Item>
+  extends BatchOptions<Item>,
+    Pick<AcquireOptions, 'reason' | 'user' | 'waitMs' | 'delayMs' | 'leaseMs'> {
+  /** The lock under which the run goes; default `global`. */
+  readonly lock?: string
+}
+
+export type BatchReport =
+  | { readonly outcome: 'completed' | 'paused' | 'failed' | 'running'; readonly progress: ProgressView }
+  | Extract<NamedAcquireOutcome, { outcome: 'held' }>
+
+export interface StartupReport {
+  readonly locksReleased: number
+  readonly progressPaused: number
+  readonly waitersRemoved: number
+  /** Locks that others hold and keep, at most 500. */
+  readonly kept: readonly LockView[]
+}
+
+const waitMsMax = 24 * 60 * 60 * 1000
+const keptMax = 500
+/** As long as a worker gives its handlers. */
+const drainMs = 30_000
+
+export class Locks {
+  /** How far runs are. */
+  readonly progress: Runs
+  readonly #session: Session
+  readonly #grants: LockGrants
+  readonly #closing = new AbortController()
+  /** Waits and batches under way. */
+  readonly #pending = new Set<Promise<unknown>>()
+  /** What healing did when the store was opened, until somebody asks. */
+  #atOpen: RecoveryReport | null
+
+  constructor(session: Session, atOpen: RecoveryReport | null) {
+    this.#session = session
+    this.#grants = new LockGrants(session)
+    this.#atOpen = atOpen
+    this.progress = new Runs(session, this.#grants)
+  }
+
+  /**
+   * Takes a lock that is free or lapsed; else answers who holds it or, with `waitMs`, stands in line, first come first
+   * served. The lock of this handle's own agent is renewed until it is released; a manual one lasts 1 h.
+   */
+  async acquireLock(name = defaultLock, options: AcquireOptions = {}): Promise<AcquiredLock> {
+    const { waitMs = 0, signal, agent, renew, idempotencyKey, ...rest } = options
+    assertWait(waitMs, idempotencyKey)
+    signal?.throwIfAborted()
+    this.#session.assertRoom(1, options)
+    const input = given({
+      ...rest,
+      name,
+      leaseMs: this.#session.leaseMs(rest.leaseMs, options),
+      token: rest.reentrant ? this.#grants.tokenFor(name, options) : rest.token,
+    })
+    const { answer, requestedAt } =
+      waitMs > 0
+        ? await this.#watched(
+            waitForLock(this.#session, {
+              input,
+              options: { agent, renew },
+              waitMs,
+              signal,
+              closing: this.#closing.signal,
+            }),
+          )
+        : await this.#acquireNow(input, { agent, renew, idempotencyKey })
+    if (answer.outcome === 'held') return answer
+    return { ...answer, lease: this.#grants.add(answer.lock, requestedAt, options) }
+  }
+
+  async #acquireNow(input: Record<string, unknown>, options: CallOptions): Promise<LockAnswer> {
+    const requestedAt = this.#session.environment.monotonic()
+    const answer = await this.#session.call<LockAnswer['answer']>('locks.acquireLock', input, options)
+    return { answer, requestedAt }
+  }
+
+  /** Runs for its length from now. LEASE_LOST once it is another's. */
+  async renewLock(name = defaultLock, options: TokenOptions & { leaseMs?: number } = {}): Promise<LockView> {
+    const token = this.#grants.tokenFor(name, options)
+    try {
+      return await this.#call('locks.renewLock', { ...options, name, token })
+    } catch (error) {
+      if (isHoldfastError(error) && error.code === 'LEASE_LOST')
+        this.#grants.lose(name, token, options, String(error.facts.reason ?? 'it was lost'))
+      throw error
+    }
+  }
+
+  /** Gives a lock back by its token. False, and nothing changed, when that is not the current one. */
+  async releaseLock(name = defaultLock, options: TokenOptions = {}): Promise<boolean> {
+    const token = this.#grants.tokenFor(name, options)
+    const { released, depth } = await this.#call<{ released: boolean; depth: number }>('locks.releaseLock', {
+      ...options,
+      name,
+      token,
+    })
+    if (depth === 0) this.#grants.end(name, token, options)
+    return released
+  }
+
+  /** Whether a lock is held now by an agent (default: this handle's) or for a run. */
+  isLockedBy(name = defaultLock, options: { agent?: string; run?: string } = {}): Promise<boolean> {
+    return this.#session.call('locks.isLockedBy', given({ ...options, name }))
+  }
+
+  /** Whether any named lock is held now. */
+  isAnyLocked(): Promise<boolean> {
+    return this.#session.call('locks.isAnyLocked', {})
+  }
+
+  /** Who holds a lock, for what, since and until when, who waits, and how far its run is. */
+  getCurrentLockInfo(name = defaultLock): Promise<LockInfo> {
+    return this.#session.call('locks.getCurrentLockInfo', { name })
+  }
+
+  /** Locks by name, lapsed ones marked as stale; processing locks and reservations too. */
+  list(
+    options: { prefix?: string; agent?: string; limit?: number; after?: string } = {},
+  ): Promise<{ locks: LockView[]; next: string | null }> {
+    return this.#session.call('locks.list', given({ ...options }))
+  }
+
+  /** An operator's act: takes a lock from its holder, whose signal fires. False when nobody held it. */
+  async forceRelease(name: string, options: TokenOptions & { reason: string }): Promise<boolean> {
+    const { released } = await this.#call<{ released: number }>('locks.forceRelease', { ...options, name })
+    return released > 0
+  }
+
+  /** An operator's act: takes every named lock and reservation from an agent. Returns how many. */
+  async forceReleaseAgent(agent: string, options: { reason: string }): Promise<number> {
+    for (let total = 0; ; ) {
+      const input = { ...options, agent }
+      const answer: { released: number; more: boolean } = await this.#session.call(
+        'locks.forceReleaseAgent',
+        input,
+      )
+      total += answer.released
+      if (!answer.more) return total
+    }
+  }
+
+  /** An operator's act: gives a lock to another agent, as a manual lease under a new token. */
+  transfer(
+    name: string,
+    options: TokenOptions & { to: string; reason: string; leaseMs?: number },
+  ): Promise<LockView> {
+    return this.#call('locks.transfer', { ...options, name })
+  }
+
+  /** Reserves paths by glob patterns, all or none. Renewed and released as a lock, by the name it got. */
+  async reserve(patterns: string | readonly string[], options: ReserveOptions = {}): Promise<ReservedPaths> {
+    this.#session.assertRoom(1, options)
+    const requestedAt = this.#session.environment.monotonic()
+    const answer = await this.#call<ReserveOutcome>('locks.reserve', {
+      ...options,
+      patterns: typeof patterns === 'string' ? [patterns] : patterns,
+      leaseMs: this.#session.leaseMs(options.leaseMs, options),
+    })
+    if (answer.outcome === 'held') return answer
+    return { ...answer, lease: this.#grants.add(answer.lock, requestedAt, options) }
+  }
+
+  /** Who has a path: reservations that cover it, and locks of that name. */
+  whoHas(path: string): Promise<LockView[]> {
+    return this.#session.call('locks.whoHas', { path })
+  }
+
+  /**
+   * Frees what lapsed and what belonged to processes proven dead, pauses its runs, and leaves alone what others hold.
+   * Opening the store has done the same; what that found is part of the first answer.
+   */
+  async recoverLocksOnStartup(): Promise<StartupReport> {
+    const reports = [this.#atOpen, await this.#session.heal('open')].filter((report) => report !== null)
+    this.#atOpen = null
+    const { locks } = await this.list({ limit: keptMax })
+    const sum = (countOf: (report: RecoveryReport) => number) =>
+      reports.reduce((total, report) => total + countOf(report), 0)
+    return {
+      locksReleased: sum(({ locksCleaned }) => locksCleaned),
+      progressPaused: sum(({ progressPaused }) => progressPaused),
+      waitersRemoved: sum(({ waitersRemoved }) => waitersRemoved),
+      kept: locks.filter(({ holder }) => holder !== null),
+    }
+  }
+
+  /**
+   * Works on the items of a run under its lock, several at once, and records what became of each. Called again after a
+   * pause or a crash, it does only what is left.
+   */
+  runBatch<Item>(
+    run: string,
+    items: BatchItems<Item>,
+    handler: BatchHandler<Item>,
+    options: RunBatchOptions<Item> = {},
+  ): Promise<BatchReport> {
+    return this.#watched(this.#runBatch(run, items, handler, options))
+  }
+
+  /** Closing waits for it. */
+  #watched<Result>(running: Promise<Result>): Promise<Result> {
+    const settled: Promise<unknown> = running.then(
+      () => this.#pending.delete(settled),
+      () => this.#pending.delete(settled),
+    )
+    this.#pending.add(settled)
+    return running
+  }
+
+  async #runBatch<Item>(
+    run: string,
+    items: BatchItems<Item>,
+    handler: BatchHandler<Item>,
+    options: RunBatchOptions<Item>,
+  ): Promise<BatchReport> {
+    assertBatchOptions(options)
+    const { lock = defaultLock, reason, user, waitMs, delayMs, leaseMs, ...batch } = options
+    const { signal } = batch
+    const asked = { run, reason, user, waitMs, delayMs, leaseMs, signal }
+    const acquired = await this.acquireLock(lock, given(asked) as AcquireOptions)
+    if (acquired.outcome === 'held') return acquired
+    const { token } = acquired.lock.lease
+    try {
+      const lease = acquired.lease ?? unrenewed(lock)
+      const parts = { session: this.#session, runs: this.progress, run, lock, lease }
+      const closing = this.#closing.signal
+      const progress = await new Batch({ ...parts, closing }, items, handler, batch).work()
+      return { outcome: progress.status, progress }
+    } finally {
+      await this.releaseLock(lock, { token })
+    }
+  }
+
+  /** Ends waits and batches of this handle; items under way are finished, unless that takes too long. */
+  async close(): Promise<void> {
+    this.#closing.abort()
+    const settled = new AbortController()
+    const all = Promise.all(this.#pending).then(() => settled.abort())
+    await Promise.race([all, pause(this.#session.environment, drainMs, settled.signal)])
+  }
+
+  #call<Result>(
+    operation: string,
+    options: CallOptions & { readonly [name: string]: unknown },
+  ): Promise<Result> {
+    const { agent, renew, idempotencyKey, ...input } = options
+    return this.#session.call(operation, given(input), { agent, renew, idempotencyKey } as MutationOptions)
+  }
+}
+
+function assertWait(waitMs: number, idempotencyKey: string | undefined): void {
+  if (!Number.isInteger(waitMs) || waitMs < 0 || waitMs > waitMsMax) {
+    throw new InvalidError({
+      what: `locks.acquireLock: waitMs: ${waitMs} is not a time to wait`,
+      next: `give whole milliseconds from 0 to ${waitMsMax} (24 h)`,
+      facts: { waitMs },
+    })
+  }
+  if (waitMs === 0 || idempotencyKey === undefined) return
+  throw new InvalidError({
+    what: 'locks.acquireLock: a wait is many requests, and an idempotency key means one',
+    next: 'leave out waitMs or the key',
+  })
+}
+
+/** A batch works for as long as it takes, so somebody has to renew its lock. */
+function unrenewed(lock: string): never {
+  throw new InvalidError({
+    what: `lock ${lock} would not be renewed while the batch runs`,
+    next: 'open the store with background: true',
+  })
+}

@@ -1,0 +1,121 @@
+/** An operator's acts on locks: force release, transfer. Each needs a reason and tells the holder. */
+import * as z from 'zod'
+import { type Lock, manualLockMs } from '../domain/lock.ts'
+import { loseLock, transferLock } from '../domain/lock-line.ts'
+import type { Change, Context } from '../engines/engine.ts'
+import { InvalidError, NotFoundError } from '../errors.ts'
+import * as fields from './fields.ts'
+import { delayedLock, lockName } from './lock.ts'
+import { pausedRuns, runNeeds } from './lock-run.ts'
+import { ask, operation } from './operation.ts'
+import { lockView, viewLock } from './view.ts'
+
+const reason = z.string().trim().min(1, { error: 'say why' }).max(2000).describe('Why; kept in the audit.')
+const token = fields.token.describe('Only the slot under this token; without it, every slot.')
+
+export const forceRelease = operation({
+  name: 'locks.forceRelease',
+  summary: 'Take a lock from its holder, whose signal fires; a delay it had asked for is kept.',
+  effect: 'admin',
+  input: z.strictObject({ name: fields.name.describe('Name of the lock.'), token, reason }),
+  output: z.object({ released: z.number() }),
+  needs: ({ name }) => ({ locks: { select: 'lock', name } as const }),
+  decide({ locks }, input, context) {
+    const ended = locks.filter(
+      (lock) => lock.delayedSince === null && lock.token === (input.token ?? lock.token),
+    )
+    return ask(runNeeds(ended), ({ runs }) => ({
+      changes: [
+        ...ended.map((lock) => forced(lock, input.reason, context)),
+        ...pausedRuns(runs, ended, () => `its lock was released by force: ${input.reason}`, context),
+      ],
+      result: { released: ended.length },
+      wakes: ended.length > 0,
+    }))
+  },
+})
+
+const agentMax = 200
+
+export const forceReleaseAgent = operation({
+  name: 'locks.forceReleaseAgent',
+  summary: 'Take every named lock and reservation from an agent; at most 200 a call.',
+  effect: 'admin',
+  input: z.strictObject({ agent: fields.name.describe('Whose locks.'), reason }),
+  output: z.object({ released: z.number(), more: z.boolean() }),
+  needs: ({ agent }) => ({ held: { select: 'namedLocksOf', agent, limit: agentMax } as const }),
+  decide({ held }, input, context) {
+    return ask(runNeeds(held), ({ runs }) => ({
+      changes: [
+        ...held.map((lock) => forced(lock, input.reason, context)),
+        ...pausedRuns(runs, held, () => `its lock was released by force: ${input.reason}`, context),
+      ],
+      result: { released: held.length, more: held.length === agentMax },
+      wakes: held.length > 0,
+    }))
+  },
+})
+
+function forced(before: Lock, reason: string, context: Context): Change {
+  const after = loseLock(before, context.now)
+  if (after) return delayedLock(before, after, 'released by force', context, { reason })
+  const detail = { holder: before.agent, token: before.token, reason }
+  return { table: 'lock', before, after, event: { kind: 'lock.forced', agent: context.agent, detail } }
+}
+
+export const transfer = operation({
+  name: 'locks.transfer',
+  summary: 'Give a lock to another agent under a new token; its former holder is refused from then on.',
+  effect: 'admin',
+  input: z.strictObject({
+    name: lockName,
+    to: fields.name.describe('The agent that gets it, as a manual lease.'),
+    token: fields.token.describe('Which slot, when several are held.'),
+    leaseMs: fields.leaseMs,
+    reason,
+  }),
+  output: lockView,
+  needs: ({ name }) => ({ locks: { select: 'lock', name } as const }),
+  decide({ locks }, input, context) {
+    const before = onlySlot(input.name, locks, input.token)
+    const to = {
+      agent: input.to,
+      leaseMs: input.leaseMs ?? manualLockMs(input.name),
+      reason: input.reason,
+    }
+    const after = transferLock(before, to, context)
+    const detail = { from: before.agent, previousToken: before.token, to: input.to, reason: input.reason }
+    return ask(runNeeds([before]), ({ runs }) => ({
+      changes: [
+        {
+          table: 'lock',
+          before,
+          after,
+          event: { kind: 'lock.transferred', agent: context.agent, detail },
+        } as const,
+        ...pausedRuns(runs, [before], () => `its lock was transferred to ${input.to}`, context),
+      ],
+      result: viewLock(after, context.now),
+      wakes: true,
+      granted: [{ kind: 'lock', id: `${after.name}#${after.slot}`, token: after.token } as const],
+    }))
+  },
+})
+
+function onlySlot(name: string, locks: readonly Lock[], token: number | undefined): Lock {
+  const held = locks.filter((lock) => lock.delayedSince === null && lock.token === (token ?? lock.token))
+  const [lock] = held
+  if (!lock) {
+    throw new NotFoundError({
+      what: `nobody holds lock ${name}${token === undefined ? '' : ` under token ${token}`}`,
+      next: 'acquire it instead',
+      facts: { name, token },
+    })
+  }
+  if (held.length === 1) return lock
+  throw new InvalidError({
+    what: `${held.length} slots of lock ${name} are held`,
+    next: 'give the token of the one to transfer',
+    facts: { name, tokens: held.map((each) => each.token) },
+  })
+}

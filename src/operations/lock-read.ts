@@ -1,0 +1,134 @@
+/** Who has what: reading locks. A lapsed lease is shown as lapsed before any sweep. */
+import * as z from 'zod'
+import { isExpired } from '../domain/lease.ts'
+import type { Lock } from '../domain/lock.ts'
+import { InvalidError } from '../errors.ts'
+import * as fields from './fields.ts'
+import { runNeeds } from './lock-run.ts'
+import { ask, operation } from './operation.ts'
+import { progressView, viewProgress } from './progress-view.ts'
+import { lockView, viewLock } from './view.ts'
+
+const name = fields.name.describe('Name of the lock.')
+
+const lockInfo = z.object({
+  name: z.string(),
+  isLocked: z.boolean(),
+  /** The run it is held for, or its holder when it is held for none. */
+  lockedBy: z.string().nullable(),
+  lockedByUser: z.string().nullable(),
+  lockedAt: z.number().nullable(),
+  lockReason: z.string().nullable(),
+  holder: z.string().nullable(),
+  /** It is there, but its lease has lapsed: whoever asks next gets it. */
+  stale: z.boolean(),
+  expiresAt: z.number().nullable(),
+  renewedAt: z.number().nullable(),
+  token: z.number().nullable(),
+  version: z.number().nullable(),
+  /** How many stand in line. */
+  waiting: z.number(),
+  /** Every slot that is taken. */
+  slots: z.array(lockView),
+  progress: progressView.nullable(),
+})
+export type LockInfo = z.output<typeof lockInfo>
+
+export const getCurrentLockInfo = operation({
+  name: 'locks.getCurrentLockInfo',
+  summary: 'Who holds a lock, for what, since and until when, and how far its run is.',
+  effect: 'read',
+  input: z.strictObject({ name }),
+  output: lockInfo,
+  needs: (of) => ({ line: { select: 'lockLine', name: of.name, waiter: null } as const }),
+  decide({ line }, of, { now }) {
+    const lock = line.locks.find((each) => isHeld(each, now)) ?? line.locks[0]
+    const shown = lock && lock.delayedSince === null ? lock : undefined
+    const isLocked = shown !== undefined && isHeld(shown, now)
+    return ask(runNeeds(shown ? [shown] : []), ({ runs }) => ({
+      changes: [],
+      result: {
+        name: of.name,
+        isLocked,
+        lockedBy: isLocked ? (shown.run ?? shown.agent) : null,
+        lockedByUser: shown?.user ?? null,
+        lockedAt: shown?.acquiredAt ?? null,
+        lockReason: shown?.reason ?? null,
+        holder: isLocked ? shown.agent : null,
+        stale: shown !== undefined && !isLocked,
+        expiresAt: shown?.expiresAt ?? null,
+        renewedAt: shown?.renewedAt ?? null,
+        token: shown?.token ?? null,
+        version: shown?.version ?? null,
+        waiting: line.waiting,
+        slots: line.locks.map((each) => viewLock(each, now)),
+        progress: runs[0] ? viewProgress(runs[0], now) : null,
+      },
+    }))
+  },
+})
+
+export const isLockedBy = operation({
+  name: 'locks.isLockedBy',
+  summary: 'Whether a lock is held now by an agent (default: the caller) or for a run.',
+  effect: 'read',
+  input: z.strictObject({ name, agent: fields.name.optional(), run: fields.name.optional() }),
+  output: z.boolean(),
+  needs: (of) => ({ locks: { select: 'lock', name: of.name } as const }),
+  decide({ locks }, { agent, run }, context) {
+    const by = agent ?? (run === undefined ? context.agent : undefined)
+    const result = locks.some(
+      (lock) =>
+        isHeld(lock, context.now) && lock.agent === (by ?? lock.agent) && lock.run === (run ?? lock.run),
+    )
+    return { changes: [], result }
+  },
+})
+
+export const isAnyLocked = operation({
+  name: 'locks.isAnyLocked',
+  summary: 'Whether any named lock is held now; processing locks and reservations do not count.',
+  effect: 'read',
+  input: z.strictObject({}),
+  output: z.boolean(),
+  needs: () => ({ isLocked: { select: 'isAnyLocked' } as const }),
+  decide: ({ isLocked }) => ({ changes: [], result: isLocked }),
+})
+
+export const list = operation({
+  name: 'locks.list',
+  summary: 'Locks, processing locks and reservations by name, lapsed ones marked as stale.',
+  effect: 'read',
+  input: z.strictObject({
+    prefix: z.string().max(200).optional().describe('Only names that begin so.'),
+    agent: fields.name.optional().describe('Only what this agent holds.'),
+    limit: fields.limit,
+    after: z.string().max(300).optional().describe('`next` of the page before.'),
+  }),
+  output: z.object({ locks: z.array(lockView), next: z.string().nullable() }),
+  needs: ({ prefix, agent, limit, after }) => ({
+    page: {
+      select: 'locks',
+      prefix: prefix ?? '',
+      agent: agent ?? null,
+      limit: limit ?? 100,
+      after: after === undefined ? null : pageOf(after),
+    } as const,
+  }),
+  decide: ({ page }, _input, { now }) => ({
+    changes: [],
+    result: { locks: page.rows.map((lock) => viewLock(lock, now)), next: page.next },
+  }),
+})
+
+function pageOf(after: string): string {
+  if (/#\d{1,9}$/.test(after)) return after
+  throw new InvalidError({
+    what: `"${after.slice(0, 60)}" is not a page of this list`,
+    next: 'pass `next` of the page before, unchanged',
+  })
+}
+
+export function isHeld(lock: Lock, now: number): boolean {
+  return lock.delayedSince === null && !isExpired(lock, now)
+}

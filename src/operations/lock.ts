@@ -1,0 +1,286 @@
+/** Named locks: acquire, wait in line, renew, release. */
+import * as z from 'zod'
+import { renew as renewLease } from '../domain/lease.ts'
+import { assertOwn, type Lock, manualLockMs } from '../domain/lock.ts'
+import {
+  decideTurn,
+  isWaiterDue,
+  joinLine,
+  type LockLine,
+  leaveLock,
+  type NamedRequest,
+  type Turn,
+  type Waiter,
+} from '../domain/lock-line.ts'
+import { reservationPrefix } from '../domain/reservation.ts'
+import type { Change, Context, Decision, Remark } from '../engines/engine.ts'
+import * as fields from './fields.ts'
+import { lockRef } from './lease.ts'
+import { pausedRuns, runNeeds } from './lock-run.ts'
+import { ask, operation, type Step } from './operation.ts'
+import { lockChange } from './queue-claim.ts'
+import { lockView, viewLock } from './view.ts'
+
+const boundLeaseMs = 30_000
+const slotsMax = 1000
+
+const processingPrefix = 'queue:'
+/** A processing lock belongs to its queue; only reading and an operator's force reach it by name. */
+const ownName = fields.name.refine((name) => !name.startsWith(processingPrefix), {
+  error: 'names beginning with "queue:" are processing locks; use the methods of their queue',
+})
+export const lockName = ownName.describe('Name of the lock.')
+const newName = ownName.refine((name) => !name.startsWith(reservationPrefix), {
+  error: 'names beginning with "paths:" are reservations; use reserve()',
+})
+export const user = fields.name.optional().describe('On whose behalf.')
+
+const acquireInput = z.strictObject({
+  name: newName.describe('Name of the lock.'),
+  reason: fields.reason,
+  user,
+  run: fields.name.optional().describe('What it is held for; progress is attached to it.'),
+  leaseMs: fields.leaseMs,
+  slots: z.int().min(1).max(slotsMax).optional().describe('How many may hold it at once; default 1.'),
+  reentrant: z.boolean().optional().describe('Its holder may acquire it again, and releases as often.'),
+  delayMs: fields.leaseMs.describe('Nobody gets it for so long after its holder was lost; default 0.'),
+  token: fields.token,
+  wait: z.boolean().optional().describe('Stand in line when it is held.'),
+  waiter: z.string().max(100).optional().describe('The place in line, as an earlier call answered it.'),
+})
+
+const held = {
+  holder: z.string().nullable(),
+  since: z.number(),
+  expiresAt: z.number().nullable(),
+}
+const acquireOutcome = z.discriminatedUnion('outcome', [
+  z.object({
+    outcome: z.literal('claimed'),
+    lock: lockView,
+    /** Whose lapsed lock it was; null when it was free. */
+    recoveredFrom: z.object({ holder: z.string().nullable(), token: z.number() }).nullable(),
+  }),
+  z.object({ outcome: z.literal('held'), ...held }),
+  z.object({ outcome: z.literal('waiting'), ...held, waiter: z.string(), ahead: z.number() }),
+])
+export type NamedAcquireOutcome = z.output<typeof acquireOutcome>
+
+export const acquireLock = operation({
+  name: 'locks.acquireLock',
+  summary: 'Take a named lock: free, lapsed or, re-entrant, your own; else say who has it, or stand in line.',
+  effect: 'write',
+  freshIds: ({ wait, waiter }) => (wait && waiter === undefined ? 1 : 0),
+  input: acquireInput,
+  output: acquireOutcome,
+  needs: ({ name, waiter }) => ({ line: { select: 'lockLine', name, waiter: waiter ?? null } as const }),
+  decide({ line }, input, context): Step<NamedAcquireOutcome> {
+    const turn = decideTurn(requestOf(input, context), line, context)
+    if (turn.outcome === 'held') return keepOut(turn, line, input, context)
+    const { before, after } = turn
+    const taken = turn.outcome === 'granted' ? before : null
+    const decision: Decision<NamedAcquireOutcome> = {
+      changes: [grantChange(before, after, context), ...leaving(line.own, 'it got the lock', context)],
+      result: { outcome: 'claimed', lock: viewLock(after, context.now), recoveredFrom: recoveredFrom(taken) },
+      granted: [{ kind: 'lock', id: lockRef(after), token: after.token }],
+      // With one slot gone, another may be free for who comes next.
+      wakes: line.own !== null && line.waiting > 1 && after.slots !== 1,
+    }
+    return taken?.run == null ? decision : pausing([taken], 'its lock was taken over', decision, context)
+  },
+})
+
+function requestOf(input: z.output<typeof acquireInput>, context: Context): NamedRequest {
+  const { agent, instance } = context
+  return {
+    agent,
+    instance,
+    name: input.name,
+    slots: input.slots ?? 1,
+    leaseMs: input.leaseMs ?? (instance === null ? manualLockMs(input.name) : boundLeaseMs),
+    reason: input.reason ?? null,
+    token: input.token,
+    user: input.user ?? null,
+    run: input.run ?? null,
+    delayMs: input.delayMs ?? 0,
+    reentrant: input.reentrant ?? false,
+  }
+}
+
+function recoveredFrom(taken: Lock | null) {
+  return taken === null ? null : { holder: taken.agent, token: taken.token }
+}
+
+/** A row kept only for a delay was nobody's: taking it is no theft. */
+function grantChange(before: Lock | null, after: Lock, context: Context): Change {
+  if (before?.delayedSince == null) return lockChange(before, after, context)
+  const detail = { previousHolder: before.agent, previousToken: before.token }
+  return { table: 'lock', before, after, event: { kind: 'lock.acquired', agent: context.agent, detail } }
+}
+
+/** Somebody else has it, or is next: the caller gets or keeps its place in line, when it wants one. */
+function keepOut(
+  turn: Extract<Turn, { outcome: 'held' }>,
+  line: LockLine,
+  input: z.output<typeof acquireInput>,
+  context: Context,
+): Step<NamedAcquireOutcome> {
+  const { holder, since, expiresAt } = turn
+  const delays = turn.delayed.map(
+    ({ before, after }): Change => delayedLock(before, after, 'its lease had lapsed', context),
+  )
+  const lost = turn.delayed.map(({ before }) => before)
+  if (!input.wait) {
+    const result = { outcome: 'held', holder, since, expiresAt } as const
+    return pausing(lost, 'its lock lapsed', { changes: delays, result }, context)
+  }
+  const id = line.own?.id ?? (context.ids[0] as string)
+  const waiter = line.own ?? joinLine({ ...context, id, name: input.name }, line, context)
+  const result = { outcome: 'waiting', holder, since, expiresAt, waiter: id, ahead: line.ahead } as const
+  const changes = [...delays, ...placeChange(line.own, waiter, context)]
+  return pausing(lost, 'its lock lapsed', { changes, result }, context)
+}
+
+function placeChange(own: Waiter | null, waiter: Waiter, context: Context): Change[] {
+  if (own === null)
+    return [
+      {
+        table: 'waiter',
+        before: null,
+        after: waiter,
+        event: { kind: 'waiter.joined', agent: context.agent },
+      },
+    ]
+  return isWaiterDue(own, context.now)
+    ? [{ table: 'waiter', before: own, after: renewLease(own, context.now) }]
+    : []
+}
+
+function leaving(own: Waiter | null, because: string, context: Context): Change[] {
+  if (own === null) return []
+  const event = { kind: 'waiter.left', agent: context.agent, detail: { because } } as const
+  return [{ table: 'waiter', before: own, after: null, event }]
+}
+
+/** The row stays to keep others out for the delay its holder had asked for. */
+export function delayedLock(
+  before: Lock,
+  after: Lock,
+  evidence: string,
+  context: Context,
+  detail: Readonly<Record<string, string | number>> = {},
+): Change {
+  return {
+    table: 'lock',
+    before,
+    after,
+    event: {
+      kind: 'lock.delayed',
+      agent: context.agent,
+      detail: { holder: before.agent, token: before.token, evidence, ...detail },
+    },
+  }
+}
+
+/** The decision, and the runs of the locks that ended with it paused. */
+function pausing<Result>(
+  ended: readonly Lock[],
+  reason: string,
+  decision: Decision<Result>,
+  context: Context,
+): Step<Result> {
+  if (ended.every(({ run }) => run === null)) return decision
+  return ask(runNeeds(ended), ({ runs }) => ({
+    ...decision,
+    changes: [...decision.changes, ...pausedRuns(runs, ended, () => reason, context)],
+  }))
+}
+
+export const isTurn = operation({
+  name: 'locks.isTurn',
+  summary: 'Whether a waiter should ask for the lock now, or show that it lives; changes nothing.',
+  effect: 'read',
+  internal: true,
+  input: acquireInput,
+  output: z.object({ turn: z.boolean(), due: z.boolean(), ahead: z.number() }),
+  needs: ({ name, waiter }) => ({ line: { select: 'lockLine', name, waiter: waiter ?? null } as const }),
+  decide({ line }, input, context) {
+    const turn = decideTurn(requestOf(input, context), line, context)
+    const due = line.own === null || isWaiterDue(line.own, context.now)
+    return { changes: [], result: { turn: turn.outcome !== 'held', due, ahead: line.ahead } }
+  },
+})
+
+export const leaveLine = operation({
+  name: 'locks.leaveLine',
+  summary: 'Give up a place in line.',
+  effect: 'write',
+  internal: true,
+  input: z.strictObject({ name: newName, waiter: z.string().max(100), reason: fields.reason }),
+  output: z.boolean(),
+  needs: ({ name, waiter }) => ({ line: { select: 'lockLine', name, waiter } as const }),
+  decide({ line }, { reason }, context) {
+    // Whoever comes next may have its turn now.
+    return {
+      changes: leaving(line.own, reason ?? 'it gave up', context),
+      result: line.own !== null,
+      wakes: line.waiting > 1,
+    }
+  },
+})
+
+export const renewLock = operation({
+  name: 'locks.renewLock',
+  summary: 'Renew a lock by its token: it runs for its length from now. LEASE_LOST once it is not yours.',
+  effect: 'write',
+  input: z.strictObject({ name: lockName, token: fields.token, leaseMs: fields.leaseMs }),
+  output: lockView,
+  needs: ({ name }) => ({ locks: { select: 'lock', name } as const }),
+  decide({ locks }, { name, token, leaseMs }, context) {
+    const before = assertOwn(name, locks, { ...context, token })
+    const after = renewLease(before, context.now, leaseMs)
+    return {
+      changes: [{ table: 'lock', before, after }],
+      remarks: [remark('lock.renewed', before, context.agent, before.token)],
+      result: viewLock(after, context.now),
+    }
+  },
+})
+
+export const releaseLock = operation({
+  name: 'locks.releaseLock',
+  summary:
+    'Give a lock back by its token. False, and nothing changed, when the token is not the current one.',
+  effect: 'write',
+  input: z.strictObject({ name: lockName, token: fields.token }),
+  output: z.object({ released: z.boolean(), depth: z.number() }),
+  needs: ({ name }) => ({ line: { select: 'lockLine', name, waiter: null } as const }),
+  decide({ line }, { name, token }, context): Step<{ released: boolean; depth: number }> {
+    const own = line.locks.find((lock) => lock.token === token && lock.delayedSince === null)
+    if (!own) return refusedRelease(name, token, line.locks, context)
+    const after = leaveLock(own)
+    const kind = after === null ? 'lock.released' : 'lock.changed'
+    const decision = {
+      changes: [{ table: 'lock', before: own, after, event: { kind, agent: context.agent } } as const],
+      result: { released: true, depth: after?.depth ?? 0 },
+      // Nobody has to look when nobody waits: a busy lock must not wake every idle worker.
+      wakes: after === null && line.waiting > 0,
+    }
+    return after === null ? pausing([own], 'its lock was released', decision, context) : decision
+  },
+})
+
+function refusedRelease(name: string, token: number | undefined, locks: readonly Lock[], context: Context) {
+  const detail = { act: 'release', holder: locks[0]?.agent ?? null, doubleUnlock: locks.length === 0 }
+  const refused = { ...remark('lock.refused', { name, slot: 0 }, context.agent, token ?? null), detail }
+  return { changes: [], remarks: [refused], result: { released: false, depth: 0 } }
+}
+
+function remark(
+  kind: 'lock.renewed' | 'lock.refused',
+  lock: Pick<Lock, 'name' | 'slot'>,
+  agent: string,
+  token: number | null,
+): Remark {
+  return { kind, agent, subject: 'lock', id: lockRef(lock), queue: null, token }
+}

@@ -1,0 +1,131 @@
+/** How far runs are, and what is left of them. */
+import * as z from 'zod'
+import { outcomeId } from '../domain/progress.ts'
+import type { Decision } from '../engines/engine.ts'
+import * as fields from './fields.ts'
+import { ask, operation, type Step } from './operation.ts'
+import { outcomesMax, requireRun, runName, runOf } from './progress.ts'
+import { progressView, viewProgress } from './progress-view.ts'
+
+export const get = operation({
+  name: 'progress.get',
+  summary: 'How far a run is; null when there is none.',
+  effect: 'read',
+  input: z.strictObject({ run: runName }),
+  output: progressView.nullable(),
+  needs: runOf,
+  decide: ({ known }, _input, { now }) => ({
+    changes: [],
+    result: known[0] ? viewProgress(known[0], now) : null,
+  }),
+})
+
+export const list = operation({
+  name: 'progress.list',
+  summary: 'Runs by name, of all or of one status.',
+  effect: 'read',
+  input: z.strictObject({
+    status: z.enum(['running', 'paused', 'completed', 'failed']).optional(),
+    limit: fields.limit,
+    after: z.string().max(300).optional().describe('`next` of the page before.'),
+  }),
+  output: z.object({ runs: z.array(progressView), next: z.string().nullable() }),
+  needs: ({ status, limit, after }) => ({
+    page: {
+      select: 'progressPage',
+      status: status ?? null,
+      limit: limit ?? 100,
+      after: after ?? null,
+    } as const,
+  }),
+  decide: ({ page }, _input, { now }) => ({
+    changes: [],
+    result: { runs: page.rows.map((run) => viewProgress(run, now)), next: page.next },
+  }),
+})
+
+const outcomeView = z.object({
+  key: z.string(),
+  outcome: z.enum(['done', 'failed', 'skipped']),
+  error: z.string().nullable(),
+  at: z.number(),
+})
+
+export const outcomes = operation({
+  name: 'progress.outcomes',
+  summary: 'What became of the items of a run, by key.',
+  effect: 'read',
+  input: z.strictObject({
+    run: runName,
+    outcome: outcomeView.shape.outcome.optional(),
+    limit: fields.limit,
+    after: z.string().max(500).optional().describe('`next` of the page before.'),
+  }),
+  output: z.object({ outcomes: z.array(outcomeView), next: z.string().nullable() }),
+  needs: ({ run, outcome, limit, after }) => ({
+    page: {
+      select: 'outcomesOf',
+      run,
+      outcome: outcome ?? null,
+      limit: limit ?? 100,
+      after: after ?? null,
+    } as const,
+  }),
+  decide: ({ page }) => ({
+    changes: [],
+    result: {
+      outcomes: page.rows.map(({ key, outcome, error, at }) => ({ key, outcome, error, at })),
+      next: page.next,
+    },
+  }),
+})
+
+export const left = operation({
+  name: 'progress.left',
+  summary: 'Which of these items of a run are still to be done.',
+  effect: 'read',
+  input: z.strictObject({ run: runName, keys: z.array(fields.name).max(outcomesMax) }),
+  output: z.array(z.string()),
+  needs: ({ run, keys }) => ({
+    ...runOf({ run }),
+    outcomes: { select: 'outcomesById', ids: keys.map((key) => outcomeId(run, key)) } as const,
+  }),
+  decide({ known, outcomes }, { run, keys }) {
+    const { completion } = requireRun(known, run)
+    // Where none may fail, an item that failed is still to be done.
+    const settled = new Set(
+      outcomes
+        .filter(({ outcome }) => outcome !== 'failed' || completion === 'processed')
+        .map(({ key }) => key),
+    )
+    return { changes: [], result: keys.filter((key) => !settled.has(key)) }
+  },
+})
+
+const stopAnswer = z.object({ stop: z.boolean(), reason: z.string().nullable() })
+export type StopAnswer = z.output<typeof stopAnswer>
+
+export const shouldStop = operation({
+  name: 'progress.shouldStop',
+  summary: 'Whether the runner must not begin another item: its lock is lost, or the run does not run.',
+  effect: 'read',
+  input: z.strictObject({ run: runName, token: fields.token }),
+  output: stopAnswer,
+  needs: runOf,
+  decide({ known }, { run, token }): Step<StopAnswer> {
+    const [progress] = known
+    if (!progress) return stop(`there is no run ${run}`)
+    if (progress.status !== 'running') return stop(progress.pauseReason ?? `it is ${progress.status}`)
+    return ask(
+      { locks: { select: 'lock', name: progress.lock } as const },
+      ({ locks }): Decision<StopAnswer> => {
+        const isOurs = token === progress.token && locks.some((lock) => lock.token === token)
+        return isOurs ? { changes: [], result: { stop: false, reason: null } } : stop('its lock was lost')
+      },
+    )
+  },
+})
+
+function stop(reason: string) {
+  return { changes: [], result: { stop: true, reason } }
+}

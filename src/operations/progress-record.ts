@@ -1,0 +1,103 @@
+/** Recording what was done of a run: counts, and outcomes of single items. */
+import * as z from 'zod'
+import { countOutcomes, type Outcome, outcomeId, recordProgress } from '../domain/progress.ts'
+import type { Change, Context } from '../engines/engine.ts'
+import * as fields from './fields.ts'
+import { ask, operation, type Step } from './operation.ts'
+import {
+  assertGrant,
+  count,
+  cursor,
+  cursorOf,
+  outcomesMax,
+  progressChange,
+  requireRun,
+  runName,
+  runOf,
+  total,
+} from './progress.ts'
+import { progressView, viewProgress } from './progress-view.ts'
+
+const outcome = z.strictObject({
+  key: fields.name.describe('The item; its latest outcome counts, once.'),
+  outcome: z.enum(['done', 'failed', 'skipped']),
+  error: z.string().max(10_000).optional(),
+})
+
+const recorded = z.object({
+  progress: progressView,
+  /** True for the one record that completed the run. */
+  isLast: z.boolean(),
+})
+export type RecordedProgress = z.output<typeof recorded>
+
+export const record = operation({
+  name: 'progress.record',
+  summary: 'Add to the counts of a run, guarded by the token of its lock; a pause stays a pause.',
+  effect: 'write',
+  input: z.strictObject({
+    run: runName,
+    token: fields.token,
+    done: count.optional(),
+    failed: count.optional(),
+    skipped: count.optional(),
+    total,
+    cursor,
+    outcomes: z.array(outcome).max(outcomesMax).optional().describe('What became of single items.'),
+  }),
+  output: recorded,
+  needs: ({ run, outcomes }) => ({
+    ...runOf({ run }),
+    outcomes: {
+      select: 'outcomesById',
+      ids: (outcomes ?? []).map(({ key }) => outcomeId(run, key)),
+    } as const,
+  }),
+  decide({ known, outcomes }, input, context): Step<RecordedProgress> {
+    const before = requireRun(known, input.run)
+    return ask({ locks: { select: 'lock', name: before.lock } as const }, ({ locks }) => {
+      assertGrant(before, locks, input.token, context)
+      const earlier = new Map(outcomes.map((each) => [each.id, each]))
+      const news = newOutcomes(input, earlier, context.wall)
+      const counted = countOutcomes(news, earlier)
+      const after = recordProgress(
+        before,
+        {
+          done: counted.done + (input.done ?? 0),
+          failed: counted.failed + (input.failed ?? 0),
+          skipped: counted.skipped + (input.skipped ?? 0),
+          cursor: input.cursor === undefined ? undefined : cursorOf(input.cursor),
+          total: input.total,
+        },
+        context,
+      )
+      const isLast = before.status === 'running' && after.status === 'completed'
+      return {
+        changes: [
+          progressChange(before, after, isLast ? 'progress.completed' : 'progress.recorded', context),
+          ...news.map((row): Change => outcomeChange(earlier.get(row.id) ?? null, row, context)),
+        ],
+        result: { progress: viewProgress(after, context.now), isLast },
+      }
+    })
+  },
+})
+
+/** Those that say something new; of several for one key, the last. */
+function newOutcomes(
+  input: { run: string; outcomes?: readonly z.output<typeof outcome>[] | undefined },
+  earlier: ReadonlyMap<string, Outcome>,
+  wall: number,
+): Outcome[] {
+  const given = new Map((input.outcomes ?? []).map((each) => [outcomeId(input.run, each.key), each]))
+  return [...given].flatMap(([id, { key, outcome, error }]) => {
+    const before = earlier.get(id)
+    if (before?.outcome === outcome) return []
+    const version = (before?.version ?? 0) + 1
+    return [{ id, run: input.run, key, outcome, error: error ?? null, at: wall, version }]
+  })
+}
+
+function outcomeChange(before: Outcome | null, after: Outcome, context: Context): Change {
+  return { table: 'outcome', before, after, event: { kind: 'outcome.recorded', agent: context.agent } }
+}

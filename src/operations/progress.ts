@@ -1,0 +1,265 @@
+/** Progress of a run under its lock: start, resume, pause, fail, reopen, remove. */
+import * as z from 'zod'
+import type { Json } from '../domain/item.ts'
+import { isExpired } from '../domain/lease.ts'
+import { assertOwn, type Lock } from '../domain/lock.ts'
+import {
+  failProgress,
+  isOrphanedBy,
+  type Outcome,
+  type Progress,
+  reopenProgress,
+  resumeProgress,
+  startProgress,
+} from '../domain/progress.ts'
+import type { Change, Context, EventDraft } from '../engines/engine.ts'
+import { HeldError, InvalidError, LeaseLostError, NotFoundError } from '../errors.ts'
+import * as fields from './fields.ts'
+import { lockName } from './lock.ts'
+import { pausedRun } from './lock-run.ts'
+import { ask, operation, type Step } from './operation.ts'
+import { progressView, viewProgress } from './progress-view.ts'
+
+export const runName = fields.name.describe('Name of the run.')
+export const outcomesMax = 500
+export const count = z.int().min(0).max(1_000_000_000)
+export const total = count.optional().describe('How many items there are.')
+export const cursor = z.unknown().optional().describe('Where to go on; any JSON.')
+const why = fields.reason
+
+export const runOf = ({ run }: { run: string }) => ({ known: { select: 'progressOf', runs: [run] } as const })
+
+export function requireRun(known: readonly Progress[], run: string): Progress {
+  const [progress] = known
+  if (progress) return progress
+  throw new NotFoundError({
+    what: `there is no run "${run}"`,
+    next: 'start it first, or check the name',
+    facts: { run },
+  })
+}
+
+/** The lock's current grant, taken for this very run: otherwise its end would not pause the run. */
+function requireGrant(
+  run: string,
+  name: string,
+  locks: readonly Lock[],
+  token: number | undefined,
+  context: Context,
+): Lock {
+  const lock = assertOwn(name, locks, { ...context, token })
+  if (lock.run === run) return lock
+  throw new InvalidError({
+    what: `lock ${name} is held for ${lock.run === null ? 'no run' : `run ${lock.run}`}, not for ${run}`,
+    next: `acquire it with run: "${run}"`,
+    facts: { lock: name, run: lock.run },
+  })
+}
+
+/** A record by anybody but the grant under which the run goes on is refused. */
+export function assertGrant(
+  progress: Progress,
+  locks: readonly Lock[],
+  token: number | undefined,
+  context: Context,
+): void {
+  const lock = assertOwn(progress.lock, locks, { ...context, token })
+  if (lock.token === progress.token) return
+  throw new LeaseLostError({
+    subject: `run ${progress.run}`,
+    token: lock.token,
+    currentToken: progress.token,
+    holder: null,
+    reason: 'it has not been resumed under this grant',
+  })
+}
+
+export function progressChange(
+  before: Progress | null,
+  after: Progress | null,
+  kind: EventDraft['kind'],
+  context: Context,
+  detail?: EventDraft['detail'],
+): Change {
+  return {
+    table: 'progress',
+    before,
+    after,
+    event: { kind, agent: context.agent, ...(detail ? { detail } : {}) },
+  }
+}
+
+export function cursorOf(value: unknown): Json | null {
+  return JSON.parse(fields.jsonText('cursor', value)) as Json | null
+}
+
+export const start = operation({
+  name: 'progress.start',
+  summary: 'Begin the progress of a run under the lock that is held for it.',
+  effect: 'write',
+  input: z.strictObject({
+    run: runName,
+    lock: lockName,
+    token: fields.token,
+    total,
+    cursor,
+    completion: z
+      .enum(['processed', 'successful'])
+      .optional()
+      .describe('Completed when all are processed (default), or only when none failed.'),
+  }),
+  output: progressView,
+  needs: ({ run, lock }) => ({ ...runOf({ run }), locks: { select: 'lock', name: lock } as const }),
+  decide({ known, locks }, input, context) {
+    const { token } = requireGrant(input.run, input.lock, locks, input.token, context)
+    const request = {
+      run: input.run,
+      lock: input.lock,
+      token,
+      total: input.total ?? null,
+      cursor: cursorOf(input.cursor),
+      completion: input.completion ?? 'processed',
+    }
+    const after = startProgress(known[0] ?? null, request, context)
+    return {
+      changes: [progressChange(null, after, 'progress.started', context)],
+      result: viewProgress(after, context.now),
+    }
+  },
+})
+
+export const resume = operation({
+  name: 'progress.resume',
+  summary: 'Go on with a paused or failed run, under the grant that is held for it now.',
+  effect: 'write',
+  input: z.strictObject({ run: runName, lock: lockName, token: fields.token, total }),
+  output: progressView,
+  needs: ({ run, lock }) => ({ ...runOf({ run }), locks: { select: 'lock', name: lock } as const }),
+  decide({ known, locks }, input, context): Step<z.output<typeof progressView>> {
+    const before = requireRun(known, input.run)
+    const { token } = requireGrant(input.run, input.lock, locks, input.token, context)
+    return ask({ others: { select: 'lock', name: before.lock } as const }, ({ others }) => {
+      const grant = { lock: input.lock, token }
+      if (isOrphanedBy(before, grant)) assertLost(before, others, context.now)
+      const after = resumeProgress(before, { ...grant, total: input.total }, context)
+      const kind = after.status === 'completed' ? 'progress.completed' : 'progress.resumed'
+      return {
+        changes: [progressChange(before, after, kind, context)],
+        result: viewProgress(after, context.now),
+      }
+    })
+  },
+})
+
+/** Nobody takes a run over from a holder whose lock still stands, be it under another lock's name. */
+function assertLost(progress: Progress, locks: readonly Lock[], now: number): void {
+  const holding = locks.find((lock) => lock.token === progress.token && !isExpired(lock, now))
+  if (!holding) return
+  throw new HeldError({
+    subject: `run ${progress.run}`,
+    holder: holding.agent ?? 'an unknown agent',
+    expiresAt: holding.expiresAt,
+  })
+}
+
+export const pause = operation({
+  name: 'progress.pause',
+  summary: 'Stop a run before its next item. Anybody may; what is done is kept. Harmless when it is paused.',
+  effect: 'write',
+  input: z.strictObject({
+    run: runName,
+    reason: why,
+    token: fields.token.describe('Only while it runs under this grant: a runner pauses none but its own.'),
+  }),
+  output: progressView,
+  needs: runOf,
+  decide({ known }, { run, reason, token }, context): Step<z.output<typeof progressView>> {
+    const before = requireRun(known, run)
+    return ask({ locks: { select: 'lock', name: before.lock } as const }, ({ locks }) => {
+      if (token !== undefined) assertGrant(before, locks, token, context)
+      if (before.status === 'paused') return { changes: [], result: viewProgress(before, context.now) }
+      const paused = pausedRun(before, reason ?? `paused by ${context.agent}`, context)
+      return { changes: [paused], result: viewProgress(paused.after as Progress, context.now) }
+    })
+  },
+})
+
+export const fail = operation({
+  name: 'progress.fail',
+  summary: 'The runner gives a run up, with the reason; it can be resumed.',
+  effect: 'write',
+  input: z.strictObject({ run: runName, token: fields.token, reason: why.unwrap() }),
+  output: progressView,
+  needs: runOf,
+  decide({ known }, { run, token, reason }, context): Step<z.output<typeof progressView>> {
+    const before = requireRun(known, run)
+    return ask({ locks: { select: 'lock', name: before.lock } as const }, ({ locks }) => {
+      assertGrant(before, locks, token, context)
+      const after = failProgress(before, reason, context)
+      return {
+        changes: [progressChange(before, after, 'progress.failed', context, { reason })],
+        result: viewProgress(after, context.now),
+      }
+    })
+  },
+})
+
+export const reopen = operation({
+  name: 'progress.reopen',
+  summary: 'More items arrived for a completed run: it is paused with a new total, to be resumed.',
+  effect: 'write',
+  input: z.strictObject({ run: runName, total: count }),
+  output: progressView,
+  needs: runOf,
+  decide({ known }, { run, total: items }, context) {
+    const before = requireRun(known, run)
+    const after = reopenProgress(before, items, context)
+    return {
+      changes: [progressChange(before, after, 'progress.reopened', context)],
+      result: viewProgress(after, context.now),
+    }
+  },
+})
+
+const removeMax = 500
+
+export const remove = operation({
+  name: 'progress.remove',
+  summary: 'Forget a run that does not run, and what became of its items; at most 500 of them a call.',
+  effect: 'admin',
+  input: z.strictObject({ run: runName }),
+  output: z.object({ removed: z.boolean(), more: z.boolean() }),
+  needs: ({ run }) => ({
+    ...runOf({ run }),
+    page: { select: 'outcomesOf', run, outcome: null, after: null, limit: removeMax } as const,
+  }),
+  decide({ known, page }, { run }, context) {
+    const [before] = known
+    if (!before) return { changes: [], result: { removed: false, more: false } }
+    if (before.status === 'running') {
+      throw new InvalidError({ what: `run ${run} is running`, next: 'pause it first', facts: { run } })
+    }
+    return {
+      changes: removedRun(before, page.rows, page.next === null, context.agent),
+      result: { removed: true, more: page.next !== null },
+    }
+  },
+})
+
+/** The items first: a run whose items are left would look as if nothing of it had been done. */
+export function removedRun(
+  run: Progress,
+  outcomes: readonly Outcome[],
+  isWhole: boolean,
+  agent: string,
+): Change[] {
+  const event = (kind: 'outcome.removed' | 'progress.removed') => ({ kind, agent })
+  return [
+    ...outcomes.map(
+      (before): Change => ({ table: 'outcome', before, after: null, event: event('outcome.removed') }),
+    ),
+    ...(isWhole
+      ? [{ table: 'progress', before: run, after: null, event: event('progress.removed') } as const]
+      : []),
+  ]
+}

@@ -1,0 +1,67 @@
+/** What recovery does around locks: waiters that are gone leave the line, runs whose lock ended are paused. */
+
+import type { Lock } from '../domain/lock.ts'
+import { type Waiter, warnOfExpiry } from '../domain/lock-line.ts'
+import type { Progress } from '../domain/progress.ts'
+import { type Deaths, evidenceOfLoss, type Reclaimed } from '../domain/recovery.ts'
+import type { Change, Context } from '../engines/engine.ts'
+import { pausedRun, pausedRuns } from './lock-run.ts'
+
+export const lineNeeds = (instances: readonly string[], limit: number) => ({
+  waiters: { select: 'lapsedWaiters', limit } as const,
+  orphanWaiters: instances.length > 0 ? ({ select: 'waitersOfInstances', instances, limit } as const) : null,
+  orphanRuns: { select: 'orphanedProgress', limit } as const,
+  ending: { select: 'endingLocks', limit } as const,
+})
+
+export interface HealedLines {
+  readonly changes: readonly Change[]
+  readonly waitersRemoved: number
+  readonly progressPaused: number
+}
+
+export function healLines(
+  lost: {
+    readonly waiters: readonly Waiter[]
+    readonly locks: readonly Reclaimed<Lock>[]
+    /** The runs of these locks. */
+    readonly runs: readonly Progress[]
+    /** Runs that had no lock already. */
+    readonly orphans: readonly Progress[]
+    /** Manual locks that may soon lapse. */
+    readonly ending: readonly Lock[]
+  },
+  deaths: Deaths,
+  trigger: string,
+  context: Context,
+): HealedLines {
+  const gone = lost.waiters.flatMap((waiter): Change[] => {
+    const evidence = evidenceOfLoss(waiter, deaths, context.now)
+    if (evidence === null) return []
+    const detail = { because: 'it was lost', holder: waiter.agent, evidence, trigger }
+    const event = { kind: 'waiter.left', agent: context.agent, detail } as const
+    return [{ table: 'waiter', before: waiter, after: null, event }]
+  })
+  const evidenceFor = (lock: Lock) => lost.locks.find(({ before }) => before === lock)?.evidence
+  const ended = lost.locks.map(({ before }) => before)
+  const paused = [
+    ...pausedRuns(lost.runs, ended, (lock) => pauseReason(trigger, String(evidenceFor(lock))), context),
+    ...lost.orphans.map((run) => pausedRun(run, pauseReason(trigger, 'nobody holds its lock'), context)),
+  ]
+  const warned = lost.ending.flatMap((before): Change[] => {
+    const after = warnOfExpiry(before, context.now)
+    if (after === null) return []
+    const remainingMs = (before.expiresAt ?? 0) - context.now
+    const detail = { holder: before.agent, remainingMs }
+    return [{ table: 'lock', before, after, event: { kind: 'lock.expiring', agent: context.agent, detail } }]
+  })
+  return {
+    changes: [...gone, ...paused, ...warned],
+    waitersRemoved: gone.length,
+    progressPaused: paused.length,
+  }
+}
+
+function pauseReason(trigger: string, evidence: string): string {
+  return trigger === 'open' ? `Server restart - run paused: ${evidence}` : `its lock was lost: ${evidence}`
+}

@@ -1,0 +1,109 @@
+/** Reservations of paths: reserve, whoHas. Renewed and released like any lock, by name and token. */
+import * as z from 'zod'
+import { matchesPattern } from '../domain/pattern.ts'
+import { patternsMax, reservationPrefix, reservationsMax, reservePaths } from '../domain/reservation.ts'
+import * as fields from './fields.ts'
+import { lockRef } from './lease.ts'
+import { user } from './lock.ts'
+import { isHeld } from './lock-read.ts'
+import { operation, type Step } from './operation.ts'
+import { lockView, viewLock } from './view.ts'
+
+const manualLeaseMs = 300_000
+const boundLeaseMs = 30_000
+const shownMax = 10
+
+const reserveOutcome = z.discriminatedUnion('outcome', [
+  z.object({ outcome: z.literal('claimed'), lock: lockView }),
+  z.object({
+    outcome: z.literal('held'),
+    holder: z.string().nullable(),
+    expiresAt: z.number().nullable(),
+    /** What is in the way, at most ten. */
+    by: z.array(lockView),
+  }),
+])
+export type ReserveOutcome = z.output<typeof reserveOutcome>
+
+export const reserve = operation({
+  name: 'locks.reserve',
+  summary: 'Reserve paths by glob patterns, all or none; held when another reservation overlaps them.',
+  effect: 'write',
+  freshIds: () => 1,
+  input: z.strictObject({
+    patterns: z.array(z.string()).min(1).max(patternsMax),
+    mode: z.enum(['shared', 'exclusive']).optional().describe('Shared ones may overlap; default exclusive.'),
+    reason: fields.reason,
+    user,
+    leaseMs: fields.leaseMs,
+    token: fields.token.describe('Of a reservation you hold: it is not in your way.'),
+  }),
+  output: reserveOutcome,
+  needs: () => ({
+    reserved: { select: 'reservations', limit: 2 * reservationsMax } as const,
+    floor: { select: 'tokenFloor' } as const,
+  }),
+  decide({ reserved, floor }, input, context): Step<ReserveOutcome> {
+    const { agent, instance, now, wall } = context
+    const request = {
+      agent,
+      instance,
+      token: input.token,
+      name: `${reservationPrefix}${context.ids[0]}`,
+      leaseMs: input.leaseMs ?? (instance === null ? manualLeaseMs : boundLeaseMs),
+      reason: input.reason ?? null,
+      user: input.user ?? null,
+      patterns: input.patterns,
+      mode: input.mode ?? 'exclusive',
+    }
+    const reservation = reservePaths(request, reserved, { now, wall, floor })
+    if (reservation.outcome === 'granted') {
+      const { after } = reservation
+      return {
+        changes: [{ table: 'lock', before: null, after, event: { kind: 'lock.acquired', agent } }],
+        result: { outcome: 'claimed', lock: viewLock(after, now) },
+        granted: [{ kind: 'lock', id: lockRef(after), token: after.token }],
+      }
+    }
+    const [first] = reservation.by
+    const result = {
+      outcome: 'held',
+      holder: first?.agent ?? null,
+      expiresAt: first?.expiresAt ?? null,
+      by: reservation.by.slice(0, shownMax).map((lock) => viewLock(lock, now)),
+    } as const
+    // Counted in the audit of what was in the way: how often agents got into each other's.
+    const remarks = reservation.by.slice(0, shownMax).map((lock) => ({
+      kind: 'lock.refused' as const,
+      agent,
+      subject: 'lock' as const,
+      id: lockRef(lock),
+      queue: null,
+      token: null,
+      detail: { act: 'reserve', holder: lock.agent, patterns: [...input.patterns] },
+    }))
+    return { changes: [], remarks, result }
+  },
+})
+
+export const whoHas = operation({
+  name: 'locks.whoHas',
+  summary: 'Reservations that cover a path, and the locks of that name; only what is held now.',
+  effect: 'read',
+  input: z.strictObject({ path: z.string().min(1).max(4096) }),
+  output: z.array(lockView),
+  needs: ({ path }) => ({
+    reserved: { select: 'reservations', limit: 2 * reservationsMax } as const,
+    named: { select: 'lock', name: path } as const,
+    file: { select: 'lock', name: `file:${path}` } as const,
+  }),
+  decide({ reserved, named, file }, { path }, { now }) {
+    // Checks the path, also where nothing is reserved to compare it with.
+    matchesPattern('**', path)
+    const covering = reserved.filter((lock) =>
+      (lock.patterns ?? []).some((pattern) => matchesPattern(pattern, path)),
+    )
+    const holding = [...named, ...file, ...covering].filter((lock) => isHeld(lock, now))
+    return { changes: [], result: holding.map((lock) => viewLock(lock, now)) }
+  },
+})

@@ -1,0 +1,139 @@
+/** `hf.locks.progress`: how far runs are. Counts are raised under the token of the lock held for the run. */
+
+import type { LockGrants } from './lock-grants.ts'
+import type { StopAnswer } from './operations/progress-read.ts'
+import type { RecordedProgress } from './operations/progress-record.ts'
+import type { ProgressView } from './operations/progress-view.ts'
+import { given, type TokenOptions } from './queue.ts'
+import type { CallOptions, Session } from './session.ts'
+
+export interface StartOptions extends TokenOptions {
+  /** The lock held for this run; default `global`. */
+  readonly lock?: string
+  /** How many items there are, when that is known. */
+  readonly total?: number
+}
+
+export interface RecordOptions extends TokenOptions {
+  readonly done?: number
+  readonly failed?: number
+  readonly skipped?: number
+  readonly total?: number
+  /** Where to go on; any JSON. */
+  readonly cursor?: unknown
+  /** What became of single items: each key counts once, by its latest outcome. */
+  readonly outcomes?: readonly {
+    readonly key: string
+    readonly outcome: 'done' | 'failed' | 'skipped'
+    readonly error?: string
+  }[]
+}
+
+export interface ItemOutcome {
+  readonly key: string
+  readonly outcome: 'done' | 'failed' | 'skipped'
+  readonly error: string | null
+  readonly at: number
+}
+
+export const defaultLock = 'global'
+
+export class Runs {
+  readonly #session: Session
+  readonly #grants: LockGrants
+
+  constructor(session: Session, grants: LockGrants) {
+    this.#session = session
+    this.#grants = grants
+  }
+
+  /** Begins a run under the lock that was acquired with its name as `run`. ILLEGAL_MOVE when it is known: resume it. */
+  start(
+    run: string,
+    options: StartOptions & { cursor?: unknown; completion?: 'processed' | 'successful' } = {},
+  ): Promise<ProgressView> {
+    return this.#underLock('progress.start', run, options)
+  }
+
+  /** Goes on with a paused or failed run, under the grant held now. */
+  resume(run: string, options: StartOptions = {}): Promise<ProgressView> {
+    return this.#underLock('progress.resume', run, options)
+  }
+
+  #underLock(operation: string, run: string, options: StartOptions): Promise<ProgressView> {
+    const { lock = defaultLock, ...rest } = options
+    return this.#call(operation, run, { ...rest, lock, token: this.#grants.tokenFor(lock, options) })
+  }
+
+  /** Adds to the counts; LEASE_LOST once the lock is not the caller's. A pause stays a pause. */
+  async record(run: string, options: RecordOptions): Promise<RecordedProgress> {
+    return this.#call('progress.record', run, await this.#withToken(run, options))
+  }
+
+  /** Stops a run before its next item; anybody may. With a token: only the run of that grant. */
+  pause(run: string, options: TokenOptions & { reason?: string } = {}): Promise<ProgressView> {
+    return this.#call('progress.pause', run, options)
+  }
+
+  /** The runner gives the run up; it can be resumed. */
+  async fail(run: string, options: TokenOptions & { reason: string }): Promise<ProgressView> {
+    return this.#call('progress.fail', run, await this.#withToken(run, options))
+  }
+
+  /** More items arrived for a completed run: it is paused with the new total. */
+  reopen(run: string, options: Omit<TokenOptions, 'token'> & { total: number }): Promise<ProgressView> {
+    return this.#call('progress.reopen', run, options)
+  }
+
+  get(run: string): Promise<ProgressView | null> {
+    return this.#call('progress.get', run, {})
+  }
+
+  list(
+    options: { status?: ProgressView['status']; limit?: number; after?: string } = {},
+  ): Promise<{ runs: ProgressView[]; next: string | null }> {
+    return this.#session.call('progress.list', given({ ...options }))
+  }
+
+  /** What became of the items of a run, by key. */
+  outcomes(
+    run: string,
+    options: { outcome?: ItemOutcome['outcome']; limit?: number; after?: string } = {},
+  ): Promise<{ outcomes: ItemOutcome[]; next: string | null }> {
+    return this.#call('progress.outcomes', run, options)
+  }
+
+  /** Which of these keys (at most 500) are still to be done. */
+  left(run: string, keys: readonly string[]): Promise<string[]> {
+    return this.#call('progress.left', run, { keys })
+  }
+
+  /** Whether no other item may be begun: lock lost, not running, or nobody can tell (then with the error). */
+  async shouldStop(run: string, options: TokenOptions = {}): Promise<StopAnswer & { error?: unknown }> {
+    try {
+      return await this.#call('progress.shouldStop', run, await this.#withToken(run, options))
+    } catch (error) {
+      return { stop: true, reason: 'nobody can tell whether its lock still holds', error }
+    }
+  }
+
+  /** Forgets a run that does not run, and what became of its items. False when there is none. */
+  async remove(run: string, options: Omit<TokenOptions, 'token'> = {}): Promise<boolean> {
+    for (;;) {
+      const answer = await this.#call<{ removed: boolean; more: boolean }>('progress.remove', run, options)
+      if (!answer.more) return answer.removed
+    }
+  }
+
+  /** Without a token, that of this handle's grant of the run's lock. */
+  async #withToken<Options extends TokenOptions>(run: string, options: Options) {
+    if (options.token !== undefined) return options
+    const lock = (await this.get(run))?.lock
+    return { ...options, token: lock === undefined ? undefined : this.#grants.tokenFor(lock, options) }
+  }
+
+  #call<Result>(operation: string, run: string, options: object): Promise<Result> {
+    const { agent, idempotencyKey, ...input } = options as CallOptions
+    return this.#session.call(operation, given({ ...input, run }), { agent, idempotencyKey })
+  }
+}

@@ -1,0 +1,111 @@
+/**
+ * Waiting for a lock: a place in line, kept alive while we wait, and a look whenever somebody released something.
+ * Wake-ups are a hint; looking again is the truth. Looks are frequent near the head of a line that moves and rare in
+ * one that stands still, so that a hand-over takes milliseconds and a long wait costs next to nothing.
+ */
+import { pause } from '../environment.ts'
+import { closedError } from '../errors.ts'
+import type { NamedAcquireOutcome } from '../operations/lock.ts'
+import type { CallOptions, Session } from '../session.ts'
+
+export interface LockWait {
+  readonly input: Readonly<Record<string, unknown>>
+  readonly options: CallOptions
+  readonly waitMs: number
+  readonly signal: AbortSignal | undefined
+  /** Fires when the handle closes. */
+  readonly closing: AbortSignal
+}
+
+export interface LockAnswer {
+  readonly answer: Exclude<NamedAcquireOutcome, { outcome: 'waiting' }>
+  /** Monotonic time just before the request that was answered. */
+  readonly requestedAt: number
+}
+
+type Waiting = Extract<NamedAcquireOutcome, { outcome: 'waiting' }>
+
+/** Lapses are told by nobody, so everybody looks at least so often. */
+const lookEveryMs = 500
+const firstLookMs = 3
+
+export async function waitForLock(session: Session, wait: LockWait): Promise<LockAnswer> {
+  const { environment } = session
+  const deadline = environment.monotonic() + wait.waitMs
+  let waiting: Waiting | null = null
+  try {
+    for (;;) {
+      const requestedAt = environment.monotonic()
+      const answer = await acquire(session, wait, waiting)
+      if (answer.outcome !== 'waiting') {
+        waiting = null
+        return { answer, requestedAt }
+      }
+      waiting = answer
+      if (!(await turnComes(session, wait, waiting, deadline))) {
+        const { holder, since, expiresAt } = waiting
+        return { answer: { outcome: 'held', holder, since, expiresAt }, requestedAt }
+      }
+    }
+  } finally {
+    if (waiting) await leave(session, wait, waiting)
+  }
+}
+
+function acquire(session: Session, wait: LockWait, place: Waiting | null): Promise<NamedAcquireOutcome> {
+  const input = { ...wait.input, wait: true, ...(place ? { waiter: place.waiter } : {}) }
+  return session.call('locks.acquireLock', input, wait.options)
+}
+
+/** False when the time is over; rejects when the caller gave up or the handle closes. */
+async function turnComes(
+  session: Session,
+  wait: LockWait,
+  place: Waiting,
+  deadline: number,
+): Promise<boolean> {
+  const { environment, engine } = session
+  let ahead = place.ahead
+  let pauseMs = firstLookMs * (ahead + 1)
+  const given = AbortSignal.any([wait.closing, ...(wait.signal === undefined ? [] : [wait.signal])])
+  for (;;) {
+    const lookedAt = environment.monotonic()
+    const woken = new AbortController()
+    // Listening before looking: a release in between is heard.
+    const unwake = engine.onWake(() => woken.abort())
+    try {
+      const look = await lookAt(session, wait, place)
+      assertWanted(session, wait)
+      if (look.turn || look.due) return true
+      const leftMs = deadline - environment.monotonic()
+      if (leftMs <= 0) return false
+      // The line has moved: the turn may be near.
+      if (look.ahead !== ahead) pauseMs = firstLookMs * (look.ahead + 1)
+      ahead = look.ahead
+      const jitter = 0.75 + 0.5 * environment.random()
+      const until = AbortSignal.any([woken.signal, given])
+      await pause(environment, Math.min(pauseMs * jitter, lookEveryMs, leftMs), until)
+      pauseMs *= 2
+      // Whoever is far behind need not look at every release: its turn takes so many hand-overs at least.
+      const restMs = lookedAt + firstLookMs * ahead - environment.monotonic()
+      if (restMs > 0) await pause(environment, restMs, given)
+    } finally {
+      unwake()
+    }
+    assertWanted(session, wait)
+  }
+}
+
+function lookAt(session: Session, wait: LockWait, { waiter }: Waiting) {
+  const input = { ...wait.input, wait: true, waiter }
+  return session.call<{ turn: boolean; due: boolean; ahead: number }>('locks.isTurn', input, wait.options)
+}
+
+function assertWanted(session: Session, { signal, closing }: LockWait): void {
+  signal?.throwIfAborted()
+  if (closing.aborted) throw closedError(session.engine.status.location)
+}
+
+async function leave(session: Session, wait: LockWait, { waiter }: Waiting): Promise<void> {
+  await session.call('locks.leaveLine', { name: wait.input.name, waiter }, wait.options)
+}

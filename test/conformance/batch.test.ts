@@ -1,0 +1,323 @@
+/** The batch runner: bounded, checked before every item, resumed with the rest. */
+import type { BatchReport, Holdfast, RunBatchOptions } from 'holdfast'
+import { describe, expect, test } from 'vitest'
+import { settle, take } from '../support/locks.ts'
+import { refusalCode } from '../support/outcomes.ts'
+import { forEachEngine } from '../support/stores.ts'
+
+const letters = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']
+
+forEachEngine((engine) => {
+  test('works on every item once, records what became of each, and completes the run [L13] [L7]', async () => {
+    const { hf } = await engine.open({ agent: 'ada' })
+    const worked: string[] = []
+
+    const report = await hf.locks.runBatch(
+      'c1',
+      letters,
+      (item) => {
+        worked.push(item)
+        if (item === 'b') throw new Error('no luck')
+        return item === 'c' ? 'skipped' : item
+      },
+      { gapMs: 0, reason: 'scoring', user: 'olga' },
+    )
+
+    expect(report).toMatchObject({
+      outcome: 'completed',
+      progress: { done: 6, failed: 1, skipped: 1, total: 8 },
+    })
+    expect(worked.toSorted()).toEqual(letters)
+    expect((await hf.locks.progress.outcomes('c1', { outcome: 'failed' })).outcomes).toMatchObject([
+      { key: 'b', error: 'no luck' },
+    ])
+    expect(await hf.locks.isAnyLocked()).toBe(false)
+  })
+
+  test('answers held, with the holder, and works on nothing while another runs [L11]', async () => {
+    const { hf } = await engine.open({ agent: 'ada' })
+    await take(hf, 'global', { agent: 'bob' })
+
+    const report = await hf.locks.runBatch('c1', letters, () => expect.fail('it worked'))
+
+    expect(report).toMatchObject({ outcome: 'held', holder: 'bob' })
+    expect(await hf.locks.progress.get('c1')).toBeNull()
+  })
+
+  test('never works on more items at once than allowed, by default so many as their number says [L13]', async () => {
+    const { hf } = await engine.open({ agent: 'ada' })
+    let atOnce = 0
+    const most: number[] = []
+    const handler = async () => {
+      atOnce++
+      most.push(atOnce)
+      await settle()
+      atOnce--
+    }
+
+    await hf.locks.runBatch('c1', letters, handler, { gapMs: 0 })
+    const byDefault = Math.max(...most.splice(0))
+    await hf.locks.runBatch('c2', letters, handler, { gapMs: 0, concurrency: 2 })
+
+    expect(byDefault).toBe(3)
+    expect(Math.max(...most)).toBe(2)
+  })
+
+  test('rests between items, 200 ms unless told otherwise [L13]', async () => {
+    const { hf, env } = await engine.open({ agent: 'ada' })
+    const startedAt = env.now()
+    const beganAt: number[] = []
+    const running = hf.locks.runBatch('c1', ['a', 'b', 'c'], () => void beganAt.push(env.now() - startedAt), {
+      concurrency: 1,
+    })
+
+    for (let round = 0; round < 10; round++) await env.advance(100)
+    await running
+
+    expect(beganAt).toEqual([0, 200, 400])
+  })
+
+  test('begins no item after a pause from anywhere; what is under way is finished and counted [L12] [P5]', async () => {
+    const { hf, store } = await engine.open({ agent: 'ada' })
+    const operator = await store.open({ agent: 'olga' })
+    const worked: string[] = []
+
+    const report = await hf.locks.runBatch(
+      'c1',
+      letters,
+      async (item) => {
+        worked.push(item)
+        if (item === 'c') await operator.locks.progress.pause('c1', { reason: 'lunch' })
+      },
+      { concurrency: 1, gapMs: 0 },
+    )
+
+    expect(report).toMatchObject({ outcome: 'paused', progress: { done: 3, pauseReason: 'lunch' } })
+    expect(worked).toEqual(['a', 'b', 'c'])
+    expect(await hf.locks.isAnyLocked()).toBe(false)
+  })
+
+  test('resumed, it does only the rest, with items that came later [L11]', async () => {
+    const { hf } = await engine.open({ agent: 'ada' })
+    const worked: string[] = []
+    const stop = new AbortController()
+    const run = (items: string[], signal?: AbortSignal) =>
+      hf.locks.runBatch(
+        'c1',
+        items,
+        (item) => {
+          worked.push(item)
+          if (item === 'c') stop.abort()
+        },
+        { concurrency: 1, gapMs: 0, ...(signal ? { signal } : {}) },
+      )
+
+    const first = await run(letters, stop.signal)
+    const second = await run([...letters, 'i', 'j'])
+
+    expect(first).toMatchObject({ outcome: 'paused', progress: { done: 3, pauseReason: 'it was stopped' } })
+    expect(second).toMatchObject({ outcome: 'completed', progress: { done: 10, total: 10 } })
+    expect(worked).toEqual([...letters, 'i', 'j'])
+  })
+
+  test('a lock lost in the middle stops it; it neither records nor pauses the run of its successor [L12] [P1]', async () => {
+    const { hf, env, store } = await engine.open({ agent: 'ada' })
+    const successor = await store.open({ agent: 'bob' })
+    const worked: string[] = []
+    let letGo: () => void = () => {}
+    const running = hf.locks.runBatch(
+      'c1',
+      letters,
+      async (item, { signal }) => {
+        worked.push(item)
+        await new Promise<void>((resolve) => {
+          letGo = resolve
+          signal.addEventListener('abort', () => resolve())
+        })
+      },
+      { concurrency: 1, gapMs: 0 },
+    )
+    await settle()
+    await successor.locks.forceRelease('global', { reason: 'it hangs' })
+    await take(successor, 'global', { run: 'c1' })
+    await successor.locks.progress.resume('c1')
+
+    await env.advance(1_000)
+    letGo()
+    const report = await running
+
+    expect(worked).toEqual(['a'])
+    expect(report).toMatchObject({ progress: { status: 'running', done: 0 } })
+    expect(await successor.locks.progress.get('c1')).toMatchObject({ status: 'running', done: 0 })
+    expect(await successor.locks.isLockedBy('global', { agent: 'bob' })).toBe(true)
+  })
+
+  test('goes on at its cursor where the items are asked for, and repeats none', async () => {
+    const { hf } = await engine.open({ agent: 'ada' })
+    const asked: unknown[] = []
+    const worked: string[] = []
+    const stop = new AbortController()
+    const items = (cursor: unknown) => {
+      asked.push(cursor)
+      return letters.slice(cursor === null ? 0 : letters.indexOf(cursor as string))
+    }
+    const handler = (item: string) => {
+      worked.push(item)
+      if (item === 'd') stop.abort()
+    }
+
+    await hf.locks.runBatch('c1', items, handler, { concurrency: 1, gapMs: 0, signal: stop.signal })
+    const report = await hf.locks.runBatch('c1', items, handler, { concurrency: 1, gapMs: 0 })
+
+    expect(asked).toEqual([null, 'c'])
+    expect(worked).toEqual(letters)
+    expect(report).toMatchObject({ outcome: 'completed', progress: { done: 8, total: 8 } })
+  })
+
+  test('where none may fail, a run with failures fails, and a resume does those again [L7]', async () => {
+    const { hf } = await engine.open({ agent: 'ada' })
+    const worked: string[] = []
+    let lucky = false
+    const run = () =>
+      hf.locks.runBatch(
+        'c1',
+        ['a', 'b', 'c'],
+        (item) => {
+          worked.push(item)
+          if (item === 'b' && !lucky) throw new Error('no luck')
+        },
+        { concurrency: 1, gapMs: 0, completion: 'successful' },
+      )
+
+    const first = await run()
+    lucky = true
+    const second = await run()
+
+    expect(first).toMatchObject({
+      outcome: 'failed',
+      progress: { pauseReason: '1 failed', done: 2, failed: 1 },
+    })
+    expect(second).toMatchObject({ outcome: 'completed', progress: { done: 3, failed: 0 } })
+    expect(worked).toEqual(['a', 'b', 'c', 'b'])
+  })
+
+  test('items of one key are one item', async () => {
+    const { hf } = await engine.open({ agent: 'ada' })
+    const worked: string[] = []
+
+    const report = await hf.locks.runBatch('c1', ['a', 'b', 'a'], (item) => void worked.push(item), {
+      gapMs: 0,
+    })
+
+    expect(worked).toEqual(['a', 'b'])
+    expect(report).toMatchObject({ outcome: 'completed', progress: { done: 2, total: 2 } })
+  })
+
+  test('a handler that heeds no signal holds up a close for thirty seconds and no longer', async () => {
+    const { hf, env } = await engine.open({ agent: 'ada' })
+    hf.locks.runBatch('c1', letters, () => new Promise(() => {})).catch(() => {})
+    await settle()
+    let closed = false
+    const closing = hf.close().then(() => {
+      closed = true
+    })
+
+    await env.advance(29_000)
+    const early = closed
+    await env.advance(2_000)
+    await closing
+
+    expect([early, closed]).toEqual([false, true])
+  })
+
+  test('its closing step runs once, under the lock, by the runner that completed it [L13]', async () => {
+    const { hf } = await engine.open({ agent: 'ada' })
+    const closed: unknown[] = []
+    const options = {
+      gapMs: 0,
+      async onComplete({ processed }: { processed: number }) {
+        closed.push([processed, await hf.locks.isLockedBy('global', { run: 'c1' })])
+      },
+    }
+
+    await hf.locks.runBatch('c1', letters, () => {}, options)
+    await hf.locks.runBatch('c1', letters, () => expect.fail('it worked again'), options)
+
+    expect(closed).toEqual([[8, true]])
+  })
+
+  test('a store that fails stops it, with the error, before the next item [L12] [P5] [P6]', async () => {
+    const { hf } = await engine.open({ agent: 'ada' })
+    const worked: string[] = []
+
+    const running = hf.locks.runBatch(
+      'c1',
+      letters,
+      async (item) => {
+        worked.push(item)
+        if (item === 'b') await hf.locks.progress.pause('c1')
+        if (item === 'b') await hf.locks.progress.remove('c1')
+      },
+      { concurrency: 1, gapMs: 0 },
+    )
+
+    expect(await refusalCode(() => running)).toBe('NOT_FOUND')
+    expect(worked).toEqual(['a', 'b'])
+    expect(await hf.locks.isAnyLocked()).toBe(false)
+  })
+
+  test('closing the handle stops it; its run is paused and its lock free', async () => {
+    const { hf, store } = await engine.open({ agent: 'ada' })
+    const reader = await store.open({ agent: 'reader' })
+    const worked: string[] = []
+    const running = hf.locks.runBatch('c1', letters, async (item) => void worked.push(item), {
+      concurrency: 1,
+    })
+    await settle()
+
+    await hf.close()
+
+    expect(await running).toMatchObject({ outcome: 'paused', progress: { done: 1 } })
+    expect(worked).toEqual(['a'])
+    expect(await reader.locks.isAnyLocked()).toBe(false)
+  })
+
+  test('items that come one by one, of a number nobody knows, are completed when they end', async () => {
+    const { hf } = await engine.open({ agent: 'ada' })
+    async function* source() {
+      for (const name of letters) yield { name }
+    }
+
+    const report = await hf.locks.runBatch('c1', source(), () => {}, { gapMs: 0, keyOf: ({ name }) => name })
+
+    expect(report).toMatchObject({ outcome: 'completed', progress: { total: 8, done: 8 } })
+  })
+
+  describe('misuse of a batch', () => {
+    const bad: [string, (hf: Holdfast) => Promise<BatchReport>][] = [
+      ['no concurrency', (hf) => hf.locks.runBatch('c1', letters, () => {}, { concurrency: 0 })],
+      ['a negative gap', (hf) => hf.locks.runBatch('c1', letters, () => {}, { gapMs: -1 })],
+      ['items without keys', (hf) => hf.locks.runBatch('c1', [{}], () => {}, { gapMs: 0 })],
+      ['a hostile run', (hf) => hf.locks.runBatch('../x', letters, () => {})],
+      [
+        'an unknown option',
+        (hf) => hf.locks.runBatch('c1', letters, () => {}, { gapsMs: 5 } as RunBatchOptions<string>),
+      ],
+      ['a processing lock', (hf) => hf.locks.runBatch('c1', letters, () => {}, { lock: 'queue:x' })],
+    ]
+
+    test.each(bad)('%s is refused as INVALID, and the lock is free', async (_, call) => {
+      const { hf } = await engine.open({ agent: 'ada' })
+
+      expect(await refusalCode(() => call(hf))).toBe('INVALID')
+      expect(await hf.locks.isAnyLocked()).toBe(false)
+    })
+
+    test('a handle that renews nothing cannot run one', async () => {
+      const { hf } = await engine.open({ agent: 'ada', background: false })
+
+      expect(await refusalCode(() => hf.locks.runBatch('c1', letters, () => {}))).toBe('INVALID')
+      expect(await hf.locks.isAnyLocked()).toBe(false)
+    })
+  })
+})

@@ -1,0 +1,181 @@
+/** Locks whose holders are gone: freed at start-up, by a sweep or by whoever asks next; their runs are paused. */
+import { describe, expect, test } from 'vitest'
+import { readFeed } from '../support/feed.ts'
+import { take } from '../support/locks.ts'
+import { machine } from '../support/processes.ts'
+import { forEachEngine, type Opened } from '../support/stores.ts'
+
+const hourMs = 3_600_000
+
+forEachEngine((engine) => {
+  /** A server that crashed in the middle of a run, long ago; nothing has healed since. */
+  async function crashed(): Promise<Opened> {
+    const opened = await engine.open({ background: false, recovery: false })
+    const { hf, env } = opened
+    await take(hf, 'global', { agent: 'server-1', run: 'c1', user: 'olga' })
+    await hf.locks.progress.start('c1', { agent: 'server-1', total: 10 })
+    await hf.locks.progress.record('c1', { agent: 'server-1', done: 4, cursor: 'item-4' })
+    await env.advance(2 * hourMs)
+    return opened
+  }
+
+  test('the five steps: a stale lock, its run, recovery, a new lock, clean-up [L19] [L9] [P4]', async () => {
+    const { store } = await crashed()
+
+    const server = await store.open({ agent: 'server-2', recovery: { onOpen: false } })
+    const report = await server.locks.recoverLocksOnStartup()
+
+    expect(report).toMatchObject({ locksReleased: 1, progressPaused: 1, kept: [] })
+    expect(await server.locks.getCurrentLockInfo()).toMatchObject({ isLocked: false, lockedBy: null })
+    expect(await server.locks.progress.get('c1')).toMatchObject({
+      status: 'paused',
+      pauseReason: expect.stringContaining('Server restart'),
+      done: 4,
+      cursor: 'item-4',
+    })
+    expect(await server.locks.acquireLock('global', { run: 'c1' })).toMatchObject({ outcome: 'claimed' })
+    expect(await server.locks.releaseLock()).toBe(true)
+    expect(await server.locks.progress.remove('c1')).toBe(true)
+    expect([...store.readTables().keys()].filter((key) => !key.startsWith('instance:'))).toEqual([])
+  })
+
+  test('opening the store recovers by itself, and the report tells of it once [L9] [P6]', async () => {
+    const { store } = await crashed()
+
+    const server = await store.open({ agent: 'server-2' })
+
+    expect(await server.locks.isAnyLocked()).toBe(false)
+    expect(await server.locks.recoverLocksOnStartup()).toMatchObject({ locksReleased: 1, progressPaused: 1 })
+    expect(await server.locks.recoverLocksOnStartup()).toMatchObject({ locksReleased: 0, progressPaused: 0 })
+  })
+
+  test('two servers that start together act once [L10]', async () => {
+    const { hf, store } = await crashed()
+    const servers = await Promise.all(
+      ['server-2', 'server-3'].map((agent) => store.open({ agent, recovery: { onOpen: false } })),
+    )
+
+    const reports = await Promise.all(servers.map((server) => server.locks.recoverLocksOnStartup()))
+
+    expect(reports.reduce((sum, { locksReleased }) => sum + locksReleased, 0)).toBe(1)
+    expect(reports.reduce((sum, { progressPaused }) => sum + progressPaused, 0)).toBe(1)
+    const kinds = (await readFeed(hf)).map(({ kind }) => kind)
+    expect(kinds.filter((kind) => kind === 'lock.expired' || kind === 'progress.paused')).toHaveLength(2)
+  })
+
+  test('another live server’s lock is left alone, and the report names it [L9]', async () => {
+    const { store } = await crashed()
+    const alive = await store.open({ agent: 'server-2' })
+    await take(alive, 'other', { run: 'c2' })
+    await alive.locks.progress.start('c2', { lock: 'other', total: 5 })
+
+    const server = await store.open({ agent: 'server-3' })
+    const report = await server.locks.recoverLocksOnStartup()
+
+    expect(report.kept).toMatchObject([{ name: 'other', holder: 'server-2' }])
+    expect(await server.locks.progress.get('c2')).toMatchObject({ status: 'running' })
+    expect(await server.locks.isLockedBy('other', { agent: 'server-2' })).toBe(true)
+  })
+
+  test('the lock of a predecessor proven dead is freed at once, not when its lease ends [L9] [P4]', async () => {
+    const { env, store } = await engine.open({ background: false, recovery: false })
+    const host = machine(env)
+    const before = await store.open({ agent: 'server-1', environment: host.process(101), recovery: false })
+    await take(before, 'global', { run: 'c1', leaseMs: hourMs })
+    await before.locks.progress.start('c1', { total: 3 })
+
+    host.kill(101)
+    const after = await store.open({ agent: 'server-2', environment: host.process(102) })
+
+    expect(await after.locks.recoverLocksOnStartup()).toMatchObject({ locksReleased: 1, progressPaused: 1 })
+    expect(await after.locks.progress.get('c1')).toMatchObject({
+      status: 'paused',
+      pauseReason: 'Server restart - run paused: process 101 is gone',
+    })
+  })
+
+  test('the sweep of any running process does the same as a start [L10]', async () => {
+    const { store, env } = await crashed()
+    const server = await store.open({ agent: 'server-2', recovery: { onOpen: false } })
+
+    await env.advance(6_000)
+
+    expect(await server.locks.isAnyLocked()).toBe(false)
+    expect(await server.locks.progress.get('c1')).toMatchObject({ status: 'paused' })
+  })
+
+  test('a dry run says what would be freed and paused, and changes nothing [L10]', async () => {
+    const { hf, store } = await crashed()
+    const before = store.readTables()
+
+    const report = await hf.recovery.detectAndRecoverStale({ dryRun: true })
+
+    expect(report).toMatchObject({ locksCleaned: 1, progressPaused: 1, waitersRemoved: 0 })
+    expect(store.readTables()).toEqual(before)
+  })
+
+  describe('the lock of a run', () => {
+    test('stale and of another run is taken by a start, whose run pauses the old one [L11] [P3]', async () => {
+      const { hf } = await crashed()
+
+      const answer = await hf.locks.acquireLock('global', { agent: 'server-2', run: 'c2' })
+
+      expect(answer).toMatchObject({ outcome: 'claimed', recoveredFrom: { holder: 'server-1' } })
+      expect(await hf.locks.progress.get('c1')).toMatchObject({
+        status: 'paused',
+        pauseReason: 'its lock was taken over',
+        done: 4,
+      })
+    })
+
+    test('stale and of the same run is taken at once by its restart [L11] [P3]', async () => {
+      const { hf } = await crashed()
+
+      await take(hf, 'global', { agent: 'server-1', run: 'c1' })
+
+      expect(await hf.locks.progress.resume('c1', { agent: 'server-1' })).toMatchObject({
+        status: 'running',
+        done: 4,
+      })
+    })
+
+    test.each(['release', 'force', 'transfer', 'close'] as const)(
+      'ended by %s pauses it with the reason [L9]',
+      async (how) => {
+        const { hf, store } = await engine.open({ agent: 'ada' })
+        const reader = await store.open({ agent: 'reader' })
+        await take(hf, 'global', { run: 'c1' })
+        await hf.locks.progress.start('c1', { total: 3 })
+
+        if (how === 'release') await hf.locks.releaseLock()
+        if (how === 'force') await hf.locks.forceRelease('global', { reason: 'it hangs' })
+        if (how === 'transfer') await hf.locks.transfer('global', { to: 'bob', reason: 'night' })
+        if (how === 'close') await hf.close()
+
+        const reasons = {
+          release: 'its lock was released',
+          force: 'its lock was released by force: it hangs',
+          transfer: 'its lock was transferred to bob',
+          close: 'its process closed the store',
+        }
+        expect(await reader.locks.progress.get('c1')).toMatchObject({
+          status: 'paused',
+          pauseReason: reasons[how],
+        })
+      },
+    )
+  })
+
+  test('events tell of a recovery: whose lock, which token, how it was known, what set it off [L17]', async () => {
+    const { hf, store } = await crashed()
+    const token = (await hf.locks.getCurrentLockInfo()).token
+
+    await store.open({ agent: 'server-2' })
+
+    const [expired] = (await readFeed(hf)).filter(({ kind }) => kind === 'lock.expired')
+    expect(expired).toMatchObject({
+      agent: 'server-2',
+      detail: { holder: 'server-1', token, trigger: 'open', evidence: expect.stringContaining('lapsed') },
+    })
+  })
+})

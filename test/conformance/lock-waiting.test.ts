@@ -1,0 +1,234 @@
+/** Waiting for a lock: first come first served, bounded in time, and nobody dead or gone stands in the way. */
+import type { AcquiredLock, Holdfast } from 'holdfast'
+import { describe, expect, test } from 'vitest'
+import { readFeed } from '../support/feed.ts'
+import { settle, take, taken } from '../support/locks.ts'
+import { refusal } from '../support/outcomes.ts'
+import { machine } from '../support/processes.ts'
+import { forEachEngine } from '../support/stores.ts'
+
+const minuteMs = 60_000
+
+forEachEngine((engine) => {
+  test('waiters get the lock in the order in which they came [L16]', async () => {
+    const { hf, env } = await engine.open({ agent: 'holder' })
+    await take(hf, 'deploy')
+    const served: string[] = []
+    const waits: Promise<void>[] = []
+    for (const agent of ['a', 'b', 'c', 'd']) {
+      waits.push(waitAndRelease(hf, agent, served))
+      await settle()
+    }
+
+    await hf.locks.releaseLock('deploy')
+    for (let round = 0; round < 8; round++) await env.advance(600)
+    await Promise.all(waits)
+
+    expect(served).toEqual(['a', 'b', 'c', 'd'])
+    expect((await hf.locks.list()).locks).toEqual([])
+  })
+
+  test('a waiter of another handle is woken by the release, long before it would look again [L16]', async () => {
+    const { hf, env, store } = await engine.open({ agent: 'holder' })
+    const other = await store.open({ agent: 'next' })
+    await take(hf, 'deploy')
+    const waiting = other.locks.acquireLock('deploy', { waitMs: minuteMs })
+    await env.advance(5_000)
+
+    await hf.locks.releaseLock('deploy')
+    await env.advance(600)
+
+    expect(await waiting).toMatchObject({ outcome: 'claimed', lock: { holder: 'next' } })
+  })
+
+  test('a newcomer does not overtake who waits, though the lock is free at that moment [L16]', async () => {
+    const { hf, env, store } = await engine.open({ agent: 'holder', recovery: false })
+    const patient = await store.open({ agent: 'patient', recovery: false })
+    const pushy = await store.open({ agent: 'pushy', recovery: false })
+    await take(hf, 'deploy')
+    const waiting = patient.locks.acquireLock('deploy', { waitMs: minuteMs })
+    await env.advance(1_000)
+
+    // In one turn: the newcomer asks after the release and before the waiter looks.
+    const [, answer] = await Promise.all([
+      hf.locks.releaseLock('deploy'),
+      hf.locks.acquireLock('deploy', { agent: 'pushy' }),
+    ])
+    const late = pushy.locks.acquireLock('deploy')
+    await env.advance(600)
+
+    expect(answer).toMatchObject({ outcome: 'held', holder: 'patient' })
+    expect(await late).toMatchObject({ outcome: 'held', holder: 'patient' })
+    expect(await waiting).toMatchObject({ outcome: 'claimed' })
+  })
+
+  test('a wait that is over answers who holds the lock, and leaves no place behind [L16] [L2]', async () => {
+    const { hf, env, store } = await engine.open({ agent: 'holder' })
+    const other = await store.open({ agent: 'next' })
+    const { lock } = await take(hf, 'deploy', { agent: 'person' })
+    const waiting = other.locks.acquireLock('deploy', { waitMs: 3_000 })
+
+    await env.advance(2_900)
+    const meanwhile = (await hf.locks.getCurrentLockInfo('deploy')).waiting
+    await env.advance(200)
+
+    expect(meanwhile).toBe(1)
+    expect(await waiting).toEqual({
+      outcome: 'held',
+      holder: 'person',
+      since: lock.acquiredAt,
+      expiresAt: lock.lease.expiresAt,
+    })
+    expect(waitersIn(store)).toEqual([])
+  })
+
+  test('a wait given up by its signal rejects with its reason and leaves no place behind [L16]', async () => {
+    const { hf, env, store } = await engine.open({ agent: 'holder' })
+    await take(hf, 'deploy')
+    const end = new AbortController()
+    const waiting = hf.locks.acquireLock('deploy', { waitMs: minuteMs, signal: end.signal })
+    const settled = waiting.catch((reason: unknown) => reason)
+    await env.advance(1_000)
+
+    end.abort(new Error('no longer needed'))
+    await env.advance(10)
+
+    expect(await settled).toMatchObject({ message: 'no longer needed' })
+    expect(waitersIn(store)).toEqual([])
+    await expect(hf.locks.acquireLock('x', { waitMs: 5, signal: end.signal })).rejects.toThrow(
+      'no longer needed',
+    )
+  })
+
+  test('a handle that closes gives up its waits and its places [L16]', async () => {
+    const { hf, env, store } = await engine.open({ agent: 'holder' })
+    const other = await store.open({ agent: 'next' })
+    await take(hf, 'deploy')
+    const refused = refusal(() => other.locks.acquireLock('deploy', { waitMs: minuteMs }))
+    await env.advance(1_000)
+
+    await other.close()
+
+    expect(await refused).toMatchObject({ code: 'STORE_UNAVAILABLE' })
+    expect(waitersIn(store)).toEqual([])
+  })
+
+  test('a waiter keeps its place however long it waits, by showing that it lives [L16]', async () => {
+    const { hf, env, store } = await engine.open({ agent: 'holder' })
+    const first = await store.open({ agent: 'first' })
+    const second = await store.open({ agent: 'second' })
+    await take(hf, 'deploy')
+    const waits = [first, second].map((handle) =>
+      handle.locks.acquireLock('deploy', { waitMs: 10 * minuteMs }),
+    )
+    await env.advance(minuteMs)
+
+    await hf.locks.releaseLock('deploy')
+    await env.advance(600)
+    await first.locks.releaseLock('deploy')
+    await env.advance(600)
+
+    expect(await Promise.all(waits)).toMatchObject([
+      { lock: { holder: 'first' } },
+      { lock: { holder: 'second' } },
+    ])
+    const gone = (await readFeed(hf)).filter(({ kind, detail }) => kind === 'waiter.left' && detail?.evidence)
+    expect(gone).toEqual([])
+  })
+
+  test('a waiter gets a lock that lapses, and one whose holder died, without any call [L16] [L9]', async () => {
+    const { env, store } = await engine.open({ background: false })
+    const host = machine(env)
+    const victim = await store.open({ agent: 'victim', environment: host.process(101) })
+    const heir = await store.open({ agent: 'heir', environment: host.process(102) })
+    await take(victim, 'lapses', { agent: 'person', leaseMs: 2_000 })
+    await take(victim, 'dies')
+    const waits = ['lapses', 'dies'].map((name) => taken(heir.locks.acquireLock(name, { waitMs: minuteMs })))
+    await env.advance(2_600)
+
+    host.kill(101)
+    await env.advance(1_000)
+
+    const [lapsed, died] = await Promise.all(waits)
+    expect(lapsed?.lock.holder).toBe('heir')
+    expect(died?.lock.holder).toBe('heir')
+  })
+
+  test('a waiter that died holds nobody up: its place goes by proof, and by lapse at the latest [L16]', async () => {
+    const { env, store } = await engine.open({ background: false })
+    const host = machine(env)
+    const holder = await store.open({ agent: 'holder', environment: host.process(100) })
+    const victim = await store.open({ agent: 'victim', environment: host.process(101) })
+    const heir = await store.open({ agent: 'heir', environment: host.process(102) })
+    await take(holder, 'deploy')
+    const lost = victim.locks.acquireLock('deploy', { waitMs: 10 * minuteMs })
+    lost.catch(() => {})
+    await env.advance(100)
+    const waiting = taken(heir.locks.acquireLock('deploy', { waitMs: minuteMs }))
+    await env.advance(100)
+
+    // Its own loop must not go on renewing its place: a dead process does nothing.
+    await victim.close()
+    host.kill(101)
+    await holder.locks.releaseLock('deploy')
+    await env.advance(1_000)
+
+    expect((await waiting).lock.holder).toBe('heir')
+  })
+
+  test('waiters of a lock with slots fill each slot that is free, in order [L16]', async () => {
+    const { hf, env } = await engine.open({ agent: 'holder' })
+    const first = await take(hf, 'gpu', { slots: 2 })
+    await take(hf, 'gpu', { slots: 2 })
+    const waits: Promise<AcquiredLock>[] = []
+    for (const agent of ['a', 'b', 'c']) {
+      waits.push(hf.locks.acquireLock('gpu', { slots: 2, agent, waitMs: 3_000 }))
+      await settle()
+    }
+
+    await hf.locks.releaseLock('gpu', { token: first.lock.lease.token })
+    await env.advance(1_000)
+    await hf.locks.releaseLock('gpu')
+    await env.advance(4_000)
+
+    const answers = await Promise.all(waits)
+    expect(answers.map(({ outcome }) => outcome)).toEqual(['claimed', 'claimed', 'held'])
+  })
+
+  test('an acquire that need not wait writes no place in line, whatever it would have waited', async () => {
+    const { hf } = await engine.open({ agent: 'ada' })
+
+    await take(hf, 'deploy', { waitMs: minuteMs })
+
+    expect((await readFeed(hf)).filter(({ subject }) => subject === 'waiter')).toEqual([])
+  })
+
+  describe('what the store says of a line', () => {
+    test('is rebuilt by its events: places taken and left [X2]', async () => {
+      const { hf, env, store } = await engine.open({ agent: 'holder' })
+      await take(hf, 'deploy')
+      const waiting = hf.locks.acquireLock('deploy', { agent: 'next', waitMs: 2_000 })
+      await env.advance(100)
+      const during = waitersIn(store)
+      await env.advance(2_000)
+      await waiting
+
+      const events = (await readFeed(hf)).filter(({ subject }) => subject === 'waiter')
+      expect(during).toHaveLength(1)
+      expect(events.map(({ kind, agent }) => [kind, agent])).toEqual([
+        ['waiter.joined', 'next'],
+        ['waiter.left', 'next'],
+      ])
+    })
+  })
+})
+
+async function waitAndRelease(hf: Holdfast, agent: string, served: string[]): Promise<void> {
+  const { lock } = await take(hf, 'deploy', { agent, waitMs: minuteMs })
+  served.push(agent)
+  await hf.locks.releaseLock('deploy', { agent, token: lock.lease.token })
+}
+
+function waitersIn(store: { readTables(): Map<string, unknown> }): string[] {
+  return [...store.readTables().keys()].filter((key) => key.startsWith('waiter:'))
+}

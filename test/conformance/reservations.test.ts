@@ -1,0 +1,168 @@
+/** Reservations of paths: overlapping patterns keep each other out, unless both share. */
+import type { Holdfast, ReservedPaths } from 'holdfast'
+import { describe, expect, test } from 'vitest'
+import { readFeed } from '../support/feed.ts'
+import { take } from '../support/locks.ts'
+import { refusalCode } from '../support/outcomes.ts'
+import { machine } from '../support/processes.ts'
+import { forEachEngine } from '../support/stores.ts'
+
+forEachEngine((engine) => {
+  test('paths are reserved by pattern, and whoever overlaps is told by whom [L15]', async () => {
+    const { hf, store } = await engine.open({ agent: 'ada' })
+    const other = await store.open({ agent: 'bob' })
+    const mine = await reserved(hf.locks.reserve(['src/**', 'docs/*.md'], { reason: 'rename' }))
+
+    const overlapping = await other.locks.reserve('src/a/b.ts')
+    const apart = await other.locks.reserve('test/**')
+
+    expect(mine.lock).toMatchObject({ patterns: ['src/**', 'docs/*.md'], mode: 'exclusive', holder: 'ada' })
+    expect(overlapping).toMatchObject({
+      outcome: 'held',
+      holder: 'ada',
+      expiresAt: mine.lock.lease.expiresAt,
+      by: [{ name: mine.lock.name, reason: 'rename' }],
+    })
+    expect(apart).toMatchObject({ outcome: 'claimed' })
+  })
+
+  test('overlap goes both ways: a wide pattern meets a narrow one that was first [L15]', async () => {
+    const { hf, store } = await engine.open({ agent: 'ada' })
+    const other = await store.open({ agent: 'bob' })
+    await hf.locks.reserve('src/deep/in/a.ts')
+
+    expect(await other.locks.reserve('src/**')).toMatchObject({ outcome: 'held', holder: 'ada' })
+    expect(await other.locks.reserve('src/*/in/?.ts')).toMatchObject({ outcome: 'held' })
+    expect(await other.locks.reserve('src/*.ts')).toMatchObject({ outcome: 'claimed' })
+  })
+
+  test('shared reservations lie beside each other and keep exclusive ones out [L15]', async () => {
+    const { hf, store } = await engine.open({ agent: 'ada' })
+    const [bob, cy] = [await store.open({ agent: 'bob' }), await store.open({ agent: 'cy' })]
+    await hf.locks.reserve('src/**', { mode: 'shared' })
+
+    expect(await bob.locks.reserve('src/a.ts', { mode: 'shared' })).toMatchObject({ outcome: 'claimed' })
+    expect(await cy.locks.reserve('src/a.ts')).toMatchObject({ outcome: 'held' })
+  })
+
+  test('all patterns are reserved or none [L15]', async () => {
+    const { hf, store } = await engine.open({ agent: 'ada' })
+    const other = await store.open({ agent: 'bob' })
+    await hf.locks.reserve('src/**')
+
+    await other.locks.reserve(['test/**', 'src/a.ts'])
+
+    expect(await hf.locks.whoHas('test/a.ts')).toEqual([])
+  })
+
+  test('who has a path is answered by reservation and by lock; lapsed ones do not count [L15] [X3]', async () => {
+    const { hf, env } = await engine.open({ background: false, recovery: false })
+    await hf.locks.reserve('src/**', { agent: 'ada', leaseMs: 1_000 })
+    await take(hf, 'file:src/a.ts', { agent: 'cy' })
+
+    const before = (await hf.locks.whoHas('src/a.ts')).map(({ holder }) => holder)
+    await env.advance(1_001)
+
+    expect(before).toEqual(['cy', 'ada'])
+    expect((await hf.locks.whoHas('src/a.ts')).map(({ holder }) => holder)).toEqual(['cy'])
+    expect(await hf.locks.whoHas('other')).toEqual([])
+  })
+
+  test('a reservation lasts five minutes by hand, is renewed and released by its name and token [L15]', async () => {
+    const { hf, env } = await engine.open({ agent: 'ada' })
+    const manual = await reserved(hf.locks.reserve('src/**', { agent: 'bob' }))
+    const { name } = manual.lock
+    const { token } = manual.lock.lease
+    await env.advance(1_000)
+
+    const renewed = await hf.locks.renewLock(name, { agent: 'bob' })
+
+    expect(manual.lock.lease.leaseMs).toBe(300_000)
+    expect(renewed.lease.expiresAt).toBe((manual.lock.lease.expiresAt as number) + 1_000)
+    expect(await hf.locks.releaseLock(name, { agent: 'eve', token: token + 1 })).toBe(false)
+    expect(await hf.locks.releaseLock(name, { agent: 'bob' })).toBe(true)
+    expect(await hf.locks.whoHas('src/a.ts')).toEqual([])
+  })
+
+  test('one’s own reservations are not in one’s way; another process of the same name is a stranger [L15]', async () => {
+    const { hf, store } = await engine.open({ agent: 'ada' })
+    const twin = await store.open({ agent: 'ada' })
+    await hf.locks.reserve('src/**')
+    const manual = await reserved(hf.locks.reserve('docs/**', { agent: 'bob' }))
+
+    expect(await hf.locks.reserve('src/a.ts')).toMatchObject({ outcome: 'claimed' })
+    expect(await twin.locks.reserve('src/b.ts')).toMatchObject({ outcome: 'held', holder: 'ada' })
+    expect(await hf.locks.reserve('docs/a', { agent: 'bob' })).toMatchObject({ outcome: 'held' })
+    expect(await hf.locks.reserve('docs/a', { agent: 'bob', token: manual.lock.lease.token })).toMatchObject({
+      outcome: 'claimed',
+    })
+  })
+
+  test('of a dead process they are free at once, of a silent one when they lapse [L15] [L9]', async () => {
+    const { env, store } = await engine.open({ background: false })
+    const host = machine(env)
+    const victim = await store.open({ agent: 'victim', environment: host.process(101) })
+    const heir = await store.open({ agent: 'heir', environment: host.process(102) })
+    await victim.locks.reserve('src/**')
+
+    host.kill(101)
+    await env.advance(1_000)
+
+    expect(await heir.locks.reserve('src/a.ts')).toMatchObject({ outcome: 'claimed' })
+  })
+
+  test('who gets into whose way is counted in the audit [L15]', async () => {
+    const { hf, store } = await engine.open({ agent: 'ada' })
+    const other = await store.open({ agent: 'bob' })
+    const { lock } = await reserved(hf.locks.reserve('src/**'))
+
+    await other.locks.reserve('src/a.ts')
+    await other.locks.reserve('src/b.ts')
+
+    const refused = (await readFeed(hf)).filter(({ kind }) => kind === 'lock.refused')
+    expect(refused.map(({ agent, id, detail }) => [agent, id, detail?.holder])).toEqual([
+      ['bob', `${lock.name}#0`, 'ada'],
+      ['bob', `${lock.name}#0`, 'ada'],
+    ])
+  })
+
+  test('of many agents that reserve one path at once exactly one gets it [L15]', async () => {
+    const { hf } = await engine.open({ agent: 'ada' })
+
+    const answers = await Promise.all(
+      Array.from({ length: 30 }, (_, number) => hf.locks.reserve('src/**', { agent: `agent-${number}` })),
+    )
+
+    expect(answers.filter(({ outcome }) => outcome === 'claimed')).toHaveLength(1)
+  })
+
+  describe('misuse of reservations', () => {
+    test.each([
+      ['no pattern', (hf: Holdfast) => hf.locks.reserve([])],
+      ['an empty pattern', (hf: Holdfast) => hf.locks.reserve('')],
+      ['an absolute pattern', (hf: Holdfast) => hf.locks.reserve('/etc/*')],
+      ['a climbing pattern', (hf: Holdfast) => hf.locks.reserve('src/../etc')],
+      ['an open bracket', (hf: Holdfast) => hf.locks.reserve('src/[a')],
+      [
+        'too many patterns',
+        (hf: Holdfast) => hf.locks.reserve(Array.from({ length: 51 }, (_, number) => `a${number}`)),
+      ],
+      ['an unknown mode', (hf: Holdfast) => hf.locks.reserve('a', { mode: 'greedy' as 'shared' })],
+      ['an unknown option', (hf: Holdfast) => hf.locks.reserve('a', { moad: 'shared' } as object)],
+      ['a negative lease', (hf: Holdfast) => hf.locks.reserve('a', { leaseMs: -1 })],
+      ['a path that is none', (hf: Holdfast) => hf.locks.whoHas('/a')],
+      ['an empty path', (hf: Holdfast) => hf.locks.whoHas('')],
+    ])('%s is refused as INVALID and reserves nothing', async (_, call) => {
+      const { hf } = await engine.open()
+
+      expect(await refusalCode(() => call(hf))).toBe('INVALID')
+      expect((await hf.locks.list()).locks).toEqual([])
+    })
+  })
+})
+
+async function reserved(reserving: Promise<ReservedPaths>) {
+  const answer = await reserving
+  expect(answer).toMatchObject({ outcome: 'claimed' })
+  return answer as Extract<ReservedPaths, { outcome: 'claimed' }>
+}

@@ -1,0 +1,122 @@
+/** Locks among real processes: one holder at a time, in order, whoever is killed or frozen. */
+import { fork } from 'node:child_process'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import type { Lock, OpenOptions } from 'holdfast'
+import { expect, test } from 'vitest'
+import { Actor, expectSoundAndFree, newStore, openHere, print, program, query, until } from './support.ts'
+
+test('8 processes in 200 rounds each have one winner at a time, and share fairly [L19] [L16] [X6]', {
+  timeout: 120_000,
+}, async () => {
+  const store = newStore()
+  const folder = join(dirname(store), 'effects')
+  mkdirSync(folder)
+  writeFileSync(join(folder, 'number'), '0')
+  const names = Array.from({ length: 8 }, (_, number) => `locker-${number}`)
+  const lockers = await Promise.all(names.map((agent) => openLocker(store, { agent, durability: 'normal' })))
+
+  const startedAt = performance.now()
+  for (const locker of lockers) locker.send('rounds', { name: 'one', count: 200, folder })
+  const ends = () => lockers.filter((locker) => locker.all('answer').length === 2)
+  await until('all are done', () => ends().length === 8, { patience: 100_000, lookEveryMs: 100 })
+  const seconds = (performance.now() - startedAt) / 1000
+
+  const order = readFileSync(join(folder, 'order'), 'utf8').trim().split('\n')
+  const { least, most } = sharesWhenTheFirstEnds(order, names, 200)
+  print(`1,600 rounds in ${seconds.toFixed(1)} s; when the first was done: least ${least}, most ${most}`)
+  expect(existsSync(join(folder, 'collisions'))).toBe(false)
+  expect(readFileSync(join(folder, 'number'), 'utf8')).toBe('1600')
+  expect(least / most).toBeGreaterThanOrEqual(0.8)
+  expect(query(store, 'select * from lock_waiter')).toEqual([])
+  expectSoundAndFree(store)
+})
+
+/** How often each had the lock until one of them had it as often as it wanted. */
+function sharesWhenTheFirstEnds(order: readonly string[], names: readonly string[], wanted: number) {
+  const shares = new Map(names.map((name) => [name, 0]))
+  for (const name of order) {
+    shares.set(name, (shares.get(name) ?? 0) + 1)
+    if (shares.get(name) === wanted) break
+  }
+  return { least: Math.min(...shares.values()), most: Math.max(...shares.values()) }
+}
+
+test('a runner killed in the middle: the next waiter has the lock within a second, the run is paused [L9] [X6]', async () => {
+  const store = newStore()
+  const hf = await openHere(store)
+  const runner = await openLocker(store, { agent: 'runner' })
+  runner.send('batch', { run: 'c1', items: ['a', 'b', 'c', 'd'], eachMs: 50 })
+  await runner.told('handling', ({ item }) => item === 'c')
+  const waiting = hf.locks.acquireLock('global', { waitMs: 30_000, run: 'c1' })
+  await until('somebody waits', async () => (await hf.locks.getCurrentLockInfo()).waiting === 1)
+
+  const killedAt = performance.now()
+  runner.kill('SIGKILL')
+  const answer = await waiting
+  const tookMs = performance.now() - killedAt
+
+  print(`the waiter had the lock ${Math.round(tookMs)} ms after the kill`)
+  expect(answer).toMatchObject({ outcome: 'claimed', lock: { holder: 'test' } })
+  expect(tookMs).toBeLessThan(1000)
+  expect(await hf.locks.progress.get('c1')).toMatchObject({
+    status: 'paused',
+    done: 2,
+    pauseReason: expect.stringContaining('its lock was lost'),
+  })
+  expect(await hf.locks.progress.resume('c1')).toMatchObject({ status: 'running', remaining: 2 })
+  expect(await hf.locks.progress.left('c1', ['a', 'b', 'c', 'd'])).toEqual(['c', 'd'])
+})
+
+test('a waiter killed in line holds nobody up [L16] [X6]', async () => {
+  const store = newStore()
+  const hf = await openHere(store)
+  await hf.locks.acquireLock('one', { agent: 'person' })
+  const token = (await hf.locks.getCurrentLockInfo('one')).token as number
+  const victim = await openLocker(store, { agent: 'victim' })
+  victim.send('acquire', { name: 'one', waitMs: 60_000 })
+  await until('it waits', async () => (await hf.locks.getCurrentLockInfo('one')).waiting === 1)
+  const waiting = hf.locks.acquireLock('one', { waitMs: 30_000 })
+  await until('both wait', async () => (await hf.locks.getCurrentLockInfo('one')).waiting === 2)
+
+  victim.kill('SIGKILL')
+  await hf.locks.releaseLock('one', { agent: 'person', token })
+  const releasedAt = performance.now()
+
+  expect(await waiting).toMatchObject({ outcome: 'claimed', lock: { holder: 'test' } })
+  expect(performance.now() - releasedAt).toBeLessThan(2000)
+})
+
+test('a frozen holder thawed late is refused: its record, its release, and its signal has fired [L3] [L8] [X6]', async () => {
+  const store = newStore()
+  const hf = await openHere(store, { recovery: { everyMs: 50 } })
+  const frozen = await openLocker(store, { agent: 'frozen', leaseMs: 2000, recovery: false })
+  const { lock } = await frozen.ask<{ lock: Lock }>('acquire', { name: 'global', run: 'c1' })
+  const { token } = lock.lease
+  await frozen.ask('start', { run: 'c1', total: 5 })
+  // Right after a renewal: stopped in the middle of one, it would hold up every writer.
+  const renewedAt = async () => (await hf.locks.getCurrentLockInfo()).renewedAt
+  const before = await renewedAt()
+  await until('its lease was renewed', async () => (await renewedAt()) !== before)
+
+  frozen.kill('SIGSTOP')
+  const answer = await hf.locks.acquireLock('global', { waitMs: 20_000, run: 'c1' })
+  await hf.locks.progress.resume('c1')
+  const lateRecord = frozen.askRefusal('record', { run: 'c1', token, done: 3 })
+  const lateRelease = frozen.ask('release', { name: 'global', token })
+  frozen.kill('SIGCONT')
+
+  expect(answer).toMatchObject({ outcome: 'claimed' })
+  expect(await lateRecord).toMatchObject({ code: 'LEASE_LOST' })
+  expect(await lateRelease).toBe(false)
+  expect(await frozen.told('aborted')).toMatchObject({ code: 'LEASE_LOST' })
+  expect(await hf.locks.progress.get('c1')).toMatchObject({ status: 'running', done: 0 })
+  expect(await hf.locks.isLockedBy('global', { agent: 'test' })).toBe(true)
+})
+
+async function openLocker(store: string, options: OpenOptions): Promise<Actor> {
+  const locker = new Actor(fork(program('locker'), [], { stdio: ['ignore', 'inherit', 'pipe', 'ipc'] }))
+  await locker.told('ready')
+  await locker.ask('open', { store, ...options })
+  return locker
+}

@@ -1,0 +1,282 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { isExpired } from '../../src/domain/lease.ts'
+import { type Lock, manualLockMs } from '../../src/domain/lock.ts'
+import {
+  decideTurn,
+  isWaiterDue,
+  joinLine,
+  type LockLine,
+  leaveLock,
+  loseLock,
+  type NamedRequest,
+  transferLock,
+  type Waiter,
+  waitersMax,
+  warnOfExpiry,
+} from '../../src/domain/lock-line.ts'
+import { aLock, at, later, refusalOf } from './samples.ts'
+
+const request: NamedRequest = {
+  agent: 'bob',
+  instance: 'bob-1',
+  name: 'press',
+  slots: 1,
+  leaseMs: 30_000,
+  reason: 'ink',
+  token: undefined,
+  user: 'olga',
+  run: 'r1',
+  delayMs: 0,
+  reentrant: false,
+}
+const empty: LockLine = { locks: [], next: null, own: null, waiting: 0, ahead: 0, last: 0, floor: 0 }
+const held = (fields: Partial<Lock> = {}) => aLock({ slots: 1, ...fields })
+const waiterOf = (agent: string, token: number): Waiter => ({
+  ...joinLine({ agent, instance: `${agent}-1`, id: agent, name: 'press' }, empty, at),
+  token,
+})
+
+describe('a turn', () => {
+  test('at a free lock without a line is the caller’s at once, with all it said [L1] [L2]', () => {
+    const turn = decideTurn(request, empty, at)
+
+    expect(turn).toMatchObject({
+      outcome: 'granted',
+      before: null,
+      after: { agent: 'bob', user: 'olga', run: 'r1', reason: 'ink', slots: 1, depth: 1, version: 1 },
+    })
+  })
+
+  test('at a held lock names the holder, since when and until when [L2]', () => {
+    const lock = held()
+
+    const turn = decideTurn(request, { ...empty, locks: [lock] }, at)
+
+    expect(turn).toEqual({
+      outcome: 'held',
+      holder: 'ada',
+      since: lock.acquiredAt,
+      expiresAt: lock.expiresAt,
+      delayed: [],
+    })
+  })
+
+  test('at a lapsed lock is the caller’s, under a larger token [L2]', () => {
+    const lapsed = held({ expiresAt: at.now - 1, token: 9e12 })
+
+    const turn = decideTurn(request, { ...empty, locks: [lapsed] }, at)
+
+    expect(turn).toMatchObject({ outcome: 'granted', before: lapsed, after: { token: 9e12 + 1, slot: 0 } })
+  })
+
+  test('of a newcomer does not come while somebody waits, though the lock is free [L16]', () => {
+    const next = waiterOf('cy', 5)
+
+    const turn = decideTurn(request, { ...empty, next, waiting: 1, ahead: 1, last: 5 }, at)
+
+    expect(turn).toMatchObject({ outcome: 'held', holder: 'cy', since: next.joinedAt })
+  })
+
+  test('of the first in line comes when the lock is free [L16]', () => {
+    const own = waiterOf('bob', 5)
+
+    const turn = decideTurn(request, { ...empty, next: own, own, waiting: 3, ahead: 0, last: 9 }, at)
+
+    expect(turn.outcome).toBe('granted')
+  })
+
+  test('of the second comes when two of three slots are free, of the third it does not [L16]', () => {
+    const line = { ...empty, locks: [held({ slots: 3 })], next: waiterOf('cy', 5), waiting: 3 }
+    const ask = (ahead: number) => decideTurn({ ...request, slots: 3 }, { ...line, ahead }, at).outcome
+
+    expect([0, 1, 2].map(ask)).toEqual(['granted', 'granted', 'held'])
+  })
+
+  test('asked for with another number of slots is refused, naming both [L2]', () => {
+    const refusal = refusalOf(() => decideTurn(request, { ...empty, locks: [held({ slots: 3 })] }, at))
+
+    expect(refusal).toMatchObject({ code: 'INVALID', facts: { slots: 3, asked: 1 } })
+  })
+
+  test('never gives a lock to more than its slots, whoever asks in whatever order', () => {
+    const step = fc.record({
+      agent: fc.constantFrom('a', 'b', 'c', 'd'),
+      ms: fc.nat(20_000),
+      slots: fc.constant(2),
+    })
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
+        let locks: Lock[] = []
+        let now = at.now
+        for (const { agent, ms, slots } of steps) {
+          now += ms
+          const turn = decideTurn(
+            { ...request, agent, instance: agent, slots },
+            { ...empty, locks },
+            { now, wall: 0 },
+          )
+          if (turn.outcome !== 'granted') continue
+          locks = [...locks.filter(({ slot }) => slot !== turn.after.slot), turn.after]
+          expect(locks.filter((lock) => !isExpired(lock, now)).length).toBeLessThanOrEqual(slots)
+        }
+      }),
+    )
+  })
+})
+
+describe('entering again', () => {
+  const own = held({ agent: 'bob', instance: 'bob-1', token: 70 })
+  const again = (fields: Partial<NamedRequest>, lock = own) =>
+    decideTurn({ ...request, ...fields }, { ...empty, locks: [lock] }, at)
+
+  test('is counted and renews, under the same token [L2]', () => {
+    const turn = again({ reentrant: true, leaseMs: 90_000 })
+
+    expect(turn).toMatchObject({
+      outcome: 'entered',
+      after: { depth: 2, token: 70, expiresAt: at.now + 90_000, version: own.version + 1 },
+    })
+  })
+
+  test('is refused, naming oneself, unless it was asked for [L2]', () => {
+    expect(again({})).toMatchObject({ outcome: 'held', holder: 'bob' })
+  })
+
+  test('needs the token of the grant where one is named, and the process [L2]', () => {
+    expect(again({ reentrant: true, token: 70 }).outcome).toBe('entered')
+    expect(again({ reentrant: true, token: 69 }).outcome).toBe('held')
+    expect(again({ reentrant: true, instance: 'bob-2' }).outcome).toBe('held')
+  })
+
+  test('has a bound', () => {
+    expect(refusalOf(() => again({ reentrant: true }, { ...own, depth: 1000 })).code).toBe('INVALID')
+  })
+
+  test('is left as often as entered; the last time frees the lock', () => {
+    expect(leaveLock(held({ depth: 2, version: 4 }))).toMatchObject({ depth: 1, version: 5 })
+    expect(leaveLock(held({ depth: 1 }))).toBeNull()
+  })
+})
+
+describe('a lock lost with a delay', () => {
+  const lost = held({ delayMs: 10_000, token: 9e12 })
+
+  test('keeps everybody out for the delay, under a token its holder does not have', () => {
+    const after = loseLock(lost, at.now)
+
+    expect(after).toMatchObject({
+      delayedSince: at.now,
+      expiresAt: at.now + 10_000,
+      instance: null,
+      token: 9e12 + 1,
+      version: lost.version + 1,
+    })
+  })
+
+  test('is free at once without a delay, and after it', () => {
+    expect(loseLock(held(), at.now)).toBeNull()
+    expect(loseLock({ ...lost, delayedSince: at.now }, at.now + 10_001)).toBeNull()
+  })
+
+  test('begins its delay when somebody finds it lapsed, and answers nobody as holder', () => {
+    const lapsed = { ...lost, expiresAt: at.now - 1 }
+
+    const turn = decideTurn(request, { ...empty, locks: [lapsed] }, at)
+
+    expect(turn).toMatchObject({
+      outcome: 'held',
+      holder: null,
+      expiresAt: at.now + 10_000,
+      delayed: [{ before: lapsed, after: { delayedSince: at.now } }],
+    })
+  })
+
+  test('goes to the next one when its delay is over', () => {
+    const delayed = loseLock(lost, at.now) as Lock
+    const over = later(10_001)
+
+    expect(decideTurn(request, { ...empty, locks: [delayed] }, later(10_000))).toMatchObject({
+      outcome: 'held',
+      holder: null,
+      delayed: [],
+    })
+    expect(decideTurn(request, { ...empty, locks: [delayed] }, over)).toMatchObject({
+      outcome: 'granted',
+      after: { delayedSince: null, agent: 'bob' },
+    })
+  })
+})
+
+describe('a place in line', () => {
+  test('has a ticket above all others and a short lease of its own [L16]', () => {
+    const line = { ...empty, last: 9e12, waiting: 2 }
+
+    const waiter = joinLine({ agent: 'bob', instance: 'bob-1', id: 'w', name: 'press' }, line, at)
+
+    expect(waiter).toMatchObject({ token: 9e12 + 1, joinedAt: at.wall, instance: 'bob-1', version: 1 })
+    expect((waiter.expiresAt as number) - at.now).toBeLessThanOrEqual(10_000)
+  })
+
+  test('is refused when too many wait', () => {
+    const line = { ...empty, waiting: waitersMax }
+
+    const refusal = refusalOf(() =>
+      joinLine({ agent: 'b', instance: null, id: 'w', name: 'press' }, line, at),
+    )
+
+    expect(refusal).toMatchObject({ code: 'BUSY', retryable: true })
+  })
+
+  test('is due for renewal after a third of its lease, and when it has none', () => {
+    const waiter = waiterOf('bob', 5)
+    const third = (waiter.leaseMs as number) / 3
+
+    expect(isWaiterDue(waiter, at.now + third - 1)).toBe(false)
+    expect(isWaiterDue(waiter, at.now + third + 1)).toBe(true)
+    expect(isWaiterDue({ ...waiter, expiresAt: null }, at.now)).toBe(true)
+  })
+})
+
+describe('a transferred lock', () => {
+  test('belongs to the other agent, manually, under a larger token and with a fresh count [L14]', () => {
+    const lock = held({ depth: 3, token: 9e12 })
+
+    const after = transferLock(lock, { agent: 'cy', leaseMs: 60_000, reason: 'night shift' }, at)
+
+    expect(after).toMatchObject({
+      agent: 'cy',
+      instance: null,
+      token: 9e12 + 1,
+      depth: 1,
+      reason: 'night shift',
+      expiresAt: at.now + 60_000,
+      version: lock.version + 1,
+    })
+  })
+})
+
+describe('a warning before the end', () => {
+  const manual = held({ instance: null, expiresAt: at.now + 1_000 })
+
+  test('is given once for each expiry [L14]', () => {
+    const warned = warnOfExpiry(manual, at.now)
+
+    expect(warned).toMatchObject({ warnedFor: manual.expiresAt, version: manual.version + 1 })
+    expect(warnOfExpiry(warned as Lock, at.now)).toBeNull()
+    expect(warnOfExpiry({ ...(warned as Lock), expiresAt: at.now + 2_000 }, at.now)).not.toBeNull()
+  })
+
+  test('is not given while there is time, after the end, in a delay, or where a process renews [L14]', () => {
+    expect(warnOfExpiry({ ...manual, expiresAt: at.now + 29_000 }, at.now)).toBeNull()
+    expect(warnOfExpiry({ ...manual, expiresAt: at.now - 1 }, at.now)).toBeNull()
+    expect(warnOfExpiry({ ...manual, delayedSince: at.now }, at.now)).toBeNull()
+    expect(warnOfExpiry({ ...manual, instance: 'ada-1' }, at.now)).toBeNull()
+  })
+})
+
+test('a manual lock lasts an hour, the claim of a single resource a minute [L4] [L15]', () => {
+  expect(['deploy', 'file:a.ts', 'session:s1', 'bead:b1', 'filet'].map(manualLockMs)).toEqual([
+    3_600_000, 60_000, 60_000, 60_000, 3_600_000,
+  ])
+})

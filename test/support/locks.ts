@@ -1,0 +1,21 @@
+/** Named locks as tests need them: granted, or the test fails. */
+import type { AcquiredLock, AcquireOptions, Holdfast } from 'holdfast'
+import { expect } from 'vitest'
+
+export type Taken = Extract<AcquiredLock, { outcome: 'claimed' }>
+
+/** The lock, which must be granted. */
+export async function taken(acquiring: Promise<AcquiredLock>): Promise<Taken> {
+  const answer = await acquiring
+  expect(answer).toMatchObject({ outcome: 'claimed' })
+  return answer as Taken
+}
+
+export function take(hf: Holdfast, name: string, options: AcquireOptions = {}): Promise<Taken> {
+  return taken(hf.locks.acquireLock(name, options))
+}
+
+/** Everything already under way comes to rest. */
+export async function settle(): Promise<void> {
+  for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate)
+}
