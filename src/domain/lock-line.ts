@@ -6,16 +6,7 @@
  * Not promised: that a waiter keeps its place when its process is silent for longer than its lease.
  */
 import { HoldfastError, InvalidError } from '../errors.ts'
-import {
-  grant,
-  type Holder,
-  isExpired,
-  isSameHolder,
-  type LeaseColumns,
-  leaseStatus,
-  nextToken,
-  renew,
-} from './lease.ts'
+import { grant, type Holder, isExpired, isSameHolder, type LeaseColumns, nextToken, renew } from './lease.ts'
 import { type AcquireRequest, type Acquisition, firstToExpire, grantSlot, type Lock } from './lock.ts'
 
 export interface Waiter extends LeaseColumns {
@@ -143,13 +134,6 @@ function delayLock(lock: Lock, now: number): Lock {
     delayedSince: now,
     version: lock.version + 1,
   }
-}
-
-/** A manual lock about to lapse, of which its holder was not warned yet; a renewed one is warned of again. */
-export function warnOfExpiry(lock: Lock, now: number): Lock | null {
-  if (lock.instance !== null || lock.delayedSince !== null || lock.warnedFor === lock.expiresAt) return null
-  if (leaseStatus(lock, now) !== 'near') return null
-  return { ...lock, warnedFor: lock.expiresAt, version: lock.version + 1 }
 }
 
 /** The lock goes to another agent, as a manual lease under a new token: the former holder is refused. */

@@ -28,8 +28,6 @@ export interface Lock extends LeaseColumns {
   /** Glob patterns it reserves; null for a lock that is only a name. */
   readonly patterns: readonly string[] | null
   readonly mode: 'shared' | 'exclusive' | null
-  /** The expiry of which its holder was warned. */
-  readonly warnedFor: number | null
 }
 
 const resourcePattern = /^(session|file|bead):/
@@ -51,7 +49,6 @@ export const plainLock = {
   delayedSince: null,
   patterns: null,
   mode: null,
-  warnedFor: null,
 } as const satisfies Partial<Lock>
 
 export interface AcquireRequest extends Holder {

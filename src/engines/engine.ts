@@ -214,8 +214,6 @@ export interface Selectors {
   isAnyLocked: [Record<never, never>, boolean]
   /** Locks that reserve paths. */
   reservations: [{ limit: number }, readonly Lock[]]
-  /** Manual named locks that end within five minutes, of which their holders were not warned. */
-  endingLocks: [{ limit: number }, readonly Lock[]]
   lapsedWaiters: [{ limit: number }, readonly Waiter[]]
   waitersOfInstances: [{ instances: readonly string[]; limit: number }, readonly Waiter[]]
   progressOf: [{ runs: readonly string[] }, readonly Progress[]]

@@ -1,7 +1,6 @@
 /** What recovery does around locks: waiters that are gone leave the line, runs whose lock ended are paused. */
-
 import type { Lock } from '../domain/lock.ts'
-import { type Waiter, warnOfExpiry } from '../domain/lock-line.ts'
+import type { Waiter } from '../domain/lock-line.ts'
 import type { Progress } from '../domain/progress.ts'
 import { type Deaths, evidenceOfLoss, type Reclaimed } from '../domain/recovery.ts'
 import type { Change, Context } from '../engines/engine.ts'
@@ -11,7 +10,6 @@ export const lineNeeds = (instances: readonly string[], limit: number) => ({
   waiters: { select: 'lapsedWaiters', limit } as const,
   orphanWaiters: instances.length > 0 ? ({ select: 'waitersOfInstances', instances, limit } as const) : null,
   orphanRuns: { select: 'orphanedProgress', limit } as const,
-  ending: { select: 'endingLocks', limit } as const,
 })
 
 export interface HealedLines {
@@ -28,8 +26,6 @@ export function healLines(
     readonly runs: readonly Progress[]
     /** Runs that had no lock already. */
     readonly orphans: readonly Progress[]
-    /** Manual locks that may soon lapse. */
-    readonly ending: readonly Lock[]
   },
   deaths: Deaths,
   trigger: string,
@@ -48,15 +44,8 @@ export function healLines(
     ...pausedRuns(lost.runs, ended, (lock) => pauseReason(trigger, String(evidenceFor(lock))), context),
     ...lost.orphans.map((run) => pausedRun(run, pauseReason(trigger, 'nobody holds its lock'), context)),
   ]
-  const warned = lost.ending.flatMap((before): Change[] => {
-    const after = warnOfExpiry(before, context.now)
-    if (after === null) return []
-    const remainingMs = (before.expiresAt ?? 0) - context.now
-    const detail = { holder: before.agent, remainingMs }
-    return [{ table: 'lock', before, after, event: { kind: 'lock.expiring', agent: context.agent, detail } }]
-  })
   return {
-    changes: [...gone, ...paused, ...warned],
+    changes: [...gone, ...paused],
     waitersRemoved: gone.length,
     progressPaused: paused.length,
   }

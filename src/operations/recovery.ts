@@ -84,7 +84,6 @@ export const run = operation({
       waiters: all ? lines.waiters : null,
       orphanWaiters: all ? lines.orphanWaiters : null,
       orphanRuns: all ? lines.orphanRuns : null,
-      ending: all ? lines.ending : null,
       items: promoteOnly ? null : ({ select: 'lapsedItems', queue: queue ?? null, limit } as const),
       locks: promoteOnly ? null : ({ select: 'lapsedLocks', name, limit } as const),
       due: { select: 'dueItems', limit } as const,
@@ -105,14 +104,12 @@ export const run = operation({
     const due = rows.due.filter((item) => !items.some(({ id }) => id === item.id))
     const waiters = unique([...(rows.waiters ?? []), ...(rows.orphanWaiters ?? [])], ({ id }) => id)
     const orphans = rows.orphanRuns ?? []
-    const ending = rows.ending ?? []
     const dead = (rows.dead ?? []).filter((instance) => instance.endedAt === null)
     if (
       items.length +
         locks.length +
         waiters.length +
         orphans.length +
-        ending.length +
         due.length +
         dead.length +
         rows.freed.dependents.length +
@@ -131,12 +128,7 @@ export const run = operation({
         (item) => recoverItem(item, rulesFor(item, queues), deaths, context) ?? [],
       )
       const takenLocks = locks.flatMap((lock) => recoverLock(lock, deaths, context.now) ?? [])
-      const lines = healLines(
-        { waiters, locks: takenLocks, runs, orphans, ending },
-        deaths,
-        input.trigger,
-        context,
-      )
+      const lines = healLines({ waiters, locks: takenLocks, runs, orphans }, deaths, input.trigger, context)
       const promoted = due.flatMap((item) => {
         const { workflow } = rulesFor(item, queues)
         return workflow ? [{ before: item, after: promoteItem(item, workflow) }] : []

@@ -13,7 +13,6 @@ import {
   transferLock,
   type Waiter,
   waitersMax,
-  warnOfExpiry,
 } from '../../src/domain/lock-line.ts'
 import { aLock, at, later, refusalOf } from './samples.ts'
 
@@ -253,25 +252,6 @@ describe('a transferred lock', () => {
       expiresAt: at.now + 60_000,
       version: lock.version + 1,
     })
-  })
-})
-
-describe('a warning before the end', () => {
-  const manual = held({ instance: null, expiresAt: at.now + 1_000 })
-
-  test('is given once for each expiry [L14]', () => {
-    const warned = warnOfExpiry(manual, at.now)
-
-    expect(warned).toMatchObject({ warnedFor: manual.expiresAt, version: manual.version + 1 })
-    expect(warnOfExpiry(warned as Lock, at.now)).toBeNull()
-    expect(warnOfExpiry({ ...(warned as Lock), expiresAt: at.now + 2_000 }, at.now)).not.toBeNull()
-  })
-
-  test('is not given while there is time, after the end, in a delay, or where a process renews [L14]', () => {
-    expect(warnOfExpiry({ ...manual, expiresAt: at.now + 29_000 }, at.now)).toBeNull()
-    expect(warnOfExpiry({ ...manual, expiresAt: at.now - 1 }, at.now)).toBeNull()
-    expect(warnOfExpiry({ ...manual, delayedSince: at.now }, at.now)).toBeNull()
-    expect(warnOfExpiry({ ...manual, instance: 'ada-1' }, at.now)).toBeNull()
   })
 })
 

@@ -122,7 +122,6 @@ export const tables: { readonly [Name in Exclude<keyof Tables, 'sealedEvents'>]:
     delayedSince: 'integer',
     patterns: 'json',
     mode: 'text',
-    warnedFor: 'integer',
   }),
   waiter: table('lock_waiter', ['id'], ['version', 'token'], {
     id: 'text',

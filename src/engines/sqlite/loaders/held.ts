@@ -91,7 +91,7 @@ limit ${limit}`,
   nearLocks: (source, { limit }) =>
     locks(
       source,
-      `where namespace = ?1 and expires_at >= ?2 and expires_at < ?2 + ${nearMs}
+      `where namespace = ?1 and expires_at >= ?2 and expires_at < ?2 + ${nearMs} and delayed_since is null
 and not ${isWarned('lock', "lock.name || '#' || lock.slot")}
 order by expires_at
 limit ${limit}`,

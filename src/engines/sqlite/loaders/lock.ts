@@ -6,9 +6,6 @@ import { decode, tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
 const selectLock = select(tables.lock)
-/** No lease counts as near its end earlier. */
-const endingWithinMs = 300_000
-
 function locks(source: Source, where: string, ...values: Value[]): Lock[] {
   return source.connection
     .all(`${selectLock}\n${where}`, source.namespace, ...values)
@@ -69,17 +66,6 @@ and slots is not null and patterns is null)`,
       source.namespace,
       BigInt(source.now),
     )?.[0] === 1,
-
-  endingLocks: (source, { limit }) =>
-    locks(
-      source,
-      `where namespace = ? and expires_at >= ? and expires_at < ?
-and instance is null and slots is not null and delayed_since is null and warned_for is not expires_at
-order by expires_at
-limit ${limit}`,
-      BigInt(source.now),
-      BigInt(source.now + endingWithinMs),
-    ),
 
   reservations: (source, { limit }) =>
     locks(source, `where namespace = ? and patterns is not null\norder by name\nlimit ${limit}`),

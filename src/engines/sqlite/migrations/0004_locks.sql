@@ -15,8 +15,6 @@ alter table lock add column delay_ms integer not null default 0 check (delay_ms 
 alter table lock add column delayed_since integer;
 -- A reservation: glob patterns as JSON, and whether others may share them.
 alter table lock add column patterns text check (patterns is null or json_valid(patterns));
--- The expiry of which its holder was warned.
-alter table lock add column warned_for integer;
 alter table lock add column mode text check (mode in ('shared', 'exclusive'));
 
 create index lock_reservation on lock (namespace, name) where patterns is not null;
