@@ -56,8 +56,8 @@ export class Caretaker {
   readonly #options: CaretakerOptions
   readonly #board: Board
   readonly #reports: CaretakerReports
-  /** When each lease on the board is next renewed, by token. */
-  readonly #dueAt = new Map<number, number>()
+  /** When each lease on the board is next renewed, by its slot there: two leases may have the same token. */
+  readonly #due = new Map<number, { readonly lease: BoardLease; readonly at: number }>()
   readonly #clocks: ClockWatch
   readonly #nextAt: Times
   readonly #unwake: () => void
@@ -120,7 +120,7 @@ export class Caretaker {
     const jump = this.#clocks.look()
     if (jump !== null) {
       this.#reports.log('warn', 'clock.jumped', jump)
-      this.#dueAt.clear()
+      this.#due.clear()
       this.#doubtful = true
     }
     await this.#renew(now)
@@ -144,22 +144,16 @@ export class Caretaker {
     const leases = [...this.#board.leases()]
     const due = leases.filter((lease) => this.#isRenewalDue(lease, now))
     this.#doubtful = false
-    this.#forgetEnded(leases)
     for (let start = 0; start < due.length; start += renewalsMax)
       await this.#renewSome(due.slice(start, start + renewalsMax))
   }
 
   #isRenewalDue(lease: BoardLease, now: number): boolean {
-    const dueAt =
-      this.#dueAt.get(lease.token) ?? lease.requestedAt + this.#jittered(renewEveryMs(lease.leaseMs))
-    this.#dueAt.set(lease.token, dueAt)
-    return this.#doubtful || dueAt <= now
-  }
-
-  #forgetEnded(leases: readonly BoardLease[]): void {
-    if (this.#dueAt.size <= leases.length) return
-    const current = new Set(leases.map(({ token }) => token))
-    for (const token of this.#dueAt.keys()) if (!current.has(token)) this.#dueAt.delete(token)
+    const known = this.#due.get(lease.slot)
+    if (known && isSameLease(known.lease, lease)) return this.#doubtful || known.at <= now
+    const at = lease.requestedAt + this.#jittered(renewEveryMs(lease.leaseMs))
+    this.#due.set(lease.slot, { lease, at })
+    return this.#doubtful || at <= now
   }
 
   async #renewSome(leases: readonly BoardLease[]): Promise<void> {
@@ -169,10 +163,12 @@ export class Caretaker {
       const { lost } = (await this.#execute('lease.renew', { leases: leases.map(refOf) })) as {
         lost: LeaseRef[]
       }
-      const lostTokens = new Set(lost.map(({ token }) => token))
       for (const lease of leases) {
-        if (lostTokens.has(lease.token)) continue
-        this.#dueAt.set(lease.token, requestedAt + this.#jittered(renewEveryMs(lease.leaseMs)))
+        if (lost.some((ref) => isSameGrant(ref, lease))) continue
+        this.#due.set(lease.slot, {
+          lease,
+          at: requestedAt + this.#jittered(renewEveryMs(lease.leaseMs)),
+        })
         // It may have ended meanwhile, and its slot may be another's.
         if (this.#board.tokenAt(lease.slot) !== lease.token) continue
         this.#board.setDeadline(lease.slot, requestedAt + lease.leaseMs - safetyMarginMs(lease.leaseMs))
@@ -181,7 +177,7 @@ export class Caretaker {
     } catch (error) {
       this.#reports.log('warn', 'renew.failed', { leases: leases.length, error: messageOf(error) })
       const now = this.#environment.monotonic()
-      for (const lease of leases) this.#dueAt.set(lease.token, now + lease.leaseMs / 15)
+      for (const lease of leases) this.#due.set(lease.slot, { lease, at: now + lease.leaseMs / 15 })
     }
   }
 
@@ -300,6 +296,14 @@ export class Caretaker {
   #jittered(ms: number): number {
     return ms * (0.9 + 0.2 * this.#environment.random())
   }
+}
+
+function isSameLease(left: BoardLease, right: BoardLease): boolean {
+  return isSameGrant(left, right) && left.requestedAt === right.requestedAt
+}
+
+function isSameGrant(left: LeaseRef, right: LeaseRef): boolean {
+  return left.token === right.token && left.kind === right.kind && left.id === right.id
 }
 
 function refOf({ kind, id, token }: BoardLease): LeaseRef {

@@ -111,6 +111,22 @@ forEachEngine((engine) => {
     expect(await heir.locks.reserve('src/a.ts')).toMatchObject({ outcome: 'claimed' })
   })
 
+  test('one that nobody can read is set aside, not deleted, and stops nothing [L15]', async () => {
+    const { hf, env, store } = await engine.open({ agent: 'ada' })
+    const damaged = await reserved(hf.locks.reserve('src/**', { agent: 'bob', leaseMs: 1_000 }))
+    await hf.locks.reserve('docs/**', { agent: 'cy', leaseMs: 1_000 })
+    store.damage.garblePatterns(damaged.lock.name)
+
+    const other = await hf.locks.reserve('test/**')
+    await env.advance(10_000)
+
+    expect(other).toMatchObject({ outcome: 'claimed' })
+    expect((await hf.locks.list()).locks.map(({ holder }) => holder)).toEqual(['ada'])
+    expect(await hf.locks.whoHas('docs/a.md')).toEqual([])
+    // Damaging it again finds it still there.
+    expect(() => store.damage.garblePatterns(damaged.lock.name)).not.toThrow()
+  })
+
   test('who gets into whose way is counted in the audit [L15]', async () => {
     const { hf, store } = await engine.open({ agent: 'ada' })
     const other = await store.open({ agent: 'bob' })

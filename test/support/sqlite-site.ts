@@ -63,6 +63,7 @@ function damageTo(path: string): Damage {
     garble: (item) => change(path, "update item set data = '{not json' where id = ?", item),
     garbleLock: (queue) =>
       change(path, "update lock set agent = '', item = 'no such item' where name = ?", `queue:${queue}`),
+    garblePatterns: (lock) => change(path, "update lock set patterns = '{not json' where name = ?", lock),
     failRecovery: () => refuse(path, 'insert on recovery_run'),
     failItems: () => refuse(path, 'update on item'),
     forgetMigration: () => using(path, (database) => database.exec('pragma user_version = 0')),

@@ -25,6 +25,8 @@ export interface Damage {
   garble(item: string): void
   /** The processing lock names nobody and points to an item that is not there. */
   garbleLock(queue: string): void
+  /** The lock reserves paths, but nobody can read which. */
+  garblePatterns(lock: string): void
   /** Writing down a recovery fails, until the returned function is called. */
   failRecovery(): () => void
   /** Every change of an item fails, until the returned function is called. */

@@ -64,7 +64,8 @@ limit ${limit}`
     }))
   },
 
-  heldLocks: (source, { limit }) => locks(source, `where namespace = ?\norder by expires_at\nlimit ${limit}`),
+  heldLocks: (source, { limit }) =>
+    locks(source, `where namespace = ? and delayed_since is null\norder by expires_at\nlimit ${limit}`),
 
   itemsOfAgent: (source, { agent, instance, queue, limit }) =>
     items(

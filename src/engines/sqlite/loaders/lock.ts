@@ -6,6 +6,9 @@ import { decode, tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
 const selectLock = select(tables.lock)
+/** A damaged reservation is set aside: it stays, and stops nothing. */
+const readable = 'and (patterns is null or json_valid(patterns))'
+
 function locks(source: Source, where: string, ...values: Value[]): Lock[] {
   return source.connection
     .all(`${selectLock}\n${where}`, source.namespace, ...values)
@@ -36,7 +39,7 @@ export const lockLoaders = {
     const held = agent === null ? '' : 'and agent = ?'
     const rows = locks(
       source,
-      `where namespace = ? and (name, slot) > (?, ?) and substr(name, 1, length(?)) = ? ${held}
+      `where namespace = ? and (name, slot) > (?, ?) and substr(name, 1, length(?)) = ? ${held} ${readable}
 order by name, slot
 limit ${limit + 1}`,
       name,
@@ -53,7 +56,7 @@ limit ${limit + 1}`,
   namedLocksOf: (source, { agent, limit }) =>
     locks(
       source,
-      `where namespace = ? and agent = ? and slots is not null and delayed_since is null
+      `where namespace = ? and agent = ? and slots is not null and delayed_since is null ${readable}
 order by name, slot
 limit ${limit}`,
       agent,
@@ -68,14 +71,14 @@ and slots is not null and patterns is null)`,
     )?.[0] === 1,
 
   reservations: (source, { limit }) =>
-    locks(source, `where namespace = ? and patterns is not null\norder by name\nlimit ${limit}`),
+    locks(source, `where namespace = ? and patterns is not null ${readable}\norder by name\nlimit ${limit}`),
 
   lapsedLocks(source, { name, limit }) {
     const one = name === null ? '' : 'and name = ?'
     const names = name === null ? [] : [name]
     return locks(
       source,
-      `where namespace = ? and expires_at < ? ${one}\norder by expires_at\nlimit ${limit}`,
+      `where namespace = ? and expires_at < ? ${one} ${readable}\norder by expires_at\nlimit ${limit}`,
       BigInt(source.now),
       ...names,
     )
@@ -86,7 +89,7 @@ and slots is not null and patterns is null)`,
     const names = name === null ? [] : [name]
     return locks(
       source,
-      `where namespace = ? and instance in (select value from json_each(?)) ${one}\nlimit ${limit}`,
+      `where namespace = ? and instance in (select value from json_each(?)) ${one} ${readable}\nlimit ${limit}`,
       inList(instances),
       ...names,
     )

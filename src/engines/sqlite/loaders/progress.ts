@@ -47,7 +47,7 @@ export const progressLoaders = {
   orphanedProgress: (source, { limit }) =>
     runs(
       source,
-      `where namespace = ? and status = 'running' and not exists (
+      `where namespace = ? and status = 'running' and (cursor is null or json_valid(cursor)) and not exists (
   select 1
   from lock
   where lock.namespace = progress.namespace and lock.name = progress.lock and lock.token = progress.token
