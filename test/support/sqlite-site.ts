@@ -65,6 +65,7 @@ function damageTo(path: string): Damage {
       change(path, "update lock set agent = '', item = 'no such item' where name = ?", `queue:${queue}`),
     failRecovery: () => refuse(path, 'insert on recovery_run'),
     failItems: () => refuse(path, 'update on item'),
+    failDeliveries: () => refuse(path, 'update on delivery'),
     forgetMigration: () => using(path, (database) => database.exec('pragma user_version = 0')),
     loseTable: () => using(path, (database) => database.exec('drop table event')),
     holdUpWriters() {
