@@ -195,6 +195,31 @@ export const cases = [
     },
   },
   {
+    id: 'messages-10000',
+    async run({ rounds, size, measure }) {
+      const due = size.isSmoke ? 150 : 10_000
+      const samples = []
+      for (let round = 0; round < rounds; round++) samples.push(await measure('redeliver', { due }))
+      return [
+        {
+          id: 'messages-10000',
+          what: '10,000 due messages: claimed under one lease each, sent to an inbox, recorded; in all, FULL [A8]',
+          unit: 'ms',
+          goal: figure(atMost(10_000), 'ms'),
+          ours: samples.map(({ ms }) => ms),
+        },
+        {
+          id: 'messages-10000-transaction',
+          what: 'longest write transaction meanwhile',
+          unit: 'ms',
+          goal: figure(atMost(20), 'ms'),
+          pick: worst,
+          ours: samples.map(({ longestMs }) => longestMs),
+        },
+      ]
+    },
+  },
+  {
     id: 'eight-processes',
     async run({ rounds, size }) {
       const [processes, ms, items] = size.isSmoke ? [2, 150, 1000] : [8, 5000, 40_000]

@@ -8,6 +8,7 @@ import { getAgentId } from './host/agent-id.ts'
 import { systemEnvironment } from './host/system.ts'
 import { Locks } from './locks.ts'
 import { type Logger, silentLogger, stderrLogger } from './logger.ts'
+import { Messages } from './messages.ts'
 import type { EventView } from './operations/event.ts'
 import { renewalsMax } from './operations/lease.ts'
 import type { StaleLocks } from './operations/lease-watch.ts'
@@ -18,6 +19,7 @@ import { Board } from './runtime/board.ts'
 import { employCaretaker } from './runtime/employ.ts'
 import { logRecovery } from './runtime/heal.ts'
 import { Keeper } from './runtime/keeper.ts'
+import { Redelivery } from './runtime/redelivery.ts'
 import { reportStaleLocks, type StaleLocksOptions } from './runtime/stale-locks.ts'
 import { type Handler, Worker, type WorkOptions } from './runtime/worker.ts'
 import { type Health, type RecoveryStats, Session } from './session.ts'
@@ -134,6 +136,7 @@ export interface EventOptions {
 export class Holdfast {
   readonly #session: Session
   readonly #workers = new Set<Worker<never>>()
+  readonly #redelivery: Redelivery
   #closing: Promise<void> | null = null
 
   /** Named locks, reservations of paths, progress of runs. */
@@ -144,6 +147,8 @@ export class Holdfast {
   readonly tasks: Tasks
   /** Who takes part, and which processes stand behind them. */
   readonly agents: Agents
+  /** Messages that must be acknowledged. */
+  readonly messages: Messages
 
   constructor(session: Session, atOpen: RecoveryReport | null) {
     this.#session = session
@@ -151,6 +156,9 @@ export class Holdfast {
     this.state = statesOf(session)
     this.tasks = new Tasks(session)
     this.agents = new Agents(session)
+    this.#redelivery = new Redelivery(session, session.settings.adapters)
+    this.messages = new Messages(session, this.#redelivery)
+    if (session.instance !== null && session.settings.redelivery) this.#redelivery.start()
   }
 
   /** Name under which this handle acts. */
@@ -227,6 +235,7 @@ export class Holdfast {
     this.#session.isClosed = true
     const { keeper, engine } = this.#session
     await Promise.all([this.locks.close(), ...[...this.#workers].map((worker) => worker.stop())])
+    await this.#redelivery.close()
     const held = keeper.refs()
     // What is still held goes back at once, not when its lease lapses.
     for (let start = 0; start < held.length; start += renewalsMax) {

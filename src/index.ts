@@ -1,5 +1,10 @@
 /** The public list, by hand: adding a line is a decision. */
 export type { Agent, Agents } from './agents.ts'
+export type { Adapter, Delivered } from './delivery/adapter.ts'
+export { type CommandOptions, command } from './delivery/command.ts'
+export { type WebhookOptions, webhook } from './delivery/webhook.ts'
+export type { Envelope } from './domain/envelope.ts'
+export type { EscalationLevel } from './domain/redelivery-policy.ts'
 export type { State as WorkflowState, Workflow } from './domain/workflow.ts'
 export type { StoreStatus } from './engines/engine.ts'
 export {
@@ -18,6 +23,7 @@ export {
   VersionMismatchError,
 } from './errors.ts'
 export { type EventOptions, type Holdfast, open } from './holdfast.ts'
+export { importPendingAcks, type PendingAcksReport } from './import/pending-acks.ts'
 export type {
   AcquiredLock,
   AcquireOptions,
@@ -29,9 +35,23 @@ export type {
   StartupReport,
 } from './locks.ts'
 export { type Logger, type LogName, logNames } from './logger.ts'
+export type {
+  AnswerOptions,
+  MessagePageOptions,
+  Messages,
+  MessageType,
+  NackOptions,
+  RegisterOptions,
+  SendOptions,
+} from './messages.ts'
 export type { EventView as Event } from './operations/event.ts'
 export type { LockStatus, StaleLocks } from './operations/lease-watch.ts'
 export type { LockInfo } from './operations/lock-read.ts'
+export type { AckAnswer, MessageAnswer } from './operations/message-answer.ts'
+export type { RecipientView as Recipient } from './operations/message-control.ts'
+export type { LetterPage, MessagePage } from './operations/message-read.ts'
+export type { Sent } from './operations/message-send.ts'
+export type { LetterView as Letter, MessageView as Message } from './operations/message-view.ts'
 export type { ProgressView as Progress } from './operations/progress-view.ts'
 export type { RecoveryReport } from './operations/recovery.ts'
 export type { SavedView as SavedState, StatePage } from './operations/state.ts'
@@ -59,6 +79,7 @@ export type { Runs } from './runs.ts'
 export type { BatchContext, BatchHandler, BatchItems, BatchOptions } from './runtime/batch.ts'
 export type { Lease } from './runtime/keeper.ts'
 export type { CleanupOptions } from './runtime/lock-cleanup.ts'
+export type { RetryCounts } from './runtime/redelivery.ts'
 export type { LeaseRenewal, RenewalOptions } from './runtime/renewal.ts'
 export type { StaleLocksOptions } from './runtime/stale-locks.ts'
 export type { Handler, WorkContext, Worker, WorkOptions } from './runtime/worker.ts'

@@ -16,6 +16,10 @@ export const logNames = [
   'locks.many_stale',
   'cleanup.done',
   'renew.seldom',
+  'redelivery.failed',
+  'delivery.failed',
+  'message.escalated',
+  'message.dead',
 ] as const
 
 export type LogName = (typeof logNames)[number]

@@ -1,5 +1,6 @@
 /** Every option of `open`: its sentence, unit, default and bounds, in one place. */
 import * as z from 'zod'
+import { type Adapter, isAdapter } from './delivery/adapter.ts'
 import { isName, nearestName } from './domain/name.ts'
 import type { Environment } from './environment.ts'
 import { InvalidError } from './errors.ts'
@@ -25,7 +26,7 @@ const retention = z.strictObject({
     .int()
     .min(0)
     .default(7 * dayMs)
-    .describe('Finished items are removed after, ms; 0 = kept.'),
+    .describe('Finished items and messages are removed after, ms; 0 = kept.'),
   eventsMs: z
     .int()
     .min(0)
@@ -74,6 +75,14 @@ export const openOptions = z.strictObject({
     .union([z.boolean(), recovery.partial()])
     .default({})
     .describe('Which triggers heal; false turns all off.'),
+  redelivery: z
+    .boolean()
+    .default(true)
+    .describe('Send due messages again in the background; needs `background`.'),
+  adapters: z
+    .record(name, z.custom<Adapter>(isAdapter, { error: 'is not an adapter' }))
+    .default({})
+    .describe('How this process delivers messages beside the inbox, by name.'),
   retention: retention.partial().default({}).describe('How long finished things are kept.'),
   logger: z
     .custom<Logger | false>(

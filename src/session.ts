@@ -22,6 +22,7 @@ export interface CallOptions {
 export interface RecoveryStats {
   readonly locksCleaned: number
   readonly entriesReclaimed: number
+  readonly messagesReclaimed: number
   readonly recoveryTimestamp: number
   readonly lastRun: {
     at: number
@@ -30,8 +31,9 @@ export interface RecoveryStats {
     locksCleaned: number
     entriesReclaimed: number
     quarantined: number
+    messagesReclaimed: number
   } | null
-  readonly totals: { locksCleaned: number; entriesReclaimed: number }
+  readonly totals: { locksCleaned: number; entriesReclaimed: number; messagesReclaimed: number }
   readonly lastSweptAt: number | null
   /** The last failure to heal that this handle saw. */
   readonly lastError: { at: number; trigger: string; error: string } | null

@@ -63,6 +63,32 @@ export const eventKinds = [
   'instance.removed',
   'state.set',
   'state.deleted',
+  'message.created',
+  'message.imported',
+  'message.changed',
+  'message.acked',
+  'message.escalated',
+  'message.dead',
+  'message.cancelled',
+  'message.redriven',
+  'message.removed',
+  'message.refused',
+  'delivery.created',
+  'delivery.claimed',
+  'delivery.deferred',
+  'delivery.sent',
+  'delivery.failed',
+  'delivery.released',
+  'delivery.reclaimed',
+  'delivery.read',
+  'delivery.acked',
+  'delivery.nacked',
+  'delivery.progressed',
+  'delivery.unanswered',
+  'delivery.cancelled',
+  'delivery.restarted',
+  'delivery.removed',
+  'recipient.registered',
 ] as const
 
 export type EventKind = (typeof eventKinds)[number]
@@ -76,6 +102,9 @@ export const subjects = [
   'outcome',
   'instance',
   'state',
+  'message',
+  'delivery',
+  'recipient',
 ] as const
 export type Subject = (typeof subjects)[number]
 
@@ -114,6 +143,8 @@ const removals: ReadonlySet<EventKind> = new Set([
   'outcome.removed',
   'instance.removed',
   'state.deleted',
+  'message.removed',
+  'delivery.removed',
 ])
 
 /** A thing as its events tell it: the fields that were ever set. */

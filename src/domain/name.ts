@@ -32,6 +32,16 @@ export function nearestName(text: string, known: readonly string[]): string | nu
   return best
 }
 
+/** The known names nearest to one that is not known, nearest first. */
+export function nearestNames(text: string, known: readonly string[], count: number): string[] {
+  const wanted = text.toLowerCase()
+  return known
+    .map((name) => ({ name, distance: editDistance(wanted, name.toLowerCase()) }))
+    .sort((left, right) => left.distance - right.distance || (left.name < right.name ? -1 : 1))
+    .slice(0, count)
+    .map(({ name }) => name)
+}
+
 function editDistance(from: string, to: string): number {
   let row = Array.from({ length: to.length + 1 }, (_, index) => index)
   for (let i = 1; i <= from.length; i++) {

@@ -3,6 +3,7 @@
  * that lapsed, or a bound one whose process is proven dead, and nothing else; it is safe to run anywhere at
  * once, because every row it takes is checked again here and written under its version.
  */
+import { type Delivery, reclaimDelivery } from './delivery.ts'
 import { type Item, type Moment, reclaimItem, setItemAside } from './item.ts'
 import { isExpired, type LeaseColumns, lastSignOfLife } from './lease.ts'
 import type { Lock } from './lock.ts'
@@ -52,6 +53,14 @@ export function recoverLock(lock: Lock, deaths: Deaths, now: number): Reclaimed<
   return evidence === null
     ? null
     : { before: lock, after: loseLock(lock, now), evidence, expiredForMs: expiredFor(lock, now) }
+}
+
+/** A delivery whose sender was lost: the same attempt is due again. */
+export function recoverDelivery(delivery: Delivery, deaths: Deaths, now: number): Reclaimed<Delivery> | null {
+  const evidence = delivery.agent === null ? null : evidenceOfLoss(delivery, deaths, now)
+  if (evidence === null) return null
+  const after = reclaimDelivery(delivery, now)
+  return { before: delivery, after, evidence, expiredForMs: expiredFor(delivery, now) }
 }
 
 export interface StaleRequest {

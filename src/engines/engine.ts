@@ -3,14 +3,19 @@
  * engine loads them, the rules decide, the engine applies the changes with their events, guarded by version and
  * token, in one transaction. An engine contains no rule.
  */
+
+import type { Allowance } from '../domain/allowance.ts'
 import type { GrantEnd, Loss } from '../domain/crash-pattern.ts'
+import type { Delivery } from '../domain/delivery.ts'
 import type { EventKind, Image, StoredEvent, Subject } from '../domain/event.ts'
 import type { Instance } from '../domain/instance.ts'
 import type { Item, Json, Standing } from '../domain/item.ts'
 import type { Lock } from '../domain/lock.ts'
 import type { LockLine, Waiter } from '../domain/lock-line.ts'
+import type { Message } from '../domain/message.ts'
 import type { Outcome, Progress } from '../domain/progress.ts'
 import type { Queue } from '../domain/queue.ts'
+import type { Recipient } from '../domain/recipient.ts'
 import type { State, StateFloor } from '../domain/state.ts'
 import type { Workflow } from '../domain/workflow.ts'
 
@@ -32,6 +37,10 @@ export interface Tables {
   state: State
   stateFloor: StateFloor
   sealedEvents: SealedEvents
+  message: Message
+  delivery: Delivery
+  recipient: Recipient
+  allowance: Allowance
 }
 
 export interface DefinedQueue {
@@ -88,6 +97,7 @@ export interface RecoveryRun {
   readonly locksCleaned: number
   readonly entriesReclaimed: number
   readonly quarantined: number
+  readonly messagesReclaimed: number
 }
 
 /** Where the events begin that are still kept; what came before is in the images. */
@@ -235,10 +245,13 @@ export interface Selectors {
   answersBefore: [{ ageMs: number; limit: number }, readonly Answer[]]
   recoveryHistory: [
     Record<never, never>,
-    { last: RecoveryRun | null; locksCleaned: number; entriesReclaimed: number },
+    { last: RecoveryRun | null; locksCleaned: number; entriesReclaimed: number; messagesReclaimed: number },
   ]
   /** What a recovery would find lapsed now. */
-  lapsedCounts: [{ queue: string | null; name: string | null }, { items: number; locks: number }]
+  lapsedCounts: [
+    { queue: string | null; name: string | null },
+    { items: number; locks: number; deliveries: number },
+  ]
   events: [
     {
       since: number
@@ -259,6 +272,42 @@ export interface Selectors {
   images: [{ keys: readonly { subject: Subject; id: string }[] }, readonly ImageRow[]]
   /** Images in order of subject and id, after the given one. */
   imagePage: [{ after: { subject: string; id: string } | null; limit: number }, readonly ImageRow[]]
+  /** By id, or by a prefix of it; two when the prefix is not enough. */
+  messageByRef: [{ ref: string }, readonly Message[]]
+  messagesById: [{ ids: readonly string[] }, readonly Message[]]
+  /** All deliveries of these messages, in the order they were made. */
+  deliveriesOf: [{ messages: readonly string[] }, readonly Delivery[]]
+  deliveriesById: [{ ids: readonly string[] }, readonly Delivery[]]
+  /** To be sent now by one of these adapters, longest due first. */
+  dueDeliveries: [{ adapters: readonly string[]; limit: number }, readonly Delivery[]]
+  /** With a delivery whose wait for an answer has ended and that nobody is sending. */
+  unansweredMessages: [{ limit: number }, readonly Message[]]
+  /** Whose next level of escalation is reached. */
+  dueMessages: [{ limit: number }, readonly Message[]]
+  /** When any of the three above happens next, on the lease clock. */
+  nextRedeliveryAt: [{ adapters: readonly string[] }, number | null]
+  lapsedDeliveries: [{ limit: number }, readonly Delivery[]]
+  deliveriesOfInstances: [{ instances: readonly string[]; limit: number }, readonly Delivery[]]
+  /** What a recipient was sent: open ones by priority and age, or all of them, newest first. */
+  inbox: [
+    { recipient: string; isUnread: boolean; isAll: boolean; limit: number; after: string | null },
+    Page<Delivery>,
+  ]
+  /** Open messages, or dead letters, by id, which is by age. */
+  messages: [
+    { standing: 'open' | 'dead'; sender: string | null; limit: number; after: string | null },
+    Page<Message>,
+  ]
+  openMessageCount: [{ sender: string | null }, number]
+  closedMessagesBefore: [{ ageMs: number; limit: number }, readonly Message[]]
+  /** Registered recipients, and agents that opened the store; all running ones when no names are given. */
+  recipients: [
+    { names: readonly string[] | null; limit: number },
+    { registered: readonly Recipient[]; agents: readonly string[] },
+  ]
+  allowances: [{ names: readonly string[] }, readonly Allowance[]]
+  /** Whose last mark is older than this, on the lease clock. */
+  allowancesBefore: [{ ageMs: number; limit: number }, readonly Allowance[]]
   /** The highest token a deleted row of this namespace has had. */
   tokenFloor: [Record<never, never>, number]
   state: [{ key: string }, State | null]

@@ -1,5 +1,6 @@
 /** Healing as an operation: the same command for every trigger; a dry run is the same decision, not applied. */
 import * as z from 'zod'
+import type { Delivery } from '../domain/delivery.ts'
 import { endInstance } from '../domain/instance.ts'
 import { type Item, promoteItem } from '../domain/item.ts'
 import type { Lock } from '../domain/lock.ts'
@@ -19,6 +20,7 @@ import * as fields from './fields.ts'
 import { lockRef } from './lease.ts'
 import { delayedLock } from './lock.ts'
 import { runNeeds } from './lock-run.ts'
+import { deliveryReclaim, lostDeliveries, takeDeliveries } from './message-recovery.ts'
 import { ask, operation } from './operation.ts'
 import { unblocked } from './queue-finish.ts'
 import { type HealedLines, healLines, lineNeeds } from './recovery-lines.ts'
@@ -34,6 +36,7 @@ const report = z.object({
   locksCleaned: z.number(),
   entriesReclaimed: z.number(),
   quarantined: z.number(),
+  messagesReclaimed: z.number(),
   promoted: z.number(),
   instancesEnded: z.number(),
   waitersRemoved: z.number(),
@@ -44,7 +47,7 @@ const report = z.object({
   /** What was taken from whom and why, for the log. */
   reclaimed: z.array(
     z.object({
-      kind: z.enum(['item', 'lock']),
+      kind: z.enum(['item', 'lock', 'delivery']),
       id: z.string(),
       holder: z.string().nullable(),
       expiredForMs: z.number(),
@@ -94,6 +97,13 @@ export const run = operation({
           : null,
       orphanLocks:
         instances.length > 0 ? ({ select: 'locksOfInstances', instances, name, limit } as const) : null,
+      // Deliveries belong to no queue.
+      deliveries:
+        promoteOnly || queue !== undefined ? null : ({ select: 'lapsedDeliveries', limit } as const),
+      orphanDeliveries:
+        instances.length > 0 && queue === undefined
+          ? ({ select: 'deliveriesOfInstances', instances, limit } as const)
+          : null,
       dead: instances.length > 0 ? ({ select: 'instances', ids: instances } as const) : null,
     }
   },
@@ -101,6 +111,7 @@ export const run = operation({
     const limit = input.dryRun ? dryRunMax : recoveryMax
     const items = unique([...(rows.items ?? []), ...(rows.orphans ?? [])], (item) => item.id).slice(0, limit)
     const locks = unique([...(rows.locks ?? []), ...(rows.orphanLocks ?? [])], lockRef).slice(0, limit)
+    const deliveries = lostDeliveries({ lapsed: rows.deliveries, orphans: rows.orphanDeliveries }, limit)
     const due = rows.due.filter((item) => !items.some(({ id }) => id === item.id))
     const waiters = unique([...(rows.waiters ?? []), ...(rows.orphanWaiters ?? [])], ({ id }) => id)
     const orphans = rows.orphanRuns ?? []
@@ -110,6 +121,7 @@ export const run = operation({
         locks.length +
         waiters.length +
         orphans.length +
+        deliveries.length +
         due.length +
         dead.length +
         rows.freed.dependents.length +
@@ -117,7 +129,7 @@ export const run = operation({
       0
     ) {
       const nothing = { changes: [], waitersRemoved: 0, progressPaused: 0 }
-      return { changes: [], result: summary([], [], nothing, 0, 0, false, context) }
+      return { changes: [], result: summary([], [], [], nothing, 0, 0, false, context) }
     }
 
     const names = [...new Set([...items, ...due].map((item) => item.queue))]
@@ -129,6 +141,7 @@ export const run = operation({
       )
       const takenLocks = locks.flatMap((lock) => recoverLock(lock, deaths, context.now) ?? [])
       const lines = healLines({ waiters, locks: takenLocks, runs, orphans }, deaths, input.trigger, context)
+      const takenDeliveries = takeDeliveries(deliveries, deaths, context.now)
       const promoted = due.flatMap((item) => {
         const { workflow } = rulesFor(item, queues)
         return workflow ? [{ before: item, after: promoteItem(item, workflow) }] : []
@@ -136,18 +149,29 @@ export const run = operation({
       const more =
         items.length === limit ||
         locks.length === limit ||
+        deliveries.length === limit ||
         due.length === limit ||
         waiters.length >= limit ||
         orphans.length === limit ||
         rows.freed.dependents.length === limit
       // A dead instance is ended only when nothing of it is left, so that the next pass still finds the rest.
       const ended = more || input.queue !== undefined ? [] : dead
-      const result = summary(takenItems, takenLocks, lines, promoted.length, ended.length, more, context)
+      const result = summary(
+        takenItems,
+        takenLocks,
+        takenDeliveries,
+        lines,
+        promoted.length,
+        ended.length,
+        more,
+        context,
+      )
       if (input.dryRun) return { changes: [], result }
       const changes: Change[] = [
         ...takenItems.map((taken) => itemReclaim(taken, context, input.trigger)),
         ...takenLocks.map((taken) => lockReclaim(taken, context, input.trigger)),
         ...lines.changes,
+        ...takenDeliveries.map((taken) => deliveryReclaim(taken, context, input.trigger)),
         ...promoted.map(
           ({ before, after }): Change => ({
             table: 'item',
@@ -173,7 +197,7 @@ export const run = operation({
           }),
         ),
       ]
-      const reclaims = result.entriesReclaimed + result.locksCleaned > 0
+      const reclaims = result.entriesReclaimed + result.locksCleaned + result.messagesReclaimed > 0
       if (reclaims) changes.push(runRow(context, input.trigger, result))
       const wakes = reclaims || lines.waitersRemoved > 0
       return { changes, result, wakes: wakes || promoted.length + rows.freed.dependents.length > 0 }
@@ -184,6 +208,7 @@ export const run = operation({
 function summary(
   items: readonly Reclaimed<Item>[],
   locks: readonly Reclaimed<Lock>[],
+  deliveries: readonly Reclaimed<Delivery>[],
   { waitersRemoved, progressPaused }: HealedLines,
   promoted: number,
   instancesEnded: number,
@@ -195,12 +220,13 @@ function summary(
     ...counts,
     ids: [...counts.ids],
     byState: { ...counts.byState },
+    messagesReclaimed: deliveries.length,
     promoted,
     instancesEnded,
     waitersRemoved,
     progressPaused,
     recoveryTimestamp: context.wall,
-    reclaimed: describe(items, locks),
+    reclaimed: describe(items, locks, deliveries),
     more,
   }
 }
@@ -247,6 +273,7 @@ function lockReclaim(
 function describe(
   items: readonly Reclaimed<Item>[],
   locks: readonly Reclaimed<Lock>[],
+  deliveries: readonly Reclaimed<Delivery>[],
 ): RecoveryReport['reclaimed'] {
   return [
     ...items.map(({ before, evidence, expiredForMs }) => ({
@@ -263,15 +290,24 @@ function describe(
       expiredForMs,
       evidence,
     })),
+    ...deliveries.map(({ before, evidence, expiredForMs }) => ({
+      kind: 'delivery' as const,
+      id: before.id,
+      holder: before.agent,
+      expiredForMs,
+      evidence,
+    })),
   ]
 }
 
 export function runRow(
   context: Context,
   trigger: string,
-  counts: { locksCleaned: number; entriesReclaimed: number; quarantined: number },
+  counts: Pick<RecoveryReport, 'locksCleaned' | 'entriesReclaimed' | 'quarantined'> & {
+    messagesReclaimed?: number
+  },
 ): Change {
-  const { locksCleaned, entriesReclaimed, quarantined } = counts
+  const { locksCleaned, entriesReclaimed, quarantined, messagesReclaimed = 0 } = counts
   const row = {
     id: context.ids[0] as string,
     at: context.wall,
@@ -280,6 +316,7 @@ export function runRow(
     locksCleaned,
     entriesReclaimed,
     quarantined,
+    messagesReclaimed,
   }
   return { table: 'recoveryRun', before: null, after: row }
 }
@@ -292,6 +329,7 @@ export const stats = operation({
   output: z.object({
     locksCleaned: z.number(),
     entriesReclaimed: z.number(),
+    messagesReclaimed: z.number(),
     recoveryTimestamp: z.number(),
     lastRun: z
       .object({
@@ -301,9 +339,14 @@ export const stats = operation({
         locksCleaned: z.number(),
         entriesReclaimed: z.number(),
         quarantined: z.number(),
+        messagesReclaimed: z.number(),
       })
       .nullable(),
-    totals: z.object({ locksCleaned: z.number(), entriesReclaimed: z.number() }),
+    totals: z.object({
+      locksCleaned: z.number(),
+      entriesReclaimed: z.number(),
+      messagesReclaimed: z.number(),
+    }),
     lastSweptAt: z.number().nullable(),
   }),
   needs: ({ queue }) => ({
@@ -322,9 +365,14 @@ export const stats = operation({
       result: {
         locksCleaned: lapsed.locks,
         entriesReclaimed: lapsed.items,
+        messagesReclaimed: lapsed.deliveries,
         recoveryTimestamp: context.wall,
         lastRun: history.last,
-        totals: { locksCleaned: history.locksCleaned, entriesReclaimed: history.entriesReclaimed },
+        totals: {
+          locksCleaned: history.locksCleaned,
+          entriesReclaimed: history.entriesReclaimed,
+          messagesReclaimed: history.messagesReclaimed,
+        },
         lastSweptAt: swept.length === 0 ? null : Math.max(...swept),
       },
     }

@@ -9,6 +9,13 @@ import * as lock from './lock.ts'
 import * as lockAdmin from './lock-admin.ts'
 import * as lockRead from './lock-read.ts'
 import * as merge from './merge.ts'
+import * as messageAnswer from './message-answer.ts'
+import * as messageControl from './message-control.ts'
+import * as messageImport from './message-import.ts'
+import * as messageRead from './message-read.ts'
+import * as messageRetry from './message-retry.ts'
+import * as messageSend from './message-send.ts'
+import * as messageSettle from './message-settle.ts'
 import type { AnyOperation } from './operation.ts'
 import * as processingLock from './processing-lock.ts'
 import * as progress from './progress.ts'
@@ -141,6 +148,25 @@ const all: readonly AnyOperation[] = [
   agent.register,
   agent.beat,
   agent.list,
+  messageSend.sendWithAck,
+  messageAnswer.receiveAck,
+  messageAnswer.nack,
+  messageAnswer.progressAck,
+  messageAnswer.markAsRead,
+  messageRead.get,
+  messageRead.inbox,
+  messageRead.checkPendingAcks,
+  messageRead.getPendingCount,
+  messageRead.listDeadLetters,
+  messageControl.register,
+  messageControl.clearPendingAcks,
+  messageControl.redrive,
+  messageControl.retain,
+  messageImport.importPending,
+  messageRetry.claimDue,
+  messageRetry.record,
+  messageSettle.settle,
+  messageSettle.nextDue,
 ]
 
 export const operations: ReadonlyMap<string, AnyOperation> = new Map(all.map((each) => [each.name, each]))

@@ -71,8 +71,8 @@ export function logRecovery(
   trigger: RecoveryTrigger,
   ms: number,
 ): void {
-  const { locksCleaned, entriesReclaimed, quarantined } = report
-  if (locksCleaned + entriesReclaimed === 0) return
+  const { locksCleaned, entriesReclaimed, quarantined, messagesReclaimed } = report
+  if (locksCleaned + entriesReclaimed + messagesReclaimed === 0) return
   for (const { kind, id, holder, expiredForMs, evidence } of report.reclaimed) {
     log('warn', 'lease.reclaimed', { kind, id, holder, expiredForMs, evidence })
   }
@@ -81,6 +81,7 @@ export function logRecovery(
     locksCleaned,
     entriesReclaimed,
     quarantined,
+    messagesReclaimed,
     ms: Math.round(ms),
   })
 }
@@ -92,6 +93,7 @@ function addReports(left: RecoveryReport, right: RecoveryReport): RecoveryReport
     locksCleaned: left.locksCleaned + right.locksCleaned,
     entriesReclaimed: left.entriesReclaimed + right.entriesReclaimed,
     quarantined: left.quarantined + right.quarantined,
+    messagesReclaimed: left.messagesReclaimed + right.messagesReclaimed,
     promoted: left.promoted + right.promoted,
     instancesEnded: left.instancesEnded + right.instancesEnded,
     waitersRemoved: left.waitersRemoved + right.waitersRemoved,

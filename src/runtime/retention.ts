@@ -13,6 +13,9 @@ export async function retain(
   for (let more = true; more && !isClosed(); ) {
     ;({ more } = (await execute('retention.run', { itemsMs: options.itemsMs })) as { more: boolean })
   }
+  for (let more = true; more && !isClosed(); ) {
+    ;({ more } = (await execute('messages.retain', { keptMs: options.itemsMs })) as { more: boolean })
+  }
   if (options.eventsMs === 0) return
   for (let more = true; more && !isClosed(); ) more = await sealSome(execute, options)
 }

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { assertName, isName, nearestName } from '../../src/domain/name.ts'
+import { assertName, isName, nearestName, nearestNames } from '../../src/domain/name.ts'
 import { refusalOf } from './samples.ts'
 
 describe('names', () => {
@@ -129,4 +129,10 @@ describe('the nearest known name', () => {
       }),
     )
   })
+})
+
+test('the nearest names come nearest first, then by name, and never more than asked for [A13]', () => {
+  expect(nearestNames('bbo', ['dave', 'Bob', 'carol', 'bo'], 2)).toEqual(['bo', 'Bob'])
+  expect(nearestNames('x', ['b', 'a', 'c'], 3)).toEqual(['a', 'b', 'c'])
+  expect(nearestNames('x', [], 3)).toEqual([])
 })

@@ -66,6 +66,7 @@ function damageTo(path: string): Damage {
     garblePatterns: (lock) => change(path, "update lock set patterns = '{not json' where name = ?", lock),
     failRecovery: () => refuse(path, 'insert on recovery_run'),
     failItems: () => refuse(path, 'update on item'),
+    failDeliveries: () => refuse(path, 'update on delivery'),
     forgetMigration: () => using(path, (database) => database.exec('pragma user_version = 0')),
     loseTable: () => using(path, (database) => database.exec('drop table event')),
     holdUpWriters() {

@@ -31,6 +31,8 @@ export interface Damage {
   failRecovery(): () => void
   /** Every change of an item fails, until the returned function is called. */
   failItems(): () => void
+  /** Every change of a delivery fails, until the returned function is called. */
+  failDeliveries(): () => void
   /** The tables are there, but the store says that no migration has run. */
   forgetMigration(): void
   /** A table of the schema is gone. */

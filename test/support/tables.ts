@@ -14,6 +14,9 @@ const replayed = {
   workflow: (row: Row) => `workflow:${row.name}`,
   instance: (row: Row) => `instance:${row.id}`,
   state: (row: Row) => `state:${row.key}`,
+  message: (row: Row) => `message:${row.id}`,
+  delivery: (row: Row) => `delivery:${row.id}`,
+  recipient: (row: Row) => `recipient:${row.name}`,
 } as const
 
 const jsonColumns = new Set([
@@ -26,6 +29,8 @@ const jsonColumns = new Set([
   'definition',
   'patterns',
   'cursor',
+  'policy',
+  'escalation',
 ])
 
 export function readSqliteTables(path: string): Map<string, Row> {

@@ -16,7 +16,18 @@ type Rule = (files: readonly File[]) => string[]
 
 const vocabulary = ['errors', 'options', 'logger']
 /** The handle a program holds: everything it calls, over the operations. */
-const handle = ['queue', 'locks', 'lock-grants', 'runs', 'state', 'tasks', 'agents', 'session', 'payload']
+const handle = [
+  'queue',
+  'messages',
+  'locks',
+  'lock-grants',
+  'runs',
+  'state',
+  'tasks',
+  'agents',
+  'session',
+  'payload',
+]
 const belowInterfaces = [
   ...vocabulary,
   'domain',
@@ -41,6 +52,7 @@ const arrows: Record<string, readonly string[]> = {
   locks: [...vocabulary, ...handle, 'operations', 'runtime', 'environment'],
   'lock-grants': [...handle, 'operations', 'runtime'],
   runs: [...handle, 'operations'],
+  messages: [...vocabulary, ...handle, 'domain', 'operations', 'runtime', 'delivery'],
   session: [...vocabulary, 'port', 'engines', 'operations', 'runtime', 'environment'],
   payload: vocabulary,
   // The command line starts the others, so it alone may reach across.
@@ -64,12 +76,22 @@ const arrows: Record<string, readonly string[]> = {
   // The file fence locks among processes, so it judges them.
   fences: [...vocabulary, 'domain', 'environment', 'host'],
   // The worker is a program on the handle; the caretaker thread opens an engine of its own.
-  runtime: [...vocabulary, ...handle, 'operations', 'domain', 'port', 'engines', 'host', 'environment'],
+  runtime: [
+    ...vocabulary,
+    ...handle,
+    'operations',
+    'domain',
+    'port',
+    'engines',
+    'host',
+    'environment',
+    'delivery',
+  ],
   operations: [...vocabulary, 'domain', 'port'],
   port: [...vocabulary, 'operations', 'domain', 'environment'],
   engines: [...vocabulary, 'port', 'operations', 'domain', 'environment', 'host'],
   host: ['environment', 'errors', 'domain'],
-  options: ['errors', 'domain', 'environment', 'logger'],
+  options: ['errors', 'domain', 'environment', 'logger', 'delivery'],
   logger: [],
   environment: ['errors', 'domain'],
   domain: ['errors'],

@@ -9,8 +9,10 @@ import { instanceLoaders } from './loaders/instance.ts'
 import { itemLoaders } from './loaders/item.ts'
 import type { Loaders } from './loaders/loader.ts'
 import { lockLoaders } from './loaders/lock.ts'
+import { messageLoaders } from './loaders/message.ts'
 import { progressLoaders } from './loaders/progress.ts'
 import { queueLoaders } from './loaders/queue.ts'
+import { recipientLoaders } from './loaders/recipient.ts'
 import { recoveryLoaders } from './loaders/recovery.ts'
 import { stateLoaders } from './loaders/state.ts'
 import { waiterLoaders } from './loaders/waiter.ts'
@@ -30,6 +32,8 @@ const loaders: Loaders = {
   ...stateLoaders,
   ...heldLoaders,
   ...crashLoaders,
+  ...messageLoaders,
+  ...recipientLoaders,
 }
 
 export function load(source: Source, needs: Needs): Loaded<Needs> {

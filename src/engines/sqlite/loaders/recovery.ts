@@ -34,13 +34,14 @@ export const recoveryLoaders = {
       source.namespace,
     )
     const sums = source.connection.get(
-      'select coalesce(sum(locks_cleaned), 0), coalesce(sum(entries_reclaimed), 0) from recovery_run where namespace = ?',
+      'select coalesce(sum(locks_cleaned), 0), coalesce(sum(entries_reclaimed), 0), coalesce(sum(messages_reclaimed), 0) from recovery_run where namespace = ?',
       source.namespace,
     )
     return {
       last: last ? decode<RecoveryRun>(tables.recoveryRun, last) : null,
       locksCleaned: Number(sums?.[0]),
       entriesReclaimed: Number(sums?.[1]),
+      messagesReclaimed: Number(sums?.[2]),
     }
   },
 
@@ -58,6 +59,13 @@ export const recoveryLoaders = {
         `select count(*) from lock where namespace = ? and expires_at < ? ${name === null ? '' : 'and name = ?'}`,
         ...named,
       ),
+      // Deliveries belong to no queue.
+      deliveries:
+        queue === null
+          ? count(
+              'select count(*) from delivery where namespace = ? and agent is not null and expires_at < ?',
+            )
+          : 0,
     }
   },
 } satisfies Partial<Loaders>

@@ -1,0 +1,43 @@
+/** What redelivery costs: many due messages at once, each claimed under a lease of its own, sent and recorded. */
+import { importPendingAcks, open } from 'holdfast'
+import { systemEnvironment } from 'holdfast/testing'
+import { withStore } from '../store.mjs'
+
+/** The time it takes in all, and the longest time others had to wait for one transaction. */
+export function redeliver({ due }) {
+  return withStore({ items: 0 }, async (file) => {
+    const filler = await open(file, { background: false, durability: 'normal' })
+    await importPendingAcks(filler, JSON.stringify({ pending_acks: Array.from({ length: due }, pending) }))
+    await filler.close()
+
+    const transactions = []
+    let begunAt = 0
+    const reached = (point) => {
+      if (point === 'transaction.begun') begunAt = performance.now()
+      if (point === 'transaction.committed') transactions.push(performance.now() - begunAt)
+    }
+    const hf = await open(file, {
+      background: false,
+      recovery: false,
+      logger: false,
+      environment: { ...systemEnvironment, isLocal: true, reached },
+    })
+    const before = performance.now()
+    const { retried } = await hf.messages.processRetries()
+    const ms = performance.now() - before
+    await hf.close()
+    if (retried !== due) throw new Error(`${retried} of ${due} messages were sent`)
+    return { ms, longestMs: Math.max(...transactions) }
+  })
+}
+
+function pending(_, number) {
+  return {
+    msg_id: `m${number}`,
+    sender_id: 'sender',
+    recipient_id: 'recipient',
+    message: { type: 'QUESTION', content: 'which branch is the release cut from?' },
+    sent_at: '2026-01-01T00:00:00Z',
+    next_retry_at: '2026-01-01T00:00:30Z',
+  }
+}

@@ -1,0 +1,25 @@
+/**
+ * What carries messages out of the store. Adapters are functions of a process, registered there under a name; the
+ * store only knows the name. A process sends only what it has an adapter for.
+ */
+import type { Envelope } from '../domain/envelope.ts'
+
+export type Delivered =
+  | { readonly outcome: 'delivered' }
+  /** `transient`: trying again in a moment may help. */
+  | { readonly outcome: 'failed'; readonly error: string; readonly transient: boolean }
+
+export interface Adapter {
+  /** How long one try may take, ms; default 10 s. */
+  readonly timeoutMs?: number
+  /**
+   * Sends once. Delivered means it arrived, not that anybody answered. The same envelope may come again after a
+   * crash, under the same id. An error thrown is a transient failure; the signal fires when time is up.
+   */
+  send(envelope: Envelope, signal: AbortSignal): Promise<Delivered>
+}
+
+/** True for what can be registered as one. */
+export function isAdapter(value: unknown): value is Adapter {
+  return typeof value === 'object' && value !== null && 'send' in value && typeof value.send === 'function'
+}

@@ -1,0 +1,38 @@
+/** Messages by HTTP: one POST an attempt, with the message's id as idempotency key, so that a receiver can tell a repetition. */
+import type { Adapter } from './adapter.ts'
+
+export interface WebhookOptions {
+  readonly url: string | URL
+  readonly headers?: Readonly<Record<string, string>>
+  /** ms; default 10 s. */
+  readonly timeoutMs?: number
+}
+
+/** Passing troubles of the other side; every other refusal stays one when it is asked again at once. */
+const transientStatuses: ReadonlySet<number> = new Set([408, 425, 429, 500, 502, 503, 504])
+
+/** Delivered is any 2xx; that is not yet an acknowledgement. Redirects are not followed. */
+export function webhook({ url, headers = {}, timeoutMs = 10_000 }: WebhookOptions): Adapter {
+  return {
+    timeoutMs,
+    async send(envelope, signal) {
+      const response = await fetch(url, {
+        method: 'POST',
+        redirect: 'manual',
+        signal,
+        headers: {
+          'content-type': 'application/json',
+          'idempotency-key': envelope.id,
+          'holdfast-attempt': String(envelope.attempt),
+          ...headers,
+        },
+        body: JSON.stringify(envelope),
+      })
+      // Nobody reads the answer; left open it would keep its connection.
+      await response.body?.cancel()
+      if (response.ok) return { outcome: 'delivered' }
+      const transient = transientStatuses.has(response.status)
+      return { outcome: 'failed', error: `HTTP ${response.status}`, transient }
+    },
+  }
+}

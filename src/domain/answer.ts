@@ -1,0 +1,83 @@
+/** Answers of recipients, each an act on the message and all its deliveries. An answer ends the lease of a retry under way. */
+import { closeDelivery, isOpen, postpone } from './delivery.ts'
+import type { Moment } from './item.ts'
+import { changeDeliveries, closeThread, countAcked, due, isInReach, type Thread } from './message.ts'
+
+export type AckOutcome = 'acked' | 'already_acked' | 'not_recipient' | 'cancelled'
+
+/**
+ * Only a recipient may answer, after escalation also those who were told by it; one of these settles the whole
+ * message. Late answers count, also after a dead letter.
+ */
+export function acknowledge(
+  thread: Thread,
+  agent: string,
+  wall: number,
+): { outcome: AckOutcome; thread: Thread } {
+  const outcome = answerOf(thread, agent)
+  if (outcome !== 'acked') return { outcome, thread }
+  const { message } = thread
+  const answered = changeDeliveries(thread, (delivery) =>
+    delivery.recipient === agent && delivery.state !== 'acked'
+      ? closeDelivery(delivery, 'acked', { wall })
+      : delivery,
+  )
+  const wasTold = thread.deliveries.some(({ recipient, level }) => recipient === agent && level > 0)
+  const isEnough = wasTold || countAcked(answered) >= message.quorum
+  const isSettled = message.state === 'acked' || message.state === 'acked_late'
+  if (!isEnough || isSettled) return { outcome, thread: answered }
+  return {
+    outcome,
+    thread: closeThread(answered, message.state === 'pending' ? 'acked' : 'acked_late', wall),
+  }
+}
+
+function answerOf({ message, deliveries }: Thread, agent: string): AckOutcome {
+  const own = deliveries.filter(({ recipient }) => recipient === agent)
+  if (own.length === 0) return 'not_recipient'
+  if (own.every(({ state }) => state === 'acked')) return 'already_acked'
+  return message.state === 'cancelled' ? 'cancelled' : 'acked'
+}
+
+/** A recipient will not do it. When the others can no longer reach the quorum, the message escalates next. */
+export function refuse(thread: Thread, agent: string, reason: string | null, at: Moment): Thread {
+  const refused = changeDeliveries(thread, (delivery) =>
+    delivery.recipient === agent && isOpen(delivery)
+      ? closeDelivery(delivery, 'refused', { wall: at.wall, note: reason })
+      : delivery,
+  )
+  const { state, dueAt } = thread.message
+  return isInReach(refused) || state !== 'pending' || dueAt !== null ? refused : due(refused, at.now)
+}
+
+/** A recipient wants to be asked again, now or later; the attempts it has left are not more than before. */
+export function askAgain(
+  thread: Thread,
+  agent: string,
+  { reason, nextAt }: { reason: string | null; nextAt: number },
+): Thread {
+  return changeDeliveries(thread, (delivery) =>
+    delivery.recipient === agent && isOpen(delivery)
+      ? postpone(delivery, thread.message.policy, { nextAt, note: reason, progressAt: null })
+      : delivery,
+  )
+}
+
+/** A recipient is at work on it: everybody's clock waits for it, that of its own delivery or of the level. */
+export function progress(
+  thread: Thread,
+  agent: string,
+  { note, extendMs }: { note: string | null; extendMs: number },
+  at: Moment,
+): Thread {
+  const nextAt = at.now + extendMs
+  const heard = changeDeliveries(thread, (delivery) =>
+    delivery.recipient === agent && isOpen(delivery)
+      ? postpone(delivery, thread.message.policy, { nextAt, note, progressAt: at.wall })
+      : delivery,
+  )
+  const isTold = thread.deliveries.some(
+    (delivery) => delivery.recipient === agent && delivery.level > 0 && isOpen(delivery),
+  )
+  return isTold && thread.message.state === 'escalated' ? due(heard, nextAt) : heard
+}

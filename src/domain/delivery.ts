@@ -1,0 +1,249 @@
+/**
+ * A delivery: one message on its way to one recipient. Sending is an effect outside any transaction, so it is
+ * claimed under a lease, done, and recorded under the token of that lease. An answer ends the lease: the record of
+ * a retry that was under way is then refused, and the answer stands. A sender that dies between sending and recording
+ * makes the same attempt happen twice, under the same id.
+ */
+import type { Moment } from './item.ts'
+import { assertHolder, grant, type Holder, type LeaseColumns, noLease } from './lease.ts'
+import type { Recipient } from './recipient.ts'
+import { type RedeliveryPolicy, schedule } from './redelivery-policy.ts'
+
+export type DeliveryState = 'queued' | 'sent' | 'failed' | 'acked' | 'refused' | 'unanswered' | 'cancelled'
+
+export interface Delivery extends LeaseColumns {
+  /** The message's id and a number. */
+  readonly id: string
+  readonly message: string
+  /** 0: a recipient of the message; higher: told because nobody answered. */
+  readonly level: number
+  readonly recipient: string
+  readonly adapter: string
+  readonly priority: number
+  readonly state: DeliveryState
+  /** Attempts recorded, well or badly. */
+  readonly attempts: number
+  /** Senders lost since the last recorded attempt. */
+  readonly crashes: number
+  /** Lease clock. Null while it is being sent, and when every attempt was made. */
+  readonly nextDueAt: number | null
+  /** Lease clock: the place a limit gave it; it counts when it is due then. */
+  readonly placeAt: number | null
+  /** Lease clock: the end of the wait for an answer. */
+  readonly givesUpAt: number | null
+  readonly sentAt: number | null
+  readonly readAt: number | null
+  readonly ackedAt: number | null
+  readonly progressAt: number | null
+  /** What the recipient said: why it refused, or how far it is. */
+  readonly note: string | null
+  /** Why the last attempt failed. */
+  readonly lastError: string | null
+  readonly createdAt: number
+  readonly closedAt: number | null
+  readonly version: number
+}
+
+/** A sender that dies every time must not be fed for ever: the third loss counts as a failed attempt. */
+export const sendCrashesMax = 3
+
+const atRest = { ...noLease, nextDueAt: null, givesUpAt: null } as const
+
+export function createDelivery(
+  of: { id: string; message: string; level: number; priority: number },
+  recipient: Recipient,
+  due: { nextDueAt: number; givesUpAt: number | null },
+  wall: number,
+): Delivery {
+  return {
+    ...noLease,
+    ...of,
+    ...due,
+    recipient: recipient.name,
+    adapter: recipient.adapter,
+    state: 'queued',
+    attempts: 0,
+    crashes: 0,
+    token: 0,
+    placeAt: null,
+    sentAt: null,
+    readAt: null,
+    ackedAt: null,
+    progressAt: null,
+    note: null,
+    lastError: null,
+    createdAt: wall,
+    closedAt: null,
+    version: 1,
+  }
+}
+
+export function isOpen(delivery: Delivery): boolean {
+  return delivery.closedAt === null
+}
+
+export function claimDelivery(delivery: Delivery, holder: Holder, leaseMs: number, now: number): Delivery {
+  // Rows of this table never come back under their id, so no floor has to be kept for their tokens.
+  const lease = grant(holder, { leaseMs, now, previous: delivery.token, floor: 0 })
+  return { ...delivery, ...lease, nextDueAt: null, placeAt: null, version: delivery.version + 1 }
+}
+
+export type Attempt =
+  | { readonly outcome: 'sent' }
+  | { readonly outcome: 'failed'; readonly error: string }
+  /** The sender gave it back without having sent. */
+  | { readonly outcome: 'released' }
+
+/** What the holder of the lease has to say; LEASE_LOST when an answer came first or another took over. */
+export function recordAttempt(
+  delivery: Delivery,
+  token: number,
+  policy: RedeliveryPolicy,
+  attempt: Attempt,
+  at: Moment,
+): Delivery {
+  assertHolder(delivery, {
+    subject: `delivery ${delivery.id}`,
+    held: delivery.agent !== null,
+    token,
+    now: at.now,
+    goneBecause: delivery.closedAt === null ? 'it was reclaimed or answered' : `it is ${delivery.state}`,
+  })
+  if (attempt.outcome === 'released') {
+    return { ...delivery, ...noLease, nextDueAt: at.now, version: delivery.version + 1 }
+  }
+  return countAttempt(delivery, policy, attempt, at)
+}
+
+/** One attempt more, with what follows from it. */
+export function countAttempt(
+  delivery: Delivery,
+  policy: RedeliveryPolicy,
+  attempt: Exclude<Attempt, { outcome: 'released' }>,
+  at: Moment,
+): Delivery {
+  const attempts = delivery.attempts + 1
+  const isSent = attempt.outcome === 'sent'
+  return {
+    ...delivery,
+    ...noLease,
+    ...dueAfter(delivery, policy, attempts, isSent, at.now),
+    state: attempt.outcome,
+    attempts,
+    crashes: 0,
+    sentAt: isSent ? at.wall : delivery.sentAt,
+    lastError: isSent ? null : attempt.error,
+    version: delivery.version + 1,
+  }
+}
+
+/** An escalation is sent until it arrived once; its time to answer is that of the level. */
+function dueAfter(
+  delivery: Delivery,
+  policy: RedeliveryPolicy,
+  attempts: number,
+  isSent: boolean,
+  now: number,
+): Pick<Delivery, 'nextDueAt' | 'givesUpAt'> {
+  const next = schedule(policy, attempts, now)
+  if (delivery.level === 0) return next
+  return { nextDueAt: isSent ? null : next.nextDueAt, givesUpAt: null }
+}
+
+/** Too many are on their way to this recipient: later, never dropped. The place is its own, so this happens once. */
+export function deferDelivery(delivery: Delivery, until: number): Delivery {
+  const deferredMs = until - (delivery.nextDueAt ?? until)
+  const givesUpAt = delivery.givesUpAt === null ? null : delivery.givesUpAt + deferredMs
+  return { ...delivery, nextDueAt: until, placeAt: until, givesUpAt, version: delivery.version + 1 }
+}
+
+/** Whether it was put off to this very time. */
+export function hasPlace(row: { readonly placeAt: number | null }, dueAt: number | null): boolean {
+  return row.placeAt !== null && row.placeAt === dueAt
+}
+
+/** The sender was lost: the same attempt is due again, now. */
+export function reclaimDelivery(delivery: Delivery, now: number): Delivery {
+  return {
+    ...delivery,
+    ...noLease,
+    nextDueAt: now,
+    crashes: delivery.crashes + 1,
+    version: delivery.version + 1,
+  }
+}
+
+/** Ends the delivery, and the lease of whoever is sending it. */
+export function closeDelivery(
+  delivery: Delivery,
+  state: 'acked' | 'refused' | 'unanswered' | 'cancelled',
+  at: { wall: number; note?: string | null },
+): Delivery {
+  return {
+    ...delivery,
+    ...atRest,
+    state,
+    ackedAt: state === 'acked' ? at.wall : delivery.ackedAt,
+    note: at.note ?? delivery.note,
+    closedAt: at.wall,
+    version: delivery.version + 1,
+  }
+}
+
+export interface Postponement {
+  /** When to send again, were it not answered; lease clock. */
+  readonly nextAt: number
+  readonly note: string | null
+  /** Wall time of a sign of progress; null when it only asks for another try. */
+  readonly progressAt: number | null
+}
+
+/** The recipient asks for another try, or for time: the schedule goes on from then. Ends a retry under way. */
+export function postpone(
+  delivery: Delivery,
+  policy: RedeliveryPolicy,
+  { nextAt, note, progressAt }: Postponement,
+): Delivery {
+  return {
+    ...delivery,
+    ...noLease,
+    ...postponed(delivery, policy, nextAt),
+    progressAt: progressAt ?? delivery.progressAt,
+    note: note ?? delivery.note,
+    version: delivery.version + 1,
+  }
+}
+
+function postponed(
+  { level, attempts }: Delivery,
+  policy: RedeliveryPolicy,
+  nextAt: number,
+): Pick<Delivery, 'nextDueAt' | 'givesUpAt'> {
+  // Whoever was told by escalation and answered knows of it; how long it may take is the level's matter.
+  if (level > 0) return { nextDueAt: null, givesUpAt: null }
+  const { nextDueAt, givesUpAt } = schedule(policy, attempts, nextAt)
+  if (nextDueAt === null) return { nextDueAt, givesUpAt }
+  return { nextDueAt: nextAt, givesUpAt: givesUpAt - (nextDueAt - nextAt) }
+}
+
+export function markRead(delivery: Delivery, wall: number): Delivery {
+  return { ...delivery, readAt: wall, version: delivery.version + 1 }
+}
+
+/** From the beginning again, after an operator said so. */
+export function restartDelivery(delivery: Delivery, policy: RedeliveryPolicy, now: number): Delivery {
+  return {
+    ...delivery,
+    ...schedule(policy, 0, now),
+    state: 'queued',
+    attempts: 0,
+    crashes: 0,
+    closedAt: null,
+    version: delivery.version + 1,
+  }
+}
+
+/** Whether the wait for an answer has ended. What is being sent right now may still be answered. */
+export function hasGivenUp(delivery: Delivery, now: number): boolean {
+  return delivery.givesUpAt !== null && delivery.givesUpAt <= now && delivery.agent === null
+}

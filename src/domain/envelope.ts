@@ -1,0 +1,79 @@
+/** A message as it is handed to a recipient, whatever carries it. */
+import type { Delivery } from './delivery.ts'
+import type { Json } from './item.ts'
+import type { Escalation, Message } from './message.ts'
+import type { Recipient } from './recipient.ts'
+
+export interface Envelope {
+  /** The same for every attempt: what arrives twice under it is one message. */
+  readonly id: string
+  /** Names one attempt; an answer may quote it instead of the id. */
+  readonly attemptId: string
+  readonly attempt: number
+  /** `[REQUIRES-ACK]`, `[RETRY-1]`, …, or `[UNACKNOWLEDGED]` when it escalated. */
+  readonly marker: string
+  readonly sender: string
+  readonly recipient: string
+  /** As registered for the recipient; for the adapter. */
+  readonly address: string | null
+  readonly type: string
+  readonly content: Json
+  readonly context: string | null
+  readonly parent: string | null
+  readonly priority: number
+  /** 0, or the level of escalation. */
+  readonly level: number
+  readonly escalation: Escalation | null
+  readonly createdAt: number
+  /** One line for people. */
+  readonly text: string
+}
+
+export function attemptId(message: string, attempt: number): string {
+  return `${message}.${attempt}`
+}
+
+export function markerOf(level: number, attempt: number): string {
+  if (level > 0) return '[UNACKNOWLEDGED]'
+  return attempt > 1 ? `[RETRY-${attempt - 1}]` : '[REQUIRES-ACK]'
+}
+
+/** `attempt` counts from 1. */
+export function envelopeOf(
+  message: Message,
+  delivery: Delivery,
+  recipient: Recipient,
+  attempt: number,
+): Envelope {
+  const { id, sender, type, context, parent, priority, createdAt } = message
+  const content = JSON.parse(message.content) as Json
+  const { level } = delivery
+  const escalation = level > 0 ? message.escalation : null
+  const marker = markerOf(level, attempt)
+  return {
+    id,
+    attemptId: attemptId(id, attempt),
+    attempt,
+    marker,
+    sender,
+    recipient: delivery.recipient,
+    address: recipient.address,
+    type,
+    content,
+    context,
+    parent,
+    priority,
+    level,
+    escalation,
+    createdAt,
+    text: `${marker} ${type} from ${sender}${unansweredBy(escalation)}: ${typeof content === 'string' ? content : message.content}`,
+  }
+}
+
+function unansweredBy(escalation: Escalation | null): string {
+  if (escalation === null) return ''
+  const names = escalation.unanswered.map(
+    ({ recipient, attempts }) => `${recipient} (${attempts} ${attempts === 1 ? 'attempt' : 'attempts'})`,
+  )
+  return `, not answered by ${names.join(', ')}`
+}

@@ -1,0 +1,65 @@
+/** Escalation: what happens to a message that those who were asked did not answer in time. */
+import { closeDelivery, createDelivery, hasGivenUp } from './delivery.ts'
+import type { Moment } from './item.ts'
+import {
+  changeDeliveries,
+  closeThread,
+  deliveryId,
+  type Escalation,
+  isInReach,
+  type Thread,
+} from './message.ts'
+import type { Recipient } from './recipient.ts'
+import type { EscalationLevel } from './redelivery-policy.ts'
+
+/** Deliveries whose wait has ended are unanswered. */
+export function giveUp(thread: Thread, at: Moment): Thread {
+  return changeDeliveries(thread, (delivery) =>
+    hasGivenUp(delivery, at.now) ? closeDelivery(delivery, 'unanswered', { wall: at.wall }) : delivery,
+  )
+}
+
+/** Pending without hope, or the time of a level is over. */
+export function shouldEscalate(thread: Thread, now: number): boolean {
+  const { message } = thread
+  if (message.state === 'pending') return !isInReach(thread)
+  return message.state === 'escalated' && message.dueAt !== null && message.dueAt <= now
+}
+
+/**
+ * The next level, once: whom it names is told in deliveries of the same message. After the last level the message is
+ * a dead letter. `find` knows who is meant.
+ */
+export function escalate(
+  thread: Thread,
+  find: (to: EscalationLevel['to']) => readonly Recipient[],
+  at: Moment,
+): Thread {
+  const { message, deliveries } = thread
+  const next = message.policy.ladder[message.level]
+  const told = next ? find(next.to) : []
+  if (!next || told.length === 0) return closeThread(thread, 'dead', at.wall)
+  const level = message.level + 1
+  const made = told.map((recipient, index) => {
+    const number = deliveries.length + index
+    const of = { id: deliveryId(message.id, number), message: message.id, level, priority: message.priority }
+    return createDelivery(of, recipient, { nextDueAt: at.now, givesUpAt: null }, at.wall)
+  })
+  return {
+    message: {
+      ...message,
+      state: 'escalated',
+      level,
+      dueAt: at.now + next.waitMs,
+      escalation: message.escalation ?? { at: at.wall, unanswered: unanswered(thread) },
+      version: message.version + 1,
+    },
+    deliveries: [...deliveries, ...made],
+  }
+}
+
+function unanswered({ deliveries }: Thread): Escalation['unanswered'] {
+  return deliveries
+    .filter(({ level, state }) => level === 0 && state !== 'acked')
+    .map(({ recipient, attempts }) => ({ recipient, attempts }))
+}

@@ -1,0 +1,197 @@
+/**
+ * A message that must be acknowledged, and its deliveries. Every act takes the whole and returns the whole as it is
+ * afterwards; what did not change is the same object. The message waits until enough recipients answered (its
+ * quorum); when those still asked can no longer reach it, it escalates level by level, and ends as a dead letter.
+ */
+import {
+  closeDelivery,
+  countAttempt,
+  createDelivery,
+  type Delivery,
+  isOpen,
+  postpone,
+  restartDelivery,
+} from './delivery.ts'
+import type { Moment } from './item.ts'
+import { inboxAdapter, type Recipient } from './recipient.ts'
+import { type RedeliveryPolicy, schedule } from './redelivery-policy.ts'
+
+/** `pending` is shown as queued until the first delivery was made, then as sent. */
+export type MessageState = 'pending' | 'acked' | 'escalated' | 'acked_late' | 'dead' | 'cancelled'
+
+export interface Message {
+  /** The same for every attempt and every recipient. */
+  readonly id: string
+  readonly sender: string
+  readonly type: string
+  /** JSON text. */
+  readonly content: string
+  readonly context: string | null
+  /** The message this one replies to. */
+  readonly parent: string | null
+  readonly priority: number
+  readonly state: MessageState
+  /** Answers that suffice. */
+  readonly quorum: number
+  /** Highest level of escalation reached. */
+  readonly level: number
+  readonly policy: RedeliveryPolicy
+  /** Lease clock: when the next level is reached; null while recipients have time. */
+  readonly dueAt: number | null
+  /** Lease clock: the place the limit of escalations gave it; it counts when it is due then. */
+  readonly placeAt: number | null
+  readonly escalation: Escalation | null
+  /** What an operator or an import has to say about it. */
+  readonly note: string | null
+  readonly createdAt: number
+  readonly closedAt: number | null
+  readonly version: number
+}
+
+/** Who did not answer when it escalated. */
+export interface Escalation {
+  readonly at: number
+  readonly unanswered: readonly { readonly recipient: string; readonly attempts: number }[]
+}
+
+/** A message with all its deliveries, in the order they were made. */
+export interface Thread {
+  readonly message: Message
+  readonly deliveries: readonly Delivery[]
+}
+
+export type NewMessage = Pick<
+  Message,
+  'id' | 'sender' | 'type' | 'content' | 'context' | 'parent' | 'priority' | 'quorum' | 'policy'
+>
+
+/**
+ * `firstAt` later than now: the sender goes beyond its limit and waits its turn. An inbox without a limit is
+ * reached by the row itself, so the first attempt is made here.
+ */
+export function createMessage(
+  request: NewMessage,
+  recipients: readonly Recipient[],
+  at: Moment & { firstAt: number },
+): Thread {
+  const message: Message = {
+    ...request,
+    state: 'pending',
+    level: 0,
+    dueAt: null,
+    placeAt: null,
+    escalation: null,
+    note: null,
+    createdAt: at.wall,
+    closedAt: null,
+    version: 1,
+  }
+  const due = schedule(request.policy, 0, at.firstAt)
+  const deliveries = recipients.map((recipient, number) => {
+    const of = {
+      id: deliveryId(message.id, number),
+      message: message.id,
+      level: 0,
+      priority: message.priority,
+    }
+    const made = createDelivery(of, recipient, { nextDueAt: at.firstAt, givesUpAt: due.givesUpAt }, at.wall)
+    const isThere =
+      at.firstAt <= at.now && recipient.adapter === inboxAdapter && recipient.deliveriesPerMinute === 0
+    return isThere ? { ...countAttempt(made, request.policy, { outcome: 'sent' }, at), version: 1 } : made
+  })
+  return { message, deliveries }
+}
+
+export interface Imported {
+  readonly attempts: number
+  readonly dueInMs: number
+  readonly note: string | null
+  /** Wall time at which it was sent. */
+  readonly sentAt: number
+}
+
+/** A message another program had sent: it goes on from where it was. */
+export function importMessage(
+  request: NewMessage,
+  recipient: Recipient,
+  { attempts, dueInMs, note, sentAt }: Imported,
+  at: Moment,
+): Thread {
+  const { message, deliveries } = createMessage(request, [recipient], { ...at, firstAt: at.now + 1 })
+  const [made] = deliveries as [Delivery]
+  const sent: Delivery = { ...made, attempts, state: 'sent', sentAt }
+  const nextAt = at.now + dueInMs
+  const later = postpone(sent, request.policy, { nextAt, note: null, progressAt: null })
+  return { message: { ...message, note, createdAt: sentAt }, deliveries: [{ ...later, version: 1 }] }
+}
+
+export function deliveryId(message: string, number: number): string {
+  return `${message}/${number}`
+}
+
+export function cancel(thread: Thread, note: string | null, wall: number): Thread {
+  const { message, deliveries } = closeThread(thread, 'cancelled', wall)
+  return { message: { ...message, note: note ?? message.note }, deliveries }
+}
+
+/** A dead letter goes out again to those who did not answer, from the first attempt on. */
+export function redrive(thread: Thread, note: string | null, now: number): Thread {
+  const { message } = thread
+  const again = changeDeliveries(thread, (delivery) =>
+    delivery.level === 0 && delivery.state !== 'acked'
+      ? restartDelivery(delivery, message.policy, now)
+      : delivery,
+  )
+  return {
+    ...again,
+    message: {
+      ...message,
+      state: 'pending',
+      level: 0,
+      dueAt: null,
+      escalation: null,
+      note: note ?? message.note,
+      closedAt: null,
+      version: message.version + 1,
+    },
+  }
+}
+
+/** Ends the message and every delivery that is still under way. */
+export function closeThread(
+  { message, deliveries }: Thread,
+  state: Extract<MessageState, 'acked' | 'acked_late' | 'dead' | 'cancelled'>,
+  wall: number,
+): Thread {
+  return {
+    message: { ...message, state, dueAt: null, closedAt: wall, version: message.version + 1 },
+    deliveries: deliveries.map((delivery) =>
+      isOpen(delivery) ? closeDelivery(delivery, 'cancelled', { wall }) : delivery,
+    ),
+  }
+}
+
+/** When the message is to be looked at next; null: its deliveries tell. */
+export function due(thread: Thread, dueAt: number | null): Thread {
+  return { ...thread, message: { ...thread.message, dueAt, version: thread.message.version + 1 } }
+}
+
+/** Too many escalate at once: later, never dropped. The place is its own, so this happens once. */
+export function putOff(thread: Thread, until: number): Thread {
+  const { message } = due(thread, until)
+  return { ...thread, message: { ...message, placeAt: until } }
+}
+
+export function countAcked({ deliveries }: Thread): number {
+  return deliveries.filter(({ level, state }) => level === 0 && state === 'acked').length
+}
+
+/** Whether the quorum can still be reached by those who were asked. */
+export function isInReach(thread: Thread): boolean {
+  const asked = thread.deliveries.filter((delivery) => delivery.level === 0 && isOpen(delivery))
+  return countAcked(thread) + asked.length >= thread.message.quorum
+}
+
+export function changeDeliveries(thread: Thread, act: (delivery: Delivery) => Delivery): Thread {
+  return { ...thread, deliveries: thread.deliveries.map(act) }
+}

@@ -1,0 +1,47 @@
+/** Who can be written to, how a message reaches them, and how much a minute. */
+export interface Recipient {
+  readonly name: string
+  /** Name of the adapter that delivers; the processes that registered it do. */
+  readonly adapter: string
+  /** What the adapter needs to find them: a channel, a pane. Never a command. */
+  readonly address: string | null
+  /** Messages they may send a minute; 0 = no limit. */
+  readonly sendsPerMinute: number
+  readonly acksPerMinute: number
+  /** Deliveries they get a minute, retries included; 0 = no limit. */
+  readonly deliveriesPerMinute: number
+  readonly registeredAt: number
+  readonly version: number
+}
+
+export type RecipientSettings = Partial<Omit<Recipient, 'name' | 'registeredAt' | 'version'>>
+
+export const inboxAdapter = 'inbox'
+
+const defaults = Object.freeze({
+  adapter: inboxAdapter,
+  address: null,
+  sendsPerMinute: 10,
+  acksPerMinute: 100,
+  deliveriesPerMinute: 0,
+})
+
+/** An agent that nobody registered but that opened the store: it is reached through its inbox. */
+export function unregistered(name: string): Recipient {
+  return { name, ...defaults, registeredAt: 0, version: 0 }
+}
+
+/** Registered anew, or changed in what is given; null when nothing changes. */
+export function registerRecipient(
+  before: Recipient | null,
+  name: string,
+  settings: RecipientSettings,
+  wall: number,
+): Recipient | null {
+  const base = before ?? { ...unregistered(name), registeredAt: wall }
+  const after = { ...base, ...settings, version: base.version + 1 }
+  const isSame = before !== null && fields.every((field) => before[field] === after[field])
+  return isSame ? null : after
+}
+
+const fields = ['adapter', 'address', 'sendsPerMinute', 'acksPerMinute', 'deliveriesPerMinute'] as const

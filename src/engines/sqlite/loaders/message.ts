@@ -1,0 +1,210 @@
+/** Messages and their deliveries: by id, by due time, by lease, by recipient. */
+import type { Delivery } from '../../../domain/delivery.ts'
+import type { Message } from '../../../domain/message.ts'
+import { InvalidError } from '../../../errors.ts'
+import type { Page } from '../../engine.ts'
+import type { Value } from '../driver.ts'
+import { inList, type Source, select } from '../rows.ts'
+import { decode, tables } from '../tables.ts'
+import type { Loaders } from './loader.ts'
+
+const selectMessage = select(tables.message)
+const selectDelivery = select(tables.delivery)
+
+/** Whole texts by their conditions: a long text made anew costs as much to look up as to run. */
+const texts = new Map<string, string>()
+
+function textOf(from: string, where: string): string {
+  const key = `${from === selectMessage ? 'message' : 'delivery'} ${where}`
+  const known = texts.get(key)
+  if (known !== undefined) return known
+  const text = `${from}\n${where}`
+  texts.set(key, text)
+  return text
+}
+
+function messages(source: Source, where: string, ...values: Value[]): Message[] {
+  return source.connection
+    .all(textOf(selectMessage, where), source.namespace, ...values)
+    .map((row) => decode<Message>(tables.message, row))
+}
+
+function deliveries(source: Source, where: string, ...values: Value[]): Delivery[] {
+  return source.connection
+    .all(textOf(selectDelivery, where), source.namespace, ...values)
+    .map((row) => decode<Delivery>(tables.delivery, row))
+}
+
+function earliest(source: Source, sql: string, ...values: Value[]): number {
+  return Number(source.connection.get(sql, source.namespace, ...values)?.[0] ?? Number.POSITIVE_INFINITY)
+}
+
+/** A page of rows of which one more than asked for was read. */
+function pageOf<Row>(rows: Row[], limit: number, cursorOf: (row: Row) => string): Page<Row> {
+  if (rows.length <= limit) return { rows, next: null }
+  const page = rows.slice(0, limit)
+  return { rows: page, next: cursorOf(page[page.length - 1] as Row) }
+}
+
+/** Greater than every character an id may have. */
+const beyond = '\u007f'
+
+export const messageLoaders = {
+  messageByRef(source, { ref }) {
+    const exact = messages(source, 'where namespace = ? and id = ?', ref)
+    if (exact.length > 0) return exact
+    return messages(
+      source,
+      'where namespace = ? and id > ? and id < ?\norder by id\nlimit 2',
+      ref,
+      `${ref}${beyond}`,
+    )
+  },
+
+  messagesById: (source, { ids }) =>
+    messages(source, 'where namespace = ? and id in (select value from json_each(?))', inList(ids)),
+
+  deliveriesOf: (source, { messages: ids }) =>
+    deliveries(
+      source,
+      'where namespace = ? and message in (select value from json_each(?))\norder by row',
+      inList(ids),
+    ),
+
+  deliveriesById: (source, { ids }) =>
+    deliveries(source, 'where namespace = ? and id in (select value from json_each(?))', inList(ids)),
+
+  dueDeliveries(source, { adapters, limit }) {
+    const found = adapters.flatMap((adapter) =>
+      deliveries(
+        source,
+        `where namespace = ? and adapter = ? and next_due_at <= ?\norder by next_due_at\nlimit ${limit}`,
+        adapter,
+        BigInt(source.now),
+      ),
+    )
+    return found.sort((left, right) => (left.nextDueAt ?? 0) - (right.nextDueAt ?? 0)).slice(0, limit)
+  },
+
+  unansweredMessages: (source, { limit }) =>
+    messages(
+      source,
+      `where namespace = ?1 and id in (
+  select message from delivery
+  where delivery.namespace = ?1 and gives_up_at <= ?2 and agent is null
+  order by gives_up_at
+  limit ${limit}
+)`,
+      BigInt(source.now),
+    ),
+
+  dueMessages: (source, { limit }) =>
+    messages(
+      source,
+      `where namespace = ? and due_at <= ?\norder by due_at\nlimit ${limit}`,
+      BigInt(source.now),
+    ),
+
+  nextRedeliveryAt(source, { adapters }) {
+    const sending = adapters.map((adapter) =>
+      earliest(
+        source,
+        'select min(next_due_at) from delivery where namespace = ? and adapter = ? and next_due_at is not null',
+        adapter,
+      ),
+    )
+    const expiry = earliest(
+      source,
+      'select min(gives_up_at) from delivery where namespace = ? and gives_up_at is not null and agent is null',
+    )
+    const level = earliest(
+      source,
+      'select min(due_at) from message where namespace = ? and due_at is not null',
+    )
+    const next = Math.min(...sending, expiry, level)
+    return Number.isFinite(next) ? next : null
+  },
+
+  lapsedDeliveries: (source, { limit }) =>
+    deliveries(
+      source,
+      `where namespace = ? and agent is not null and expires_at < ?\norder by expires_at\nlimit ${limit}`,
+      BigInt(source.now),
+    ),
+
+  deliveriesOfInstances: (source, { instances, limit }) =>
+    deliveries(
+      source,
+      `where namespace = ? and agent is not null and instance in (select value from json_each(?))\nlimit ${limit}`,
+      inList(instances),
+    ),
+
+  inbox(source, { recipient, isUnread, isAll, limit, after }) {
+    const unread = isUnread ? 'and read_at is null' : ''
+    // What has no other way is there once it was tried; what has one is seen here in any case.
+    const visible = "and (attempts > 0 or adapter <> 'inbox')"
+    if (isAll) {
+      const from = after === null ? '' : 'and id < ?'
+      const rows = deliveries(
+        source,
+        `where namespace = ? and recipient = ? ${from} ${unread} ${visible}\norder by id desc\nlimit ${limit + 1}`,
+        recipient,
+        ...(after === null ? [] : [after]),
+      )
+      return pageOf(rows, limit, ({ id }) => id)
+    }
+    const cursor = after === null ? null : parseCursor(after)
+    const from = cursor === null ? '' : 'and (priority, id) > (?, ?)'
+    const rows = deliveries(
+      source,
+      `where namespace = ? and recipient = ? and closed_at is null ${from} ${unread} ${visible}\norder by priority, id\nlimit ${limit + 1}`,
+      recipient,
+      ...(cursor === null ? [] : [BigInt(cursor[0]), cursor[1]]),
+    )
+    return pageOf(rows, limit, ({ priority, id }) => JSON.stringify([priority, id]))
+  },
+
+  messages(source, { standing, sender, limit, after }) {
+    const where = standing === 'dead' ? "state = 'dead'" : 'closed_at is null'
+    const one = sender === null ? '' : 'and sender = ?'
+    const from = after === null ? '' : 'and id > ?'
+    const rows = messages(
+      source,
+      `where namespace = ? and ${where} ${one} ${from}\norder by id\nlimit ${limit + 1}`,
+      ...(sender === null ? [] : [sender]),
+      ...(after === null ? [] : [after]),
+    )
+    return pageOf(rows, limit, ({ id }) => id)
+  },
+
+  openMessageCount(source, { sender }) {
+    const one = sender === null ? '' : 'and sender = ?'
+    const sql = `select count(*) from message where namespace = ? and closed_at is null ${one}`
+    return Number(source.connection.get(sql, source.namespace, ...(sender === null ? [] : [sender]))?.[0])
+  },
+
+  closedMessagesBefore: (source, { ageMs, limit }) =>
+    messages(
+      source,
+      `where namespace = ? and closed_at <= ?\norder by closed_at\nlimit ${limit}`,
+      BigInt(source.wall - ageMs),
+    ),
+} satisfies Partial<Loaders>
+
+function parseCursor(text: string): readonly [priority: number, id: string] {
+  try {
+    const cursor = JSON.parse(text) as [number, string]
+    if (Number.isSafeInteger(cursor[0]) && typeof cursor[1] === 'string') return cursor
+  } catch (cause) {
+    throw badCursor(text, cause)
+  }
+  throw badCursor(text)
+}
+
+function badCursor(text: string, cause?: unknown): InvalidError {
+  return new InvalidError({
+    what: `"${text.slice(0, 60)}" is not a page of this inbox`,
+    next: 'pass `next` of the page before, unchanged',
+    cause,
+  })
+}

@@ -1,0 +1,217 @@
+/** `hf.messages`: a thin view on the operations of acknowledged messages. */
+import { type Adapter, isAdapter } from './delivery/adapter.ts'
+import { assertName } from './domain/name.ts'
+import type { EscalationLevel } from './domain/redelivery-policy.ts'
+import { InvalidError } from './errors.ts'
+import type { EventView } from './operations/event.ts'
+import type { AckAnswer, MessageAnswer } from './operations/message-answer.ts'
+import type { RecipientView } from './operations/message-control.ts'
+import type { LetterPage, MessagePage } from './operations/message-read.ts'
+import type { Sent } from './operations/message-send.ts'
+import type { MessageView } from './operations/message-view.ts'
+import type { Redelivery, RetryCounts } from './runtime/redelivery.ts'
+import type { CallOptions, Session } from './session.ts'
+
+/** Kinds the source documents know; any other word serves too. */
+export type MessageType =
+  | 'QUESTION'
+  | 'REVIEW-REQUEST'
+  | 'BLOCKED'
+  | 'COMPLETED'
+  | 'CHALLENGE'
+  | 'INFO'
+  | 'ACK'
+  | 'TASK-DELEGATION'
+  | 'TASK-RESULT'
+  | 'CONFLICT'
+  | 'NEGOTIATION'
+  | 'CAPABILITY-QUERY'
+  | 'CAPABILITY-RESPONSE'
+  | 'REVIEW-FEEDBACK'
+  | 'CONTEXT-UPDATE'
+  | (string & {})
+
+export interface AnswerOptions {
+  readonly agent?: string
+  readonly idempotencyKey?: string
+}
+export interface SendOptions extends AnswerOptions {
+  /** Any JSON value, at most 10 KB as text. */
+  readonly content: unknown
+  readonly type?: MessageType
+  /** What it is about. */
+  readonly context?: string
+  /** The message this one replies to; replying acknowledges it. */
+  readonly parent?: string
+  readonly priority?: number
+  /** How many recipients must answer; default all. */
+  readonly quorum?: 'all' | 'any' | number
+  /** Before the first retry; 1 s to 300 s, default 30 s. */
+  readonly timeoutMs?: number
+  /** Before each retry; default 30 s, 60 s, 120 s. */
+  readonly delaysMs?: readonly number[]
+  /** With the last retry, instead of one more wait. */
+  readonly escalateImmediately?: boolean
+  /** Whom to tell when nobody answers; default everybody, then it is a dead letter. */
+  readonly ladder?: readonly EscalationLevel[]
+  readonly escalationsPerMinute?: number
+}
+export interface NackOptions extends AnswerOptions {
+  readonly reason?: string
+  /** Send it again instead of giving it up. */
+  readonly retry?: boolean
+  readonly retryAfterMs?: number
+}
+export interface MessagePageOptions {
+  readonly limit?: number
+  readonly after?: string
+}
+export interface RegisterOptions extends AnswerOptions {
+  /** Name of the adapter that delivers; default the inbox. */
+  readonly adapter?: string
+  readonly address?: string | null
+  readonly sendsPerMinute?: number
+  readonly acksPerMinute?: number
+  readonly deliveriesPerMinute?: number
+}
+
+export class Messages {
+  readonly #session: Session
+  readonly #redelivery: Redelivery
+
+  constructor(session: Session, redelivery: Redelivery) {
+    this.#session = session
+    this.#redelivery = redelivery
+  }
+
+  /**
+   * Sends a message that must be acknowledged; it is stored before anything goes out. Delivery is at least once, always
+   * under the same id. UNKNOWN_RECIPIENT names the nearest known ones. Over the sender's limit it is put off, and
+   * `deferredMs` says for how long.
+   */
+  async sendWithAck(to: string | readonly string[], options: SendOptions): Promise<Sent> {
+    const sent = await this.#call<Sent>('messages.sendWithAck', { ...options, to })
+    this.#redelivery.ring()
+    return sent
+  }
+
+  /** What waits for an answer of this agent, most urgent first; looking marks nothing as read. */
+  inbox(
+    options: MessagePageOptions & { unread?: boolean; all?: boolean; agent?: string } = {},
+  ): Promise<LetterPage> {
+    return this.#call('messages.inbox', options)
+  }
+
+  /** Marks a message as read; false when it was already, or is not there. It still waits for its answer. */
+  markAsRead(message: string, options: AnswerOptions = {}): Promise<boolean> {
+    return this.#call('messages.markAsRead', { ...options, message })
+  }
+
+  /** Acknowledges as a recipient, by the id, the id of an attempt, or a unique beginning. Wins over a retry under way. */
+  receiveAck(message: string, options: AnswerOptions = {}): Promise<AckAnswer> {
+    return this.#call('messages.receiveAck', { ...options, message })
+  }
+
+  /** Refuses a message, or asks for it again, with a reason. */
+  async nack(message: string, options: NackOptions = {}): Promise<MessageAnswer> {
+    const answer = await this.#call<MessageAnswer>('messages.nack', { ...options, message })
+    this.#redelivery.ring()
+    return answer
+  }
+
+  /** At work on it: neither sent again nor escalated before the time asked for (default 60 s, at most 1 h). */
+  progressAck(
+    message: string,
+    options: AnswerOptions & { note?: string; extendMs?: number } = {},
+  ): Promise<MessageAnswer> {
+    return this.#call('messages.progressAck', { ...options, message })
+  }
+
+  /** Sends what is due and escalates what nobody answered; every open process does so by itself. */
+  async processRetries(): Promise<Readonly<RetryCounts>> {
+    if (this.#session.settings.recovery.onClaim) await this.#session.heal('claim')
+    return this.#redelivery.pass()
+  }
+
+  /** Messages that still wait for their answer, oldest first. */
+  checkPendingAcks(options: MessagePageOptions & { sender?: string } = {}): Promise<MessagePage> {
+    return this.#call('messages.checkPendingAcks', options)
+  }
+
+  getPendingCount(options: { sender?: string } = {}): Promise<number> {
+    return this.#call('messages.getPendingCount', options)
+  }
+
+  /** Cancels what still waits for an answer, all or one sender's; says how many. */
+  async clearPendingAcks(
+    options: { sender?: string; reason?: string; agent?: string } = {},
+  ): Promise<number> {
+    let cancelled = 0
+    // Not more than there were when it began: what is sent meanwhile is not meant.
+    const { sender } = options
+    const pending = await this.getPendingCount(sender === undefined ? {} : { sender })
+    for (let more = true; more && cancelled < pending; ) {
+      const piece = await this.#call<{ cancelled: number; more: boolean }>(
+        'messages.clearPendingAcks',
+        options,
+      )
+      cancelled += piece.cancelled
+      more = piece.more
+    }
+    return cancelled
+  }
+
+  /** One message with what became of it at each recipient. */
+  get(message: string): Promise<MessageView | null> {
+    return this.#call('messages.get', { message })
+  }
+
+  /** Everything that happened to a message and its deliveries, in order. */
+  async timeline(message: string): Promise<EventView[]> {
+    const found = await this.get(message)
+    if (!found) return []
+    const of = (subject: string, id: string) =>
+      this.#call<EventView[]>('events.list', { subject, id, limit: timelineMax })
+    const pages = await Promise.all([
+      of('message', found.id),
+      ...found.deliveries.map(({ id }) => of('delivery', id)),
+    ])
+    return pages.flat().sort((left, right) => left.seq - right.seq)
+  }
+
+  /** Messages nobody answered on any level. */
+  listDeadLetters(options: MessagePageOptions & { sender?: string } = {}): Promise<MessagePage> {
+    return this.#call('messages.listDeadLetters', options)
+  }
+
+  /** Sends a dead letter again, from the first attempt on, to those who did not answer. */
+  async redrive(message: string, options: AnswerOptions & { reason?: string } = {}): Promise<MessageView> {
+    const view = await this.#call<MessageView>('messages.redrive', { ...options, message })
+    this.#redelivery.ring()
+    return view
+  }
+
+  /** Makes a recipient known that never opens the store itself, or changes how it is reached and its limits. */
+  register(name: string, options: RegisterOptions = {}): Promise<RecipientView> {
+    return this.#call('messages.register', { ...options, name })
+  }
+
+  /** Gives this process an adapter; from now on it sends what recipients of that adapter are due. */
+  adapter(name: string, adapter: Adapter): void {
+    assertName('adapter', name)
+    if (!isAdapter(adapter)) {
+      throw new InvalidError({
+        what: `adapter "${name}" cannot send`,
+        next: 'give webhook(…), command(…) or an object with send()',
+      })
+    }
+    this.#redelivery.addAdapter(name, adapter)
+  }
+
+  #call<Result>(operation: string, options: object): Promise<Result> {
+    const { agent, idempotencyKey, ...input } = options as CallOptions
+    return this.#session.call(operation, input, { agent, idempotencyKey })
+  }
+}
+
+const timelineMax = 1000

@@ -1,0 +1,167 @@
+/** What operators and the runtime do with messages: register recipients, cancel, redrive, remove what is old. */
+import * as z from 'zod'
+import { cancel, redrive as redriveMessage } from '../domain/message.ts'
+import { type Recipient, registerRecipient } from '../domain/recipient.ts'
+import type { Change } from '../engines/engine.ts'
+import { IllegalMoveError } from '../errors.ts'
+import * as fields from './fields.ts'
+import {
+  byRef,
+  deliveriesOf,
+  messageRef,
+  requireMessage,
+  threadChanges,
+  threadsOf,
+} from './message-thread.ts'
+import { messageView, viewThread } from './message-view.ts'
+import { ask, operation } from './operation.ts'
+
+/** Messages one transaction touches: each may have a hundred deliveries. */
+const pieceMax = 20
+const perMinute = z.int().min(0).max(1000)
+const allowancesKeptMs = 60 * 60 * 1000
+
+const recipientView = z.object({
+  name: z.string(),
+  adapter: z.string(),
+  address: z.string().nullable(),
+  sendsPerMinute: z.number(),
+  acksPerMinute: z.number(),
+  deliveriesPerMinute: z.number(),
+})
+/** How a recipient is reached, and its limits. */
+export type RecipientView = z.output<typeof recipientView>
+
+function viewRecipient({ registeredAt, version, ...shown }: Recipient): RecipientView {
+  return shown
+}
+
+export const register = operation({
+  name: 'messages.register',
+  summary: 'Make a recipient known, or change how it is reached and what its limits are.',
+  effect: 'write',
+  input: z.strictObject({
+    name: fields.name,
+    adapter: fields.name.optional().describe('Which adapter delivers to it; inbox unless told otherwise.'),
+    address: fields.name
+      .nullable()
+      .optional()
+      .describe('What that adapter needs to find it, such as a channel.'),
+    sendsPerMinute: perMinute.optional().describe('Messages it may send a minute; default 10, 0 = no limit.'),
+    acksPerMinute: perMinute.optional().describe('Answers it may give a minute; default 100, 0 = no limit.'),
+    deliveriesPerMinute: perMinute
+      .optional()
+      .describe('Deliveries it gets a minute; 0 = no limit, the default.'),
+  }),
+  output: recipientView,
+  needs: ({ name }) => ({ known: { select: 'recipients', names: [name], limit: 1 } as const }),
+  decide({ known }, { name, ...settings }, { agent, wall }) {
+    const before = known.registered[0] ?? null
+    const given = Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined))
+    const after = registerRecipient(before, name, given, wall)
+    if (after === null) return { changes: [], result: viewRecipient(before as Recipient) }
+    const event = { kind: 'recipient.registered', agent } as const
+    return { changes: [{ table: 'recipient', before, after, event }], result: viewRecipient(after) }
+  },
+})
+
+export const clearPendingAcks = operation({
+  name: 'messages.clearPendingAcks',
+  summary: 'Cancel messages that still wait for their answer, a bounded piece at a time.',
+  effect: 'write',
+  input: z.strictObject({
+    sender: fields.name.optional().describe('Only those of this sender.'),
+    reason: fields.reason,
+  }),
+  output: z.object({ cancelled: z.number(), more: z.boolean() }),
+  needs: (input) => ({
+    page: {
+      select: 'messages',
+      standing: 'open',
+      sender: input.sender ?? null,
+      limit: pieceMax,
+      after: null,
+    } as const,
+  }),
+  decide({ page }, { reason }, context) {
+    return ask({ deliveries: deliveriesOf(...page.rows) }, ({ deliveries }) => ({
+      changes: threadsOf(page.rows, deliveries).flatMap((thread) =>
+        threadChanges(thread, cancel(thread, reason ?? null, context.wall), context, { detail: { reason } }),
+      ),
+      result: { cancelled: page.rows.length, more: page.next !== null },
+      wakes: page.rows.length > 0,
+    }))
+  },
+})
+
+export const redrive = operation({
+  name: 'messages.redrive',
+  summary: 'Send a dead letter again, from the first attempt on, to those who did not answer.',
+  effect: 'write',
+  input: z.strictObject({ message: messageRef, reason: fields.reason }),
+  output: messageView,
+  needs: ({ message }) => ({ found: byRef(message) }),
+  decide({ found }, { message: ref, reason }, context) {
+    const message = requireMessage(found, ref)
+    if (message.state !== 'dead') {
+      throw new IllegalMoveError(
+        { subject: `message ${message.id}`, from: message.state, to: 'pending' },
+        'only a dead letter can be sent again; send a new message instead',
+      )
+    }
+    return ask({ deliveries: deliveriesOf(message) }, ({ deliveries }) => {
+      const thread = { message, deliveries }
+      const after = redriveMessage(thread, reason ?? null, context.now)
+      return {
+        changes: threadChanges(thread, after, context, { detail: { reason } }),
+        result: viewThread(after, context.now),
+        wakes: true,
+      }
+    })
+  },
+})
+
+export const retain = operation({
+  name: 'messages.retain',
+  summary: 'Remove finished messages with their deliveries, and counts of limits that are long over.',
+  effect: 'admin',
+  internal: true,
+  input: z.strictObject({
+    keptMs: z.int().min(0).describe('Finished messages are kept for so long; 0 = for ever.'),
+  }),
+  output: z.object({ messages: z.number(), more: z.boolean() }),
+  needs: ({ keptMs }) => ({
+    closed:
+      keptMs === 0 ? null : ({ select: 'closedMessagesBefore', ageMs: keptMs, limit: pieceMax } as const),
+    allowances: { select: 'allowancesBefore', ageMs: allowancesKeptMs, limit: fields.batchMax } as const,
+  }),
+  decide({ closed, allowances }, _input, { agent }) {
+    const messages = closed ?? []
+    return ask({ deliveries: deliveriesOf(...messages) }, ({ deliveries }) => {
+      const detail = { reason: 'retention' }
+      const changes: Change[] = [
+        ...deliveries.map(
+          (before): Change => ({
+            table: 'delivery',
+            before,
+            after: null,
+            event: { kind: 'delivery.removed', agent, detail },
+          }),
+        ),
+        ...messages.map(
+          (before): Change => ({
+            table: 'message',
+            before,
+            after: null,
+            event: { kind: 'message.removed', agent, detail },
+          }),
+        ),
+        ...allowances.map((before): Change => ({ table: 'allowance', before, after: null })),
+      ]
+      return {
+        changes,
+        result: { messages: messages.length, more: messages.length === pieceMax },
+      }
+    })
+  },
+})

@@ -1,0 +1,124 @@
+/** Looking at messages: one with its story, an inbox, what is pending, what died. */
+import * as z from 'zod'
+import type { Message } from '../domain/message.ts'
+import * as fields from './fields.ts'
+import { byRef, deliveriesOf, findMessage, messageRef, threadsOf } from './message-thread.ts'
+import { letterView, messageView, viewLetter, viewThread } from './message-view.ts'
+import { ask, operation } from './operation.ts'
+
+const page = {
+  limit: fields.limit,
+  after: z.string().max(300).optional().describe('`next` of the page before.'),
+}
+const pageSize = 100
+const sender = fields.name.optional().describe('Only those of this sender.')
+
+export const get = operation({
+  name: 'messages.get',
+  summary: 'One message with its deliveries, or null.',
+  effect: 'read',
+  input: z.strictObject({ message: messageRef }),
+  output: messageView.nullable(),
+  needs: ({ message }) => ({ found: byRef(message) }),
+  decide({ found }, input, { now }) {
+    const message = findMessage(found, input.message)
+    if (!message) return { changes: [], result: null }
+    return ask({ deliveries: deliveriesOf(message) }, ({ deliveries }) => ({
+      changes: [],
+      result: viewThread({ message, deliveries }, now),
+    }))
+  },
+})
+
+const letterPage = z.object({ messages: z.array(letterView), next: z.string().nullable() })
+export type LetterPage = z.output<typeof letterPage>
+
+export const inbox = operation({
+  name: 'messages.inbox',
+  summary:
+    "What waits for the caller's answer, most urgent first; or everything it was ever sent, newest first.",
+  effect: 'read',
+  input: z.strictObject({
+    unread: z.boolean().default(false).describe('Only what was not marked as read.'),
+    all: z.boolean().default(false).describe('Also what was answered or has ended.'),
+    ...page,
+  }),
+  output: letterPage,
+  needs: ({ unread, all, limit, after }, { agent }) => ({
+    letters: {
+      select: 'inbox',
+      recipient: agent,
+      isUnread: unread,
+      isAll: all,
+      limit: limit ?? pageSize,
+      after: after ?? null,
+    } as const,
+  }),
+  decide({ letters }) {
+    const ids = [...new Set(letters.rows.map(({ message }) => message))]
+    return ask({ messages: { select: 'messagesById', ids } as const }, ({ messages }) => {
+      const messageById = new Map(messages.map((message) => [message.id, message]))
+      const shown = letters.rows.flatMap((delivery) => {
+        const message = messageById.get(delivery.message)
+        return message ? [viewLetter(message, delivery)] : []
+      })
+      return { changes: [], result: { messages: shown, next: letters.next } }
+    })
+  },
+})
+
+const messagePage = z.object({ messages: z.array(messageView), next: z.string().nullable() })
+export type MessagePage = z.output<typeof messagePage>
+
+function viewPage({ rows, next }: { rows: readonly Message[]; next: string | null }, now: number) {
+  return ask({ deliveries: deliveriesOf(...rows) }, ({ deliveries }) => ({
+    changes: [],
+    result: { messages: threadsOf(rows, deliveries).map((thread) => viewThread(thread, now)), next },
+  }))
+}
+
+export const checkPendingAcks = operation({
+  name: 'messages.checkPendingAcks',
+  summary: 'Messages that still wait for their answer, oldest first.',
+  effect: 'read',
+  input: z.strictObject({ sender, ...page }),
+  output: messagePage,
+  needs: (input) => ({
+    page: {
+      select: 'messages',
+      standing: 'open',
+      sender: input.sender ?? null,
+      limit: input.limit ?? pageSize,
+      after: input.after ?? null,
+    } as const,
+  }),
+  decide: (rows, _input, { now }) => viewPage(rows.page, now),
+})
+
+export const getPendingCount = operation({
+  name: 'messages.getPendingCount',
+  summary: 'How many messages still wait for their answer.',
+  effect: 'read',
+  input: z.strictObject({ sender }),
+  output: z.number(),
+  needs: (input) => ({ count: { select: 'openMessageCount', sender: input.sender ?? null } as const }),
+  decide: ({ count }) => ({ changes: [], result: count }),
+})
+
+export const listDeadLetters = operation({
+  name: 'messages.listDeadLetters',
+  summary: 'Messages nobody answered on any level, oldest first.',
+  effect: 'read',
+  input: z.strictObject({ sender, ...page }),
+  output: messagePage,
+  needs: (input) => ({
+    page: {
+      select: 'messages',
+      standing: 'dead',
+      sender: input.sender ?? null,
+      limit: input.limit ?? pageSize,
+      after: input.after ?? null,
+    } as const,
+  }),
+  decide: (rows, _input, { now }) => viewPage(rows.page, now),
+})

@@ -1,0 +1,166 @@
+/**
+ * Redelivery in three steps, none of which waits for anything outside: claim what is due under a lease, (send it,
+ * outside), record what came of it under the token of that lease. What waited long enough is settled beside it.
+ */
+import * as z from 'zod'
+import {
+  claimDelivery,
+  countAttempt,
+  type Delivery,
+  deferDelivery,
+  hasPlace,
+  recordAttempt,
+  sendCrashesMax,
+} from '../domain/delivery.ts'
+import { type Envelope, envelopeOf } from '../domain/envelope.ts'
+import type { Message } from '../domain/message.ts'
+import { inboxAdapter, type Recipient, unregistered } from '../domain/recipient.ts'
+import type { Change, Context } from '../engines/engine.ts'
+import { NotFoundError } from '../errors.ts'
+import * as fields from './fields.ts'
+import { Places } from './message-places.ts'
+import { deliveriesTo, findRecipient } from './message-thread.ts'
+import { ask, operation } from './operation.ts'
+
+/** Rows one transaction claims: keeps it under 20 ms. */
+export const claimMax = 50
+const adaptersMax = 50
+export const knownMax = 1000
+
+export const adaptersField = z.array(fields.name).max(adaptersMax)
+
+const claims = z.object({
+  claims: z.array(
+    z.object({ id: z.string(), token: z.number(), adapter: z.string(), envelope: z.custom<Envelope>() }),
+  ),
+  deferred: z.number(),
+  failed: z.number(),
+})
+export type DeliveryClaim = z.output<typeof claims>['claims'][number]
+
+export const claimDue = operation({
+  name: 'messages.claimDue',
+  summary: 'Claim deliveries that are due and that the given adapters can make.',
+  effect: 'write',
+  internal: true,
+  input: z.strictObject({
+    adapters: adaptersField,
+    limit: z.int().min(1).max(claimMax).default(claimMax),
+    leaseMs: fields.leaseMs.unwrap(),
+  }),
+  output: claims,
+  needs: (input) => ({
+    due: { select: 'dueDeliveries', adapters: input.adapters, limit: input.limit } as const,
+  }),
+  decide(rows, input, context) {
+    if (rows.due.length === 0) return { changes: [], result: { claims: [], deferred: 0, failed: 0 } }
+    const names = [...new Set(rows.due.map(({ recipient }) => recipient))]
+    return ask(
+      {
+        messages: {
+          select: 'messagesById',
+          ids: [...new Set(rows.due.map(({ message }) => message))],
+        } as const,
+        known: { select: 'recipients', names, limit: knownMax } as const,
+        allowances: { select: 'allowances', names: names.map(deliveriesTo) } as const,
+      },
+      ({ messages, known, allowances }) => {
+        const places = new Places(allowances, context.now)
+        const messageById = new Map(messages.map((message) => [message.id, message]))
+        const steps = rows.due.flatMap((delivery): Claiming[] => {
+          const message = messageById.get(delivery.message)
+          if (!message) return []
+          const recipient = findRecipient(known, delivery.recipient) ?? unregistered(delivery.recipient)
+          return [claimOne({ message, delivery, recipient }, places, input.leaseMs, context)]
+        })
+        return {
+          changes: [...steps.map(({ change }) => change), ...places.changes()],
+          result: {
+            claims: steps.flatMap(({ claim }) => claim ?? []),
+            deferred: steps.filter(({ kind }) => kind === 'deferred').length,
+            failed: steps.filter(({ kind }) => kind === 'failed').length,
+          },
+        }
+      },
+    )
+  },
+})
+
+interface Claiming {
+  readonly kind: 'claimed' | 'deferred' | 'failed'
+  readonly change: Change
+  readonly claim?: DeliveryClaim
+}
+
+function claimOne(
+  { message, delivery, recipient }: { message: Message; delivery: Delivery; recipient: Recipient },
+  places: Places,
+  leaseMs: number,
+  context: Context,
+): Claiming {
+  const { agent } = context
+  if (delivery.crashes >= sendCrashesMax) {
+    const error = `its sender was lost ${delivery.crashes} times`
+    const after = countAttempt(delivery, message.policy, { outcome: 'failed', error }, context)
+    const event = { kind: 'delivery.failed', agent, detail: { error } } as const
+    return { kind: 'failed', change: { table: 'delivery', before: delivery, after, event } }
+  }
+  const at = hasPlace(delivery, delivery.nextDueAt)
+    ? context.now
+    : places.take(deliveriesTo(recipient.name), recipient.deliveriesPerMinute)
+  if (at > context.now) {
+    const event = { kind: 'delivery.deferred', agent, detail: { deferredMs: at - context.now } } as const
+    const after = deferDelivery(delivery, at)
+    return { kind: 'deferred', change: { table: 'delivery', before: delivery, after, event } }
+  }
+  const after = claimDelivery(delivery, context, leaseMs, context.now)
+  return {
+    kind: 'claimed',
+    change: { table: 'delivery', before: delivery, after, event: { kind: 'delivery.claimed', agent } },
+    claim: {
+      id: after.id,
+      token: after.token,
+      adapter: after.adapter,
+      envelope: envelopeOf(message, delivery, recipient, delivery.attempts + 1),
+    },
+  }
+}
+
+export const record = operation({
+  name: 'messages.record',
+  summary: 'Record what came of an attempt, under the token of its claim.',
+  effect: 'write',
+  internal: true,
+  input: z.strictObject({
+    delivery: z.string().max(100),
+    token: z.int().nonnegative(),
+    outcome: z.enum(['sent', 'failed', 'released']),
+    error: z.string().max(2000).default('it failed'),
+  }),
+  output: z.object({ attempts: z.number() }),
+  needs: ({ delivery }) => ({
+    deliveries: { select: 'deliveriesById', ids: [delivery] } as const,
+    messages: { select: 'messagesById', ids: [delivery.slice(0, delivery.lastIndexOf('/'))] } as const,
+  }),
+  decide({ deliveries, messages }, { delivery: id, token, outcome, error }, context) {
+    const [before] = deliveries
+    const [message] = messages
+    if (!before || !message) {
+      throw new NotFoundError({
+        what: `there is no delivery "${id}"`,
+        next: 'it was finished and removed; leave it',
+        facts: { delivery: id },
+      })
+    }
+    const attempt = outcome === 'failed' ? { outcome, error } : { outcome }
+    const after = recordAttempt(before, token, message.policy, attempt, context)
+    const detail = outcome === 'failed' ? { detail: { error } } : {}
+    const event = { kind: `delivery.${outcome}` as const, agent: context.agent, ...detail }
+    return {
+      changes: [{ table: 'delivery', before, after, event }],
+      result: { attempts: after.attempts },
+      // What lies in an inbox now concerns its owner; other ways have brought it already.
+      wakes: outcome === 'released' || before.adapter === inboxAdapter,
+    }
+  },
+})

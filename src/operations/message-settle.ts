@@ -1,0 +1,148 @@
+/** What waited long enough for an answer: given up, escalated, ended. Nothing goes out here, so nothing is leased. */
+import * as z from 'zod'
+import { hasPlace } from '../domain/delivery.ts'
+import { escalate, giveUp, shouldEscalate } from '../domain/escalation.ts'
+import { due, putOff, type Thread } from '../domain/message.ts'
+import { unregistered } from '../domain/recipient.ts'
+import type { Context, Decision } from '../engines/engine.ts'
+import { Places } from './message-places.ts'
+import { adaptersField, knownMax } from './message-retry.ts'
+import {
+  allRecipients,
+  deliveriesOf,
+  escalations,
+  findRecipient,
+  recipientsMax,
+  threadChanges,
+  threadsOf,
+} from './message-thread.ts'
+import { ask, operation } from './operation.ts'
+
+/** Messages one transaction settles: each may have a hundred deliveries. */
+const settleMax = 10
+
+const settled = z.object({
+  unanswered: z.number(),
+  escalated: z.array(z.object({ id: z.string(), level: z.number(), unanswered: z.array(z.string()) })),
+  dead: z.array(z.string()),
+  deferred: z.number(),
+  /** False when nothing was left to settle. */
+  more: z.boolean(),
+})
+export type Settled = z.output<typeof settled>
+
+export const settle = operation({
+  name: 'messages.settle',
+  summary: 'Give up deliveries nobody answered in time; escalate, or end, the messages that need it.',
+  effect: 'write',
+  internal: true,
+  input: z.strictObject({}),
+  output: settled,
+  needs: () => ({
+    unanswered: { select: 'unansweredMessages', limit: settleMax } as const,
+    due: { select: 'dueMessages', limit: settleMax } as const,
+  }),
+  decide(rows, _input, context) {
+    const messages = [
+      ...new Map([...rows.unanswered, ...rows.due].map((message) => [message.id, message])).values(),
+    ]
+    if (messages.length === 0) {
+      return { changes: [], result: { unanswered: 0, escalated: [], dead: [], deferred: 0, more: false } }
+    }
+    const ladders = messages.map(({ policy, level }) => policy.ladder[level]?.to ?? [])
+    const names = ladders.flatMap((to) => (to === '*' ? [] : to))
+    return ask(
+      {
+        deliveries: deliveriesOf(...messages),
+        named: { select: 'recipients', names, limit: knownMax } as const,
+        everybody: ladders.includes('*')
+          ? ({ select: 'recipients', names: null, limit: recipientsMax } as const)
+          : null,
+        allowances: { select: 'allowances', names: [escalations] } as const,
+      },
+      ({ deliveries, named, everybody, allowances }) => {
+        const places = new Places(allowances, context.now)
+        const find = (sender: string) => (to: readonly string[] | '*') => {
+          if (to !== '*') return to.map((name) => findRecipient(named, name) ?? unregistered(name))
+          const others = everybody ? allRecipients(everybody) : []
+          const all = others.some(({ name }) => name === sender) ? others : [unregistered(sender), ...others]
+          return all.slice(0, recipientsMax)
+        }
+        const steps = threadsOf(messages, deliveries).map((thread) => ({
+          before: thread,
+          ...settleOne(thread, places, find(thread.message.sender), context),
+        }))
+        return summary(steps, places, context)
+      },
+    )
+  },
+})
+
+type Settlement = 'waits' | 'escalated' | 'deferred' | 'dead'
+
+function settleOne(
+  thread: Thread,
+  places: Places,
+  find: Parameters<typeof escalate>[1],
+  context: Context,
+): { after: Thread; kind: Settlement } {
+  const given = giveUp(thread, context)
+  const { dueAt, policy } = given.message
+  const isPlaced = hasPlace(given.message, dueAt)
+  if (isPlaced && (dueAt ?? 0) > context.now) return { after: given, kind: 'waits' }
+  if (!shouldEscalate(given, context.now)) {
+    // Somebody answered after it had become due: there is nothing to look at any more.
+    const isOver = given.message.state === 'pending' && dueAt !== null
+    return { after: isOver ? due(given, null) : given, kind: 'waits' }
+  }
+  // Ending a message tells nobody, so it needs no place.
+  const isLast = policy.ladder[given.message.level] === undefined
+  const at = isLast || isPlaced ? context.now : places.take(escalations, policy.escalationsPerMinute)
+  if (at > context.now) return { after: putOff(given, at), kind: 'deferred' }
+  const after = escalate(given, find, context)
+  return { after, kind: after.message.state === 'dead' ? 'dead' : 'escalated' }
+}
+
+function summary(
+  steps: readonly { before: Thread; after: Thread; kind: Settlement }[],
+  places: Places,
+  context: Context,
+): Decision<Settled> {
+  const of = (wanted: Settlement) => steps.filter(({ kind }) => kind === wanted)
+  const isGivenUp = ({ before, after }: (typeof steps)[number]) =>
+    after.deliveries.filter(
+      ({ state }, index) => state === 'unanswered' && before.deliveries[index]?.state !== state,
+    ).length
+  return {
+    changes: [
+      ...steps.flatMap(({ before, after }) => threadChanges(before, after, context)),
+      ...places.changes(),
+    ],
+    result: {
+      unanswered: steps.reduce((total, step) => total + isGivenUp(step), 0),
+      escalated: of('escalated').map(({ after: { message } }) => ({
+        id: message.id,
+        level: message.level,
+        unanswered: (message.escalation?.unanswered ?? []).map(({ recipient }) => recipient),
+      })),
+      dead: of('dead').map(({ after }) => after.message.id),
+      deferred: of('deferred').length,
+      more: true,
+    },
+    wakes: of('escalated').length > 0,
+  }
+}
+
+export const nextDue = operation({
+  name: 'messages.nextDue',
+  summary: 'How long until something is due for redelivery.',
+  effect: 'read',
+  internal: true,
+  input: z.strictObject({ adapters: adaptersField }),
+  output: z.object({ dueInMs: z.number().nullable() }),
+  needs: (input) => ({ at: { select: 'nextRedeliveryAt', adapters: input.adapters } as const }),
+  decide: ({ at }, _input, { now }) => ({
+    changes: [],
+    result: { dueInMs: at === null ? null : Math.max(0, at - now) },
+  }),
+})

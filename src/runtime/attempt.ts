@@ -1,0 +1,79 @@
+/** One attempt to send a claimed delivery: a few tries under a time limit, all of it within the lease. */
+import type { Adapter, Delivered } from '../delivery/adapter.ts'
+import type { Envelope } from '../domain/envelope.ts'
+import { type Environment, pause } from '../environment.ts'
+
+const timeoutMsDefault = 10_000
+const triesMax = 3
+const pauseMs = { base: 100, factor: 3, max: 1_000, jitter: 0.25 }
+const marginMs = 5_000
+
+function timeoutOf(adapter: Adapter): number {
+  return adapter.timeoutMs ?? timeoutMsDefault
+}
+
+/** Long enough for every try of one attempt, with room for a busy machine. */
+export function attemptLeaseMs(adapter: Adapter): number {
+  return triesMax * (timeoutOf(adapter) + pauseMs.max * (1 + pauseMs.jitter)) + marginMs
+}
+
+export interface AttemptLimits {
+  /** Monotonic time after which the lease may be another's: nothing is sent from then on. */
+  readonly deadline: number
+  /** Fires when the process stops. */
+  readonly stopped: AbortSignal
+}
+
+/** Null: nothing was sent. Never throws: what an adapter throws is a failure like any other. */
+export async function attempt(
+  adapter: Adapter,
+  envelope: Envelope,
+  environment: Environment,
+  { deadline, stopped }: AttemptLimits,
+): Promise<Delivered | null> {
+  for (let number = 1; ; number++) {
+    // A process that was frozen finds out here.
+    if (stopped.aborted || environment.monotonic() > deadline) return null
+    const result = await tryOnce(adapter, envelope, environment, stopped)
+    const isLast = number === triesMax
+    if (result.outcome === 'delivered' || !result.transient || isLast) return result
+    await pause(environment, pauseBefore(number, environment.random()), stopped)
+  }
+}
+
+function pauseBefore(number: number, random: number): number {
+  const step = Math.min(pauseMs.max, pauseMs.base * pauseMs.factor ** (number - 1))
+  return step * (1 + pauseMs.jitter * (2 * random - 1))
+}
+
+/** An adapter that does not heed its signal is left behind when time is up; what it still does is repeated under the same id. */
+async function tryOnce(
+  adapter: Adapter,
+  envelope: Envelope,
+  environment: Environment,
+  stopped: AbortSignal,
+): Promise<Delivered> {
+  const timeoutMs = timeoutOf(adapter)
+  const over = new AbortController()
+  const until = AbortSignal.any([over.signal, stopped])
+  const cancel = environment.timer(timeoutMs, () => over.abort(), true)
+  const ended = new Promise<Delivered>((resolve) => {
+    const end = () =>
+      resolve({ outcome: 'failed', error: `no answer within ${timeoutMs} ms`, transient: true })
+    if (until.aborted) end()
+    else until.addEventListener('abort', end, { once: true })
+  })
+  try {
+    return await Promise.race([adapter.send(envelope, until), ended])
+  } catch (error) {
+    return { outcome: 'failed', error: describe(error), transient: true }
+  } finally {
+    cancel()
+  }
+}
+
+/** fetch says only that it failed; why is in the cause. */
+function describe(error: unknown): string {
+  const cause = error instanceof Error ? (error.cause as { code?: string } | undefined) : undefined
+  return `${String(error)}${cause?.code === undefined ? '' : ` (${cause.code})`}`.slice(0, 2000)
+}

@@ -1,0 +1,308 @@
+/** Redelivery by itself: in any open process, when something is due, beside retention and replay. */
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { command, type Event, type OpenOptions, webhook } from 'holdfast'
+import { type Replica, renewalFields, replay } from 'holdfast/testing'
+import { expect, onTestFinished, test } from 'vitest'
+import { readFeed } from '../support/feed.ts'
+import { collectLogs } from '../support/logs.ts'
+import { openPost, type Post, passAfter, reachBob, recorder } from '../support/messages.ts'
+import { forEachEngine } from '../support/stores.ts'
+
+const dayMs = 86_400_000
+
+forEachEngine((engine) => {
+  test('an open process sends what is due without being called, and sleeps until then [A12]', async () => {
+    const post = await openPost(engine, { background: true })
+    const pigeon = await reachBob(post)
+    const { message } = await post.messages.sendWithAck('bob', { content: 1 })
+
+    await post.env.advance(100)
+    const first = pigeon.heard.length
+    await post.env.advance(29_000)
+    const early = pigeon.heard.length
+    await post.env.advance(5_000)
+
+    expect([first, early, pigeon.heard.length]).toEqual([1, 1, 2])
+    expect(pigeon.heard[1]).toMatchObject({ id: message.id, marker: '[RETRY-1]' })
+  })
+
+  test('another process than the sender retries by inbox, though the sender is gone [A12]', async () => {
+    const post = await openPost(engine)
+    const { message } = await post.messages.sendWithAck('bob', { content: 1 })
+    await post.store.open({ agent: 'bystander' })
+
+    await post.env.advance(45_000)
+
+    expect(await post.messages.get(message.id)).toMatchObject({ deliveries: [{ attempts: 2 }] })
+    expect((await post.messages.timeline(message.id)).at(-1)).toMatchObject({ agent: 'bystander' })
+  })
+
+  test('escalation and dead letters come by themselves too [A4] [A12]', async () => {
+    const post = await openPost(engine, { background: true })
+    const { message } = await post.messages.sendWithAck('bob', {
+      content: 1,
+      delaysMs: [1_000],
+      ladder: [{ to: ['carol'], waitMs: 5_000 }],
+    })
+
+    for (let step = 0; step < 20; step++) await post.env.advance(1_000)
+
+    expect(await post.messages.get(message.id)).toMatchObject({ state: 'dead' })
+  })
+
+  test.each<[string, OpenOptions]>([
+    ['turned off', { redelivery: false }],
+    ['without a background', { background: false }],
+  ])('redelivery %s sends nothing by itself [A12]', async (_, options) => {
+    const post = await openPost(engine, { background: true, ...options })
+    const pigeon = await reachBob(post)
+    await post.messages.sendWithAck('bob', { content: 1 })
+
+    await post.env.advance(60_000)
+
+    expect(pigeon.heard).toEqual([])
+    expect(await post.messages.processRetries()).toMatchObject({ retried: 1 })
+  })
+
+  test('a store that rings all the time does not keep redelivery from its work [A12]', async () => {
+    const post = await openPost(engine, { background: true })
+    const pigeon = await reachBob(post)
+    const other = await post.store.open({ agent: 'other', redelivery: false })
+    await other.messages.sendWithAck('bob', { content: 1 })
+
+    for (let step = 0; step < 10; step++) {
+      await post.hf.queue('jobs').add(step)
+      await post.env.advance(10)
+    }
+
+    expect(pigeon.heard).toHaveLength(1)
+  })
+
+  test('a failure of redelivery is logged and does not end it [A12]', async () => {
+    const { logger, named } = collectLogs()
+    const post = await openPost(engine, { background: true, logger })
+    const { message } = await post.messages.sendWithAck('bob', { content: 1 })
+    const mend = post.store.damage.failDeliveries()
+    await post.env.advance(45_000)
+    const failures = named('redelivery.failed').length
+
+    mend()
+    await post.env.advance(45_000)
+
+    expect(failures).toBeGreaterThan(0)
+    expect(failures).toBeLessThan(20)
+    expect(await post.messages.get(message.id)).toMatchObject({ deliveries: [{ attempts: 2 }] })
+  })
+
+  test('a webhook gets each attempt with the id as its idempotency key; 2xx is delivered, not acknowledged [A13]', async () => {
+    const seen: { key: unknown; attempt: unknown; body: { content?: unknown; id?: string } }[] = []
+    const answers = [500, 200, 404, 302]
+    const server = createServer((request, response) => {
+      let text = ''
+      request.on('data', (chunk) => {
+        text += chunk
+      })
+      request.on('end', () => {
+        const { 'idempotency-key': key, 'holdfast-attempt': attempt } = request.headers
+        seen.push({ key, attempt, body: JSON.parse(text) })
+        response.writeHead(answers[seen.length - 1] ?? 200, { location: '/elsewhere' }).end('thanks')
+      })
+    })
+    await new Promise<void>((listening) => server.listen(0, '127.0.0.1', () => listening()))
+    onTestFinished(() => void server.close())
+    const { port } = server.address() as AddressInfo
+    const { hf } = await engine.openInRealTime({
+      agent: 'alice',
+      redelivery: false,
+      adapters: { hook: webhook({ url: `http://127.0.0.1:${port}/`, headers: { 'x-team': 'one' } }) },
+    })
+    await hf.messages.register('bob', { adapter: 'hook' })
+
+    const { message } = await hf.messages.sendWithAck('bob', { content: { build: 7 } })
+    const delivered = await hf.messages.processRetries()
+    const after = await hf.messages.get(message.id)
+    await hf.messages.nack(message.id, { agent: 'bob', retry: true })
+    const refused = await hf.messages.processRetries()
+    await hf.messages.nack(message.id, { agent: 'bob', retry: true })
+    const redirected = await hf.messages.processRetries()
+
+    expect(delivered).toMatchObject({ retried: 1, failed: 0 })
+    expect(after).toMatchObject({
+      state: 'sent',
+      deliveries: [{ state: 'sent', attempts: 1, ackedAt: null }],
+    })
+    expect(refused).toMatchObject({ failed: 1 })
+    expect(redirected).toMatchObject({ failed: 1 })
+    expect(seen.map(({ key, attempt }) => ({ key, attempt }))).toEqual([
+      { key: message.id, attempt: '1' },
+      { key: message.id, attempt: '1' },
+      { key: message.id, attempt: '2' },
+      { key: message.id, attempt: '3' },
+    ])
+    expect(seen[0]?.body).toMatchObject({ id: message.id, content: { build: 7 } })
+    expect(await hf.messages.get(message.id)).toMatchObject({ deliveries: [{ error: 'HTTP 302' }] })
+  })
+
+  test('a webhook nobody listens to leaves the message pending, with the reason [A13]', async () => {
+    const { hf } = await engine.openInRealTime({
+      agent: 'alice',
+      redelivery: false,
+      adapters: { hook: webhook({ url: 'http://127.0.0.1:9/', timeoutMs: 2_000 }) },
+    })
+    await hf.messages.register('bob', { adapter: 'hook' })
+    const { message } = await hf.messages.sendWithAck('bob', { content: 1 })
+
+    expect(await hf.messages.processRetries()).toMatchObject({ failed: 1 })
+    expect((await hf.messages.get(message.id))?.deliveries[0]?.error).toContain('fetch failed')
+  })
+
+  test('a command gets the message on its input, no shell reads its words, and its exit code decides [A13]', async () => {
+    const program = `
+      let text = ''
+      process.stdin.on('data', (chunk) => { text += chunk }).on('end', () => {
+        const { content, address } = JSON.parse(text)
+        process.stderr.write(process.argv[1] + ' ' + content + ' ' + address)
+        process.exit(content === 'well' ? 0 : 3)
+      })`
+    const { hf } = await engine.openInRealTime({
+      agent: 'alice',
+      redelivery: false,
+      adapters: {
+        run: command({
+          argv: ({ address }) => [process.execPath, '-e', program, `$(touch x); ${address}`],
+        }),
+        missing: command({ argv: ['./no-such-program'] }),
+        slow: command({ argv: [process.execPath, '-e', 'setInterval(() => {}, 1000)'], timeoutMs: 300 }),
+        nothing: command({ argv: [] }),
+      },
+    })
+    await hf.messages.register('bob', { adapter: 'run', address: 'pane 4' })
+    for (const name of ['missing', 'slow', 'nothing']) await hf.messages.register(name, { adapter: name })
+    const well = await hf.messages.sendWithAck('bob', { content: 'well' })
+    const badly = await hf.messages.sendWithAck('bob', { content: 'badly' })
+    const others = await hf.messages.sendWithAck(['missing', 'slow', 'nothing'], { content: 1 })
+
+    await hf.messages.processRetries()
+
+    const errors = async (id: string) => (await hf.messages.get(id))?.deliveries.map(({ error }) => error)
+    expect(await hf.messages.get(well.message.id)).toMatchObject({ state: 'sent' })
+    expect(await errors(badly.message.id)).toEqual([
+      `${process.execPath} ended with 3: $(touch x); pane 4 badly pane 4`,
+    ])
+    expect(await errors(others.message.id)).toEqual([
+      expect.stringContaining('ENOENT'),
+      expect.stringContaining('no answer within 300 ms'),
+      'there is no command',
+    ])
+  })
+
+  test('replaying the events rebuilds messages, deliveries and recipients but renewal times [X2] [A1]', async () => {
+    const post = await openPost(engine)
+    await busyDay(post)
+
+    const replica: Replica = new Map()
+    for (const event of await readFeed(post.hf)) replay(replica, event as Parameters<typeof replay>[1])
+
+    const rows = [...post.store.readTables()].filter(([key]) => /^(message|delivery|recipient):/.test(key))
+    expect(rows.length).toBeGreaterThan(12)
+    for (const [key, row] of rows) {
+      const image = replica.get(key) ?? {}
+      for (const [field, value] of Object.entries(row))
+        if (!renewalFields.has(field)) expect([key, field, image[field] ?? null]).toEqual([key, field, value])
+    }
+    const rebuilt = [...replica.keys()].filter((key) => /^(message|delivery|recipient):/.test(key))
+    expect(rebuilt.toSorted()).toEqual(rows.map(([key]) => key).toSorted())
+  })
+
+  test('versions of a message and of its deliveries grow by one with each event [X2]', async () => {
+    const post = await openPost(engine)
+    await busyDay(post)
+
+    const versions = new Map<string, number[]>()
+    for (const { subject, id, version } of (await readFeed(post.hf)) as Event[]) {
+      if (version === null || !['message', 'delivery', 'recipient'].includes(subject)) continue
+      versions.set(`${subject} ${id}`, [...(versions.get(`${subject} ${id}`) ?? []), version])
+    }
+
+    for (const [thing, each] of versions)
+      expect([thing, each]).toEqual([thing, each.map((_, index) => index + 1)])
+  })
+
+  test('finished messages are removed after seven days with their deliveries, open ones never [A1] [X2]', async () => {
+    const { messages, env } = await openPost(engine, { background: true, redelivery: false })
+    const open = await messages.sendWithAck('bob', { content: 'open', delaysMs: [dayMs], ladder: [] })
+    const done = await messages.sendWithAck('bob', { content: 'done' })
+    await messages.receiveAck(done.message.id, { agent: 'bob' })
+
+    env.setWall(env.now() + 7 * dayMs - 200_000)
+    await env.advance(100_000)
+    const within = await messages.get(done.message.id)
+    await env.advance(200_000)
+
+    expect(within).toMatchObject({ state: 'acked' })
+    expect(await messages.get(done.message.id)).toBeNull()
+    expect((await messages.inbox({ agent: 'bob', all: true })).messages.map(({ id }) => id)).toEqual([
+      open.message.id,
+    ])
+    expect(await messages.get(open.message.id)).toMatchObject({ state: 'sent' })
+  })
+
+  test('a message is invisible in every other namespace', async () => {
+    const { messages, store } = await openPost(engine)
+    const { message } = await messages.sendWithAck('bob', { content: 1 })
+    const elsewhere = await store.open({ agent: 'bob', namespace: 'elsewhere', redelivery: false })
+
+    expect(await elsewhere.messages.get(message.id)).toBeNull()
+    expect((await elsewhere.messages.inbox()).messages).toEqual([])
+    expect((await elsewhere.messages.receiveAck(message.id)).outcome).toBe('not_found')
+    expect(await elsewhere.messages.getPendingCount()).toBe(0)
+  })
+
+  test('a date that is set forward or back sends nothing early and nothing late [A12] [S9]', async () => {
+    const post = await openPost(engine)
+    await post.messages.sendWithAck('bob', { content: 1 })
+
+    post.env.setWall(post.env.now() + 10 * dayMs)
+    const forward = await passAfter(post, 29_000)
+    post.env.setWall(post.env.now() - 20 * dayMs)
+    const back = await passAfter(post, 1_000)
+
+    expect(forward.processed).toBe(0)
+    expect(back.retried).toBe(1)
+  })
+})
+
+/** One of everything that changes a row. */
+async function busyDay(post: Post): Promise<void> {
+  const { messages, hf, env } = post
+  const pigeon = recorder(({ content }) =>
+    content === 'fails' ? { outcome: 'failed', error: 'no', transient: false } : { outcome: 'delivered' },
+  )
+  messages.adapter('pigeon', pigeon)
+  await messages.register('erin', { adapter: 'pigeon', deliveriesPerMinute: 2 })
+  const send = async (to: string | string[], content: string) => {
+    const options = { content, delaysMs: [1_000], ladder: [{ to: ['carol'], waitMs: 5_000 }] }
+    return (await messages.sendWithAck(to, options)).message.id
+  }
+  const acked = await send(['bob', 'dave'], 'acked')
+  await messages.markAsRead(acked, { agent: 'bob' })
+  await messages.receiveAck(acked, { agent: 'bob' })
+  await messages.receiveAck(acked, { agent: 'carol' })
+  await messages.receiveAck(acked, { agent: 'dave' })
+  const refused = await send('bob', 'refused')
+  await messages.nack(refused, { agent: 'bob', reason: 'no' })
+  const working = await send('bob', 'working')
+  await messages.progressAck(working, { agent: 'bob', note: 'half' })
+  await messages.nack(working, { agent: 'bob', retry: true })
+  for (const content of ['fails', 'two', 'three']) await send('erin', content)
+  await hf.execute('messages.claimDue', { adapters: ['pigeon'], limit: 1, leaseMs: 0 })
+  await env.advance(1)
+  await messages.processRetries()
+  for (const ms of [1_000, 1_000, 5_000, 60_000, 60_000, 60_000]) await passAfter(post, ms)
+  const [dead] = (await messages.listDeadLetters()).messages
+  await messages.redrive(dead?.id as string)
+  await send('bob', 'cleared')
+  await messages.clearPendingAcks({ reason: 'over' })
+  await messages.sendWithAck('bob', { content: 'open' })
+}

@@ -1,0 +1,61 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { allowanceWindowMs, keepMarks, type Marks, takePlace } from '../../src/domain/allowance.ts'
+
+test('without a limit everything goes now and nothing is counted [A7]', () => {
+  const marks: Marks = []
+
+  expect(takePlace(marks, 0, 5)).toEqual({ at: 5, marks })
+  expect(takePlace(marks, 0, 5).marks).toBe(marks)
+})
+
+test('up to the limit goes now, the next when the oldest is a minute old [A5] [A7]', () => {
+  const first = takePlace([], 2, 100)
+  const second = takePlace(first.marks, 2, 200)
+  const third = takePlace(second.marks, 2, 300)
+  const fourth = takePlace(third.marks, 2, 300)
+
+  expect([first.at, second.at, third.at, fourth.at]).toEqual([100, 200, 60_100, 60_200])
+  expect(takePlace(second.marks, 2, 70_000).at).toBe(70_000)
+})
+
+test('no minute ever has more than the limit, whenever one asks [A5] [A7]', () => {
+  const waits = fc.array(fc.integer({ min: 0, max: 40_000 }), { maxLength: 60 })
+  fc.assert(
+    fc.property(fc.integer({ min: 1, max: 6 }), waits, (limit, each) => {
+      let now = 0
+      let marks: Marks = []
+      const places: number[] = []
+      for (const wait of each) {
+        now += wait
+        const place = takePlace(marks, limit, now)
+        marks = place.marks
+        places.push(place.at)
+      }
+
+      for (const from of places) {
+        const within = places.filter((at) => at >= from && at < from + allowanceWindowMs)
+        expect(within.length).toBeLessThanOrEqual(limit)
+      }
+      expect(marks.length).toBeLessThanOrEqual(2 * limit)
+    }),
+  )
+})
+
+test('one who counts by a smaller limit forgets nothing that a larger one needs [A5]', () => {
+  let marks: Marks = [100, 100, 100, 100]
+
+  marks = takePlace(marks, 2, 200).marks
+
+  expect(marks.filter((mark) => mark <= 200)).toHaveLength(4)
+  expect(takePlace(marks, 6, 200).at).toBe(200)
+})
+
+test('marks are kept as a new version of their row, and only when there are new ones', () => {
+  const kept = keepMarks('send:ada', null, [1, 2])
+
+  expect(kept).toEqual({ name: 'send:ada', marks: [1, 2], at: 2, version: 1 })
+  expect(keepMarks('send:ada', kept, [2, 3])).toMatchObject({ at: 3, version: 2 })
+  expect(keepMarks('send:ada', kept, kept?.marks ?? [])).toBeNull()
+  expect(keepMarks('send:ada', null, [])).toBeNull()
+})

@@ -1,0 +1,207 @@
+import { describe, expect, test } from 'vitest'
+import {
+  claimDelivery,
+  closeDelivery,
+  countAttempt,
+  deferDelivery,
+  hasGivenUp,
+  hasPlace,
+  isOpen,
+  markRead,
+  postpone,
+  reclaimDelivery,
+  recordAttempt,
+  restartDelivery,
+} from '../../src/domain/delivery.ts'
+import { recoverDelivery } from '../../src/domain/recovery.ts'
+import { makePolicy } from '../../src/domain/redelivery-policy.ts'
+import { toBob } from './message-samples.ts'
+import { ada, at, refusalOf } from './samples.ts'
+
+const policy = makePolicy({})
+const sent = { outcome: 'sent' } as const
+const failed = { outcome: 'failed', error: 'gone' } as const
+const claimed = Object.freeze(claimDelivery(toBob(), ada, 1_000, at.now))
+
+describe('a claim', () => {
+  test('is a lease with a token, and nobody finds the delivery due meanwhile [A8] [X1]', () => {
+    expect(claimed).toMatchObject({
+      agent: 'ada',
+      instance: 'ada-1',
+      token: at.now * 1000,
+      expiresAt: at.now + 1_000,
+      nextDueAt: null,
+      attempts: 0,
+      version: 2,
+    })
+  })
+
+  test('has a larger token each time [A8]', () => {
+    const again = claimDelivery(reclaimDelivery(claimed, at.now), ada, 1_000, at.now)
+
+    expect(again.token).toBe(claimed.token + 1)
+  })
+})
+
+describe('the record of an attempt', () => {
+  test('counts it and sets the next [A3] [A8]', () => {
+    const after = recordAttempt(claimed, claimed.token, policy, sent, at)
+
+    expect(after).toMatchObject({
+      state: 'sent',
+      attempts: 1,
+      agent: null,
+      expiresAt: null,
+      nextDueAt: at.now + 30_000,
+      sentAt: at.wall,
+      lastError: null,
+      token: claimed.token,
+    })
+  })
+
+  test('that failed keeps the reason and the time of the last one that did not [A13]', () => {
+    const after = recordAttempt({ ...claimed, sentAt: 3 }, claimed.token, policy, failed, at)
+
+    expect(after).toMatchObject({ state: 'failed', attempts: 1, sentAt: 3, lastError: 'gone' })
+  })
+
+  test('that was not made gives the claim back [A8]', () => {
+    const after = recordAttempt(claimed, claimed.token, policy, { outcome: 'released' }, at)
+
+    expect(after).toMatchObject({ attempts: 0, agent: null, nextDueAt: at.now })
+  })
+
+  test('under another token, or after an answer, is refused [A9]', () => {
+    const record = (delivery: typeof claimed, token: number) =>
+      refusalOf(() => recordAttempt(delivery, token, policy, sent, at))
+
+    expect(record(claimed, claimed.token - 1)).toMatchObject({ code: 'LEASE_LOST' })
+    expect(record(closeDelivery(claimed, 'acked', { wall: 1 }), claimed.token)).toMatchObject({
+      code: 'LEASE_LOST',
+      facts: { reason: 'it is acked' },
+    })
+    expect(record(reclaimDelivery(claimed, at.now), claimed.token)).toMatchObject({
+      facts: { reason: 'it was reclaimed or answered' },
+    })
+  })
+
+  test('after the last attempt leaves only the last wait [A4] [S6]', () => {
+    const after = countAttempt(toBob({ attempts: 3 }), policy, sent, at)
+
+    expect(after).toMatchObject({ attempts: 4, nextDueAt: null, givesUpAt: at.now + 120_000 })
+  })
+
+  test('of an escalation ends with the first that arrived [A5]', () => {
+    const told = toBob({ level: 1, givesUpAt: null })
+
+    expect(countAttempt(told, policy, sent, at)).toMatchObject({ nextDueAt: null, givesUpAt: null })
+    expect(countAttempt(told, policy, failed, at)).toMatchObject({
+      nextDueAt: at.now + 30_000,
+      givesUpAt: null,
+    })
+  })
+})
+
+describe('recovery of a delivery', () => {
+  test('takes what lapsed, or what the dead held, and makes the same attempt due again [A8] [X1]', () => {
+    const lapsed = recoverDelivery(claimed, new Map(), at.now + 1_001)
+    const orphan = recoverDelivery(claimed, new Map([['ada-1', 'process 7 is gone']]), at.now)
+
+    expect(lapsed).toMatchObject({
+      evidence: 'its lease lapsed 1 ms ago',
+      expiredForMs: 1,
+      after: { agent: null, attempts: 0, crashes: 1, nextDueAt: at.now + 1_001 },
+    })
+    expect(orphan).toMatchObject({ evidence: 'process 7 is gone', expiredForMs: 0 })
+  })
+
+  test('leaves alone what is held by the living and what nobody holds [A8]', () => {
+    expect(recoverDelivery(claimed, new Map(), at.now + 1_000)).toBeNull()
+    expect(recoverDelivery(toBob(), new Map(), at.now + 9e9)).toBeNull()
+  })
+})
+
+test('what is put off is due later, and so is the end of its wait, if it has one [A5] [A7]', () => {
+  const later = at.now + 60_000
+
+  const deferred = deferDelivery(toBob(), later)
+  expect(deferred).toMatchObject({
+    nextDueAt: later,
+    givesUpAt: at.now + 330_000 + 60_000,
+  })
+  expect(deferDelivery(toBob({ givesUpAt: null, nextDueAt: null }), later)).toMatchObject({
+    nextDueAt: later,
+    givesUpAt: null,
+  })
+  expect(hasPlace(deferred, deferred.nextDueAt)).toBe(true)
+  expect(hasPlace(deferred, later + 1)).toBe(false)
+  expect(hasPlace(toBob({ nextDueAt: null }), null)).toBe(false)
+  expect(claimDelivery(deferred, ada, 1, later).placeAt).toBeNull()
+})
+
+describe('postponing', () => {
+  const until = { nextAt: at.now + 500, note: 'soon', progressAt: 9 }
+
+  test('moves the next attempt and everything after it, and ends a retry under way [A6] [A9]', () => {
+    const after = postpone({ ...claimed, attempts: 2 }, policy, until)
+
+    expect(after).toMatchObject({
+      agent: null,
+      nextDueAt: at.now + 500,
+      givesUpAt: at.now + 500 + 120_000 + 120_000,
+      progressAt: 9,
+      note: 'soon',
+    })
+  })
+
+  test('after the last attempt moves the end only [A6]', () => {
+    const after = postpone(toBob({ attempts: 4, note: 'old', progressAt: 1 }), policy, {
+      nextAt: at.now + 500,
+      note: null,
+      progressAt: null,
+    })
+
+    expect(after).toMatchObject({ nextDueAt: null, givesUpAt: at.now + 120_500, note: 'old', progressAt: 1 })
+  })
+
+  test('of one who was told by escalation is the matter of the level [A5]', () => {
+    expect(postpone(toBob({ level: 1 }), policy, until)).toMatchObject({ nextDueAt: null, givesUpAt: null })
+  })
+})
+
+test('closing ends the lease and all times; only an acknowledgement is one [A6]', () => {
+  const acked = closeDelivery(claimed, 'acked', { wall: 5 })
+  const refused = closeDelivery(claimed, 'refused', { wall: 5, note: 'no' })
+
+  expect(acked).toMatchObject({ state: 'acked', ackedAt: 5, closedAt: 5, agent: null, givesUpAt: null })
+  expect(refused).toMatchObject({ state: 'refused', ackedAt: null, note: 'no' })
+  expect([isOpen(claimed), isOpen(acked)]).toEqual([true, false])
+})
+
+test('a delivery has given up when its wait ended and nobody is sending it [A4]', () => {
+  const due = toBob({ givesUpAt: at.now })
+
+  expect(hasGivenUp(due, at.now)).toBe(true)
+  expect(hasGivenUp(due, at.now - 1)).toBe(false)
+  expect(hasGivenUp({ ...claimed, givesUpAt: at.now }, at.now)).toBe(false)
+  expect(hasGivenUp(toBob({ givesUpAt: null }), at.now)).toBe(false)
+})
+
+test('reading and restarting are changes of their own [A11] [A5]', () => {
+  const read = markRead(toBob(), 4)
+  const again = restartDelivery(
+    { ...closeDelivery(read, 'unanswered', { wall: 1 }), attempts: 4 },
+    policy,
+    at.now,
+  )
+
+  expect(read).toMatchObject({ readAt: 4, version: 2 })
+  expect(again).toMatchObject({
+    state: 'queued',
+    attempts: 0,
+    closedAt: null,
+    nextDueAt: at.now,
+    givesUpAt: at.now + 330_000,
+    version: 4,
+  })
+})

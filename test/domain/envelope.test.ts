@@ -1,0 +1,44 @@
+import { expect, test } from 'vitest'
+import { envelopeOf, markerOf } from '../../src/domain/envelope.ts'
+import { aThread, pigeonPost, toBob } from './message-samples.ts'
+import { at } from './samples.ts'
+
+const { message } = aThread(['bob'])
+const bob = { ...pigeonPost('bob'), address: 'loft 3' }
+
+test('attempts are marked: first, retry, escalation [A3] [A4]', () => {
+  expect([markerOf(0, 1), markerOf(0, 3), markerOf(1, 1)]).toEqual([
+    '[REQUIRES-ACK]',
+    '[RETRY-2]',
+    '[UNACKNOWLEDGED]',
+  ])
+})
+
+test('every attempt carries the id of the message and one of its own [A1] [A3]', () => {
+  const envelope = envelopeOf(message, toBob(), bob, 2)
+
+  expect(envelope).toMatchObject({
+    id: 'm',
+    attemptId: 'm.2',
+    recipient: 'bob',
+    address: 'loft 3',
+    content: 'hello',
+    escalation: null,
+    text: '[RETRY-1] INFO from ada: hello',
+  })
+})
+
+test('an escalation names who did not answer and after how many attempts [A4]', () => {
+  const unanswered = [
+    { recipient: 'bob', attempts: 1 },
+    { recipient: 'eve', attempts: 4 },
+  ]
+  const escalated = { ...message, content: '{"a":1}', escalation: { at: at.wall, unanswered } }
+
+  const envelope = envelopeOf(escalated, toBob({ level: 1 }), bob, 1)
+
+  expect(envelope.escalation).toEqual({ at: at.wall, unanswered })
+  expect(envelope.text).toBe(
+    '[UNACKNOWLEDGED] INFO from ada, not answered by bob (1 attempt), eve (4 attempts): {"a":1}',
+  )
+})

@@ -1,0 +1,20 @@
+import { expect, test } from 'vitest'
+import { registerRecipient, unregistered } from '../../src/domain/recipient.ts'
+
+test('an agent nobody registered has an inbox and the usual limits [A7] [A13]', () => {
+  expect(unregistered('ada')).toMatchObject({
+    adapter: 'inbox',
+    sendsPerMinute: 10,
+    acksPerMinute: 100,
+    deliveriesPerMinute: 0,
+  })
+})
+
+test('registering makes version 1, a change the next one, and nothing new nothing [A13]', () => {
+  const first = registerRecipient(null, 'ada', { adapter: 'hook', address: 'a' }, 7)
+  const changed = registerRecipient(first, 'ada', { address: null }, 9)
+
+  expect(first).toMatchObject({ name: 'ada', adapter: 'hook', address: 'a', registeredAt: 7, version: 1 })
+  expect(changed).toEqual({ ...first, address: null, version: 2 })
+  expect(registerRecipient(changed, 'ada', { adapter: 'hook' }, 9)).toBeNull()
+})
