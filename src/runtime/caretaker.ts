@@ -142,16 +142,18 @@ export class Caretaker {
   async #renew(now: number): Promise<void> {
     if (this.#isWedged(now)) return
     const leases = [...this.#board.leases()]
-    const due = leases.filter((lease) => this.#isRenewalDue(lease, now))
+    // One jitter for all that were granted since the last round: what was claimed together is renewed together.
+    const jitter = this.#jittered(1)
+    const due = leases.filter((lease) => this.#isRenewalDue(lease, now, jitter))
     this.#doubtful = false
     for (let start = 0; start < due.length; start += renewalsMax)
       await this.#renewSome(due.slice(start, start + renewalsMax))
   }
 
-  #isRenewalDue(lease: BoardLease, now: number): boolean {
+  #isRenewalDue(lease: BoardLease, now: number, jitter: number): boolean {
     const known = this.#due.get(lease.slot)
     if (known && isSameLease(known.lease, lease)) return this.#doubtful || known.at <= now
-    const at = lease.requestedAt + this.#jittered(renewEveryMs(lease.leaseMs))
+    const at = lease.requestedAt + jitter * renewEveryMs(lease.leaseMs)
     this.#due.set(lease.slot, { lease, at })
     return this.#doubtful || at <= now
   }
@@ -163,11 +165,12 @@ export class Caretaker {
       const { lost } = (await this.#execute('lease.renew', { leases: leases.map(refOf) })) as {
         lost: LeaseRef[]
       }
+      const jitter = this.#jittered(1)
       for (const lease of leases) {
         if (lost.some((ref) => isSameGrant(ref, lease))) continue
         this.#due.set(lease.slot, {
           lease,
-          at: requestedAt + this.#jittered(renewEveryMs(lease.leaseMs)),
+          at: requestedAt + jitter * renewEveryMs(lease.leaseMs),
         })
         // It may have ended meanwhile, and its slot may be another's.
         if (this.#board.tokenAt(lease.slot) !== lease.token) continue
