@@ -286,6 +286,8 @@ export interface Selectors {
   dueMessages: [{ limit: number }, readonly Message[]]
   /** When any of the three above happens next, on the lease clock. */
   nextRedeliveryAt: [{ adapters: readonly string[] }, number | null]
+  /** Being sent, soonest expiry first. */
+  heldDeliveries: [{ limit: number }, readonly Delivery[]]
   lapsedDeliveries: [{ limit: number }, readonly Delivery[]]
   deliveriesOfInstances: [{ instances: readonly string[]; limit: number }, readonly Delivery[]]
   /** What a recipient was sent: open ones by priority and age, or all of them, newest first. */

@@ -49,9 +49,11 @@ const staleLocks = z.object({
   suspectCount: z.number(),
   locks: z.array(
     z.object({
-      kind: z.enum(['task', 'item', 'lock']),
+      kind: z.enum(['task', 'item', 'lock', 'delivery']),
       id: z.string(),
-      title: z.string().describe('Title of the task, key of the item, name of the lock.'),
+      title: z
+        .string()
+        .describe('Title of the task, key of the item, name of the lock, recipient of the delivery.'),
       ...holder,
       ...watched,
     }),
@@ -89,11 +91,12 @@ export const detectStaleLocks = operation({
   needs: ({ queue }) => ({
     items: { select: 'heldItems', queue: queue ?? null, limit: watchMax } as const,
     locks: queue === undefined ? ({ select: 'heldLocks', limit: watchMax } as const) : null,
+    deliveries: queue === undefined ? ({ select: 'heldDeliveries', limit: watchMax } as const) : null,
     ...crashNeeds,
   }),
-  decide({ items, locks, losses, ends }, input, context) {
+  decide({ items, locks, deliveries, losses, ends }, input, context) {
     const limits = { nearMs: input.nearMs ?? thresholds.nearMs, staleMs: input.staleMs ?? thresholds.staleMs }
-    const rows = [...items.map(({ item }) => item), ...(locks ?? [])]
+    const rows = [...items.map(({ item }) => item), ...(locks ?? []), ...(deliveries ?? [])]
     const ids = [...new Set(rows.flatMap(({ instance }) => instance ?? []))]
     return ask({ holders: { select: 'instances', ids } as const }, ({ holders }) => {
       const ended = holders.filter(({ endedAt }) => endedAt !== null).map(({ id }) => id)
@@ -118,6 +121,12 @@ export const detectStaleLocks = operation({
           title: lock.name,
           ...look(lock, null),
         })),
+        ...(deliveries ?? []).map((delivery) => ({
+          kind: 'delivery' as const,
+          id: delivery.id,
+          title: delivery.recipient,
+          ...look(delivery, null),
+        })),
       ].sort((left, right) => (left.lockUntil ?? 0) - (right.lockUntil ?? 0))
       const count = (is: (lock: StaleLocks['locks'][number]) => boolean) => seen.filter(is).length
       return {
@@ -130,7 +139,7 @@ export const detectStaleLocks = operation({
           orphanedCount: count(({ isOrphaned }) => isOrphaned),
           suspectCount: count(({ isSuspect }) => isSuspect),
           locks: seen,
-          more: items.length === watchMax || locks?.length === watchMax,
+          more: [items, locks, deliveries].some((rows) => rows?.length === watchMax),
           crashPatterns: crashPatterns(losses, context.wall).map((each) => ({ ...each, ids: [...each.ids] })),
           suspectAgents: suspectAgents(ends),
         },

@@ -270,6 +270,7 @@ forEachEngine((engine) => {
     await post.env.advance(1)
     const lapsed = await post.messages.get(message.id)
     const stats = await post.hf.recovery.getRecoveryStats()
+    const stale = await post.hf.recovery.detectStaleLocks()
     const after = await post.messages.processRetries()
     const late = await refusalCode(() =>
       post.hf.execute('messages.record', {
@@ -283,6 +284,11 @@ forEachEngine((engine) => {
     expect(meanwhile.processed).toBe(0)
     expect(lapsed?.deliveries).toMatchObject([{ holder: null }])
     expect(stats).toMatchObject({ messagesReclaimed: 1, entriesReclaimed: 0 })
+    expect(stale).toMatchObject({
+      total: 1,
+      expiredCount: 1,
+      locks: [{ kind: 'delivery', title: 'bob', assignee: 'alice', isExpired: true }],
+    })
     expect(after.retried).toBe(1)
     expect(pigeon.heard.map(({ attemptId }) => attemptId)).toEqual([`${message.id}.1`])
     expect(late).toBe('LEASE_LOST')

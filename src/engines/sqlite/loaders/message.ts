@@ -125,6 +125,9 @@ export const messageLoaders = {
     return Number.isFinite(next) ? next : null
   },
 
+  heldDeliveries: (source, { limit }) =>
+    deliveries(source, `where namespace = ? and agent is not null\norder by expires_at\nlimit ${limit}`),
+
   lapsedDeliveries: (source, { limit }) =>
     deliveries(
       source,
