@@ -7,10 +7,17 @@ import { type Environment, pause } from '../../environment.ts'
 import { HoldfastError } from '../../errors.ts'
 import { isBusy } from './classify.ts'
 
-/** The first refused try waits for up to this long, the next ones longer, up to the limit. */
-const retryBackoff = { baseMs: 1, factor: 2, maxMs: 16 }
-/** Turns of about 10 ms, then 2 to 6 ms for others: shorter turns cost throughput, longer ones fairness. */
-const turnMs = 10
+/** The first refusal may be one short transaction of another process: try again soon. */
+const firstWaitMs = 1
+/**
+ * Among many, looking often only breaks into the turns of others, at the cost of both. So a newcomer looks about
+ * once a turn, and the longer it has waited the more often: whoever waited longest most likely comes next.
+ */
+const patientWaitMs = 24
+const impatientWaitMs = 1
+const impatientAfterMs = 150
+/** Turns of about 20 ms, then 2 to 6 ms for others: shorter turns cost throughput, longer ones fairness. */
+const turnMs = 20
 const stepBackMinMs = 2
 const stepBackMaxMs = 6
 /** After a refusal, contention is assumed for this long. */
@@ -40,8 +47,10 @@ export class Turn {
         if (!isBusy(error)) throw error
         const now = this.#environment.monotonic()
         if (now - started > this.#timeoutMs) throw busyError(this.#location, this.#timeoutMs, error)
+        const isFirst = attempt === 1 && now >= this.#contendedUntil
         this.#contendedUntil = now + contendedForMs
-        await pause(this.#environment, waitMs(attempt, this.#environment.random()))
+        const stepMs = isFirst ? firstWaitMs : patienceMs(now - started)
+        await pause(this.#environment, (stepMs / 2) * (1 + this.#environment.random()))
         this.#turnEndsAt = this.#environment.monotonic() + turnMs
       }
     }
@@ -57,10 +66,9 @@ export class Turn {
   }
 }
 
-/** Half to whole of a step that doubles: each wait is at least as long as the one before. */
-function waitMs(attempt: number, random: number): number {
-  const step = Math.min(retryBackoff.maxMs, retryBackoff.baseMs * retryBackoff.factor ** (attempt - 1))
-  return (step / 2) * (1 + random)
+function patienceMs(waitedMs: number): number {
+  const left = Math.max(0, 1 - waitedMs / impatientAfterMs)
+  return impatientWaitMs + (patientWaitMs - impatientWaitMs) * left
 }
 
 function busyError(location: string, timeoutMs: number, cause: unknown): HoldfastError {
