@@ -10,7 +10,7 @@ const atMost = (bound) => ({ text: `≤ ${bound}`, isMet: (figure) => figure <= 
 const ratio = (goal) => ({ ...goal, text: `${goal.text}×`, of: 'ratio' })
 const figure = (goal, unit) => ({ ...goal, text: `${goal.text} ${unit}`.trim(), of: 'ours' })
 
-/** Shown beside a figure that has one, so that it cannot be had at this one's cost. */
+/** A figure that only tells at what cost the goal of the row beside it was reached. */
 const noGoal = { text: '', isMet: () => null, of: 'ours' }
 
 const jobsPerSecond = { unit: 'jobs/s', read: ({ rate }) => rate }
