@@ -2,7 +2,7 @@
  * What is measured. A case measures for a while and gives one or more rows; each row has the figures of all its rounds
  * and the goal that its figure, or its ratio to the other side, is held against.
  */
-import { pickUpElsewhere, pickUpHere, rerunAfterCrash, share } from './fleet/measure.mjs'
+import { pickUpElsewhere, pickUpHere, rerunAfterCrash, share, takeTurns } from './fleet/measure.mjs'
 import { p99, worst } from './statistics.mjs'
 
 const atLeast = (bound) => ({ text: `≥ ${bound}`, isMet: (figure) => figure >= bound })
@@ -10,7 +10,11 @@ const atMost = (bound) => ({ text: `≤ ${bound}`, isMet: (figure) => figure <= 
 const ratio = (goal) => ({ ...goal, text: `${goal.text}×`, of: 'ratio' })
 const figure = (goal, unit) => ({ ...goal, text: `${goal.text} ${unit}`.trim(), of: 'ours' })
 
+/** A figure that only tells at what cost the goal of the row beside it was reached. */
+const noGoal = { text: '', isMet: () => null, of: 'ours' }
+
 const jobsPerSecond = { unit: 'jobs/s', read: ({ rate }) => rate }
+const locksPerSecond = { unit: 'locks/s', read: ({ rate }) => rate }
 const microsecondsPerJob = { unit: 'µs/job', read: ({ rate }) => 1e6 / rate }
 
 /** Two samples that take turns. `sides(size)` says what each is; a peer that is not there leaves the row out. */
@@ -19,7 +23,7 @@ function comparison({ id, what, goal, peer, unit, read, sides }) {
     id,
     async run({ rounds, size, measure, peers }) {
       const { ours, theirs } = sides(size)
-      const { missing, parameters } = peer ? await peers[peer]() : { parameters: {} }
+      const { missing, parameters } = peer ? await peers.find(peer) : { parameters: {} }
       const row = { id, what, unit, goal, ours: [], theirs: [] }
       // Without a peer a smoke run still shows that our side can be measured.
       if (missing && !size.isSmoke) return [{ ...row, skipped: missing }]
@@ -76,6 +80,27 @@ function oneCallerAgainstRaw(id, durability) {
       ours: ['drainByCallers', { ...supply(size, 10_000), durability, callers: 1 }],
       theirs: ['drainRaw', { ...supply(size, 20_000), durability }],
     }),
+  })
+}
+
+const lockPeers = {
+  'proper-lockfile': { sample: 'lockProperLockfile', text: 'proper-lockfile' },
+  redlock: { sample: 'lockRedlock', text: 'redlock, Redis appendfsync everysec' },
+}
+
+function locksAgainst(peer, { durability, callers, goal }) {
+  const { sample, text } = lockPeers[peer]
+  const who = callers === 1 ? 'one caller' : `${callers} callers on a lock each, on both sides`
+  return comparison({
+    ...locksPerSecond,
+    id: `lock-${durability}-${callers}-${peer}`,
+    what: `lock acquired + released, ${durability.toUpperCase()}, ${who}, against ${text}`,
+    goal: ratio(atLeast(goal)),
+    peer,
+    sides: ({ warmMs, warmJobs, measureMs }) => {
+      const load = { callers, warmMs, warmJobs, measureMs }
+      return { ours: ['lockByCallers', { ...load, durability }], theirs: [sample, load] }
+    },
   })
 }
 
@@ -190,6 +215,36 @@ export const cases = [
           id: 'recovery-10000-transaction',
           what: 'longest write transaction with 10,000 stale items',
           ours: full.map(({ longestMs }) => longestMs),
+        },
+      ]
+    },
+  },
+  locksAgainst('proper-lockfile', { durability: 'normal', callers: 1, goal: 8 }),
+  locksAgainst('redlock', { durability: 'normal', callers: 1, goal: 2 }),
+  locksAgainst('proper-lockfile', { durability: 'full', callers: 1, goal: 3 }),
+  locksAgainst('redlock', { durability: 'full', callers: 1, goal: 0.8 }),
+  locksAgainst('proper-lockfile', { durability: 'full', callers: 50, goal: 20 }),
+  {
+    id: 'eight-waiters',
+    async run({ rounds, size }) {
+      const [processes, ms] = size.isSmoke ? [2, 150] : [8, 5000]
+      const samples = []
+      for (let round = 0; round < Math.min(rounds, 3); round++)
+        samples.push(await takeTurns({ processes, ms }))
+      return [
+        {
+          id: 'eight-waiters-share',
+          what: '8 processes in line for one lock, FULL, each holds it for 1 ms: least share / greatest share',
+          unit: '',
+          goal: figure(atLeast(0.8), ''),
+          ours: samples.map(({ share }) => share),
+        },
+        {
+          id: 'eight-waiters-rate',
+          what: 'how often the lock changes hands meanwhile',
+          unit: 'locks/s',
+          goal: noGoal,
+          ours: samples.map(({ rate }) => rate),
         },
       ]
     },

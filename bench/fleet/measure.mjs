@@ -24,6 +24,19 @@ export function share({ processes, ms, items }) {
   )
 }
 
+/** Processes that wait in line for one lock, for a time: how often each had its turn. */
+export function takeTurns({ processes, ms }) {
+  return withStore({ items: 0 }, (file) =>
+    withMembers({ role: 'waiter', file, count: processes }, async (members) => {
+      const facts = { ms, waitMs: 30_000, holdMs: 1 }
+      const answers = await Promise.all(members.map((member) => member.ask('run', 'ran', facts)))
+      const turns = answers.map((answer) => answer.turns)
+      const total = turns.reduce((sum, each) => sum + each, 0)
+      return { rate: (total / ms) * 1000, share: Math.min(...turns) / Math.max(...turns) }
+    }),
+  )
+}
+
 /** Time from the death of a holder until its item runs in another process, ms; one number a round. */
 export function rerunAfterCrash({ rounds }) {
   return withStore({ items: 0 }, (file) =>

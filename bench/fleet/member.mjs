@@ -1,4 +1,5 @@
 /** One process of a fleet: opens the store with default settings, plays its role, talks to the one who started it. */
+import { setTimeout as sleep } from 'node:timers/promises'
 import { open } from 'holdfast'
 import { queueName } from '../store.mjs'
 
@@ -29,6 +30,20 @@ const roles = {
         jobs++
       }
       tell('ran', { jobs, longestMs })
+    },
+  },
+  /** Stands in line for one lock, holds it for a moment, gives it back and stands in line again, for a time. */
+  waiter: {
+    async run({ ms, waitMs, holdMs }) {
+      const until = now() + ms
+      for (let turns = 0; ; turns++) {
+        const { outcome } = await hf.locks.acquireLock('bench', { waitMs })
+        if (outcome !== 'claimed') throw new Error(`no turn within ${waitMs} ms`)
+        const isOver = now() >= until
+        if (!isOver) await sleep(holdMs)
+        await hf.locks.releaseLock('bench')
+        if (isOver) return tell('ran', { turns })
+      }
     },
   },
   /** Takes an item and sits on it. */

@@ -1,49 +1,47 @@
 /** What there is to compare with. A peer is `{ parameters }` when it can be measured, else `{ missing: reason }`. */
 import { startRedis } from './redis.mjs'
 
-const howToInstall = 'npm install --prefix bench/peers'
+/** Each has an adapter of its name beside this file; some want a Redis with this `appendfsync`. */
+const redisOf = { bullmq: 'always', plainjob: null, 'proper-lockfile': null, redlock: 'everysec' }
 
 export class Peers {
   #isWanted
-  #redis = null
+  #servers = new Map()
 
   constructor({ isWanted }) {
     this.#isWanted = isWanted
   }
 
-  async plainjob() {
+  async find(name) {
     if (!this.#isWanted) return { missing: 'peers are left out' }
-    return (await isInstalled('./plainjob.mjs')) ? { parameters: {} } : notInstalled('plainjob')
+    if (!(await isInstalled(name)))
+      return { missing: `${name} is not installed (npm install --prefix bench/peers)` }
+    const appendfsync = redisOf[name]
+    return appendfsync === null ? { parameters: {} } : this.#findRedis(appendfsync)
   }
 
-  async bullmq() {
-    if (!this.#isWanted) return { missing: 'peers are left out' }
-    if (!(await isInstalled('./bullmq.mjs'))) return notInstalled('bullmq')
+  async #findRedis(appendfsync) {
     try {
-      this.#redis ??= await startRedis()
-      return { parameters: { port: this.#redis.port } }
+      if (!this.#servers.has(appendfsync)) this.#servers.set(appendfsync, await startRedis({ appendfsync }))
+      return { parameters: { port: this.#servers.get(appendfsync).port } }
     } catch (error) {
       return { missing: error.code === 'ENOENT' ? 'there is no redis-server on this machine' : String(error) }
     }
   }
 
   async stop() {
-    await this.#redis?.stop()
-    this.#redis = null
+    for (const server of this.#servers.values()) await server.stop()
+    this.#servers.clear()
   }
 }
 
-async function isInstalled(adapter) {
+async function isInstalled(name) {
   try {
-    await import(adapter)
+    await import(`./${name}.mjs`)
     return true
   } catch (error) {
     // better-sqlite3 without its compiled part fails with an error of another kind; that should be seen.
     if (error.code === 'ERR_MODULE_NOT_FOUND') return false
     throw error
   }
-}
-
-function notInstalled(name) {
-  return { missing: `${name} is not installed (${howToInstall})` }
 }

@@ -1,4 +1,7 @@
-/** A Redis of our own on a free loopback port, in a folder of its own: every acknowledged write is on disk. */
+/**
+ * A Redis of our own on a free loopback port, in a folder of its own. With `appendfsync` `always` every acknowledged
+ * write is on disk, with `everysec` (its default) all but those of about the last second.
+ */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { connect, createServer } from 'node:net'
@@ -7,7 +10,7 @@ import { makeFolder } from '../store.mjs'
 
 const startsWithinMs = 10_000
 
-export async function startRedis() {
+export async function startRedis({ appendfsync }) {
   const folder = makeFolder()
   const port = await findFreePort()
   const options = {
@@ -15,7 +18,7 @@ export async function startRedis() {
     bind: '127.0.0.1',
     dir: folder.path,
     appendonly: 'yes',
-    appendfsync: 'always',
+    appendfsync,
     save: '',
     'maxmemory-policy': 'noeviction',
   }

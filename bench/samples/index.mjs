@@ -1,6 +1,7 @@
 /** Everything that can be measured in a process of its own, by name. Peers are loaded only when they are asked for. */
 import { compareDepths } from './depth.mjs'
 import { drainByCallers, drainByWorker } from './drain.mjs'
+import { lockByCallers } from './locks.mjs'
 import { redeliver } from './messages.mjs'
 import { drainRaw } from './raw.mjs'
 import { compareRecovery, heal } from './recovery.mjs'
@@ -12,7 +13,10 @@ export const samples = {
   drainByWorker,
   drainRaw,
   heal,
+  lockByCallers,
   redeliver,
   drainBullmq: async (parameters) => (await import('../peers/bullmq.mjs')).drain(parameters),
   drainPlainjob: async (parameters) => (await import('../peers/plainjob.mjs')).drain(parameters),
+  lockProperLockfile: async (parameters) => (await import('../peers/proper-lockfile.mjs')).lock(parameters),
+  lockRedlock: async (parameters) => (await import('../peers/redlock.mjs')).lock(parameters),
 }

@@ -1,7 +1,7 @@
 /** What redelivery costs: many due messages at once, each claimed under a lease of its own, sent and recorded. */
 import { importPendingAcks, open } from 'holdfast'
-import { systemEnvironment } from 'holdfast/testing'
 import { withStore } from '../store.mjs'
+import { TransactionWatch } from '../transactions.mjs'
 
 /** The time it takes in all, and the longest time others had to wait for one transaction. */
 export function redeliver({ due }) {
@@ -10,24 +10,15 @@ export function redeliver({ due }) {
     await importPendingAcks(filler, JSON.stringify({ pending_acks: Array.from({ length: due }, pending) }))
     await filler.close()
 
-    const transactions = []
-    let begunAt = 0
-    const reached = (point) => {
-      if (point === 'transaction.begun') begunAt = performance.now()
-      if (point === 'transaction.committed') transactions.push(performance.now() - begunAt)
-    }
-    const hf = await open(file, {
-      background: false,
-      recovery: false,
-      logger: false,
-      environment: { ...systemEnvironment, isLocal: true, reached },
-    })
+    const watch = new TransactionWatch()
+    const { environment } = watch
+    const hf = await open(file, { background: false, recovery: false, logger: false, environment })
     const before = performance.now()
     const { retried } = await hf.messages.processRetries()
     const ms = performance.now() - before
     await hf.close()
     if (retried !== due) throw new Error(`${retried} of ${due} messages were sent`)
-    return { ms, longestMs: Math.max(...transactions) }
+    return { ms, longestMs: watch.longestMs }
   })
 }
 

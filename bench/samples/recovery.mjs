@@ -1,9 +1,9 @@
 /** What healing costs: nothing to heal before each claim, and much to heal at once. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { open } from 'holdfast'
-import { systemEnvironment } from 'holdfast/testing'
 import { median } from '../statistics.mjs'
 import { queueName, withStore } from '../store.mjs'
+import { TransactionWatch } from '../transactions.mjs'
 
 /** Claims with recovery on and off, in small blocks that take turns, so that drift meets both alike. */
 export function compareRecovery({ rounds, blocks, claims }) {
@@ -55,23 +55,14 @@ export function heal({ stale }) {
     await lazy.close()
     await sleep(20)
 
-    const transactions = []
-    let begunAt = 0
-    const reached = (point) => {
-      if (point === 'transaction.begun') begunAt = performance.now()
-      if (point === 'transaction.committed') transactions.push(performance.now() - begunAt)
-    }
-    const hf = await open(file, {
-      background: false,
-      recovery: false,
-      logger: false,
-      environment: { ...systemEnvironment, isLocal: true, reached },
-    })
+    const watch = new TransactionWatch()
+    const { environment } = watch
+    const hf = await open(file, { background: false, recovery: false, logger: false, environment })
     const before = performance.now()
     const { entriesReclaimed } = await hf.recovery.detectAndRecoverStale()
     const ms = performance.now() - before
     await hf.close()
     if (entriesReclaimed !== stale) throw new Error(`${entriesReclaimed} of ${stale} items were healed`)
-    return { ms, longestMs: Math.max(...transactions) }
+    return { ms, longestMs: watch.longestMs }
   })
 }
