@@ -71,7 +71,11 @@ export function decideTurn(request: NamedRequest, line: LockLine, at: { now: num
     ...delayed.map(({ after }) => after),
   ]
   if (taken.length + line.ahead < request.slots) {
-    const { before, after } = grantSlot(request, line.locks, { ...at, floor: line.floor })
+    const { before, after } = grantSlot(request, line.locks, {
+      now: at.now,
+      wall: at.wall,
+      floor: line.floor,
+    })
     const { user, run, delayMs, slots } = request
     return { outcome: 'granted', before, after: { ...after, user, run, delayMs, slots } }
   }

@@ -42,14 +42,15 @@ export const waiterLoaders = {
       .map((row) => decode<Lock>(tables.lock, row))
       // Sorted here: SQLite would build a tree for it, also for the one row there mostly is.
       .sort((left, right) => left.slot - right.slot)
-    const line = { locks, floor: Number(floor), last: Number(last) }
-    if (line.last === 0) return { ...line, next: null, own: null, waiting: 0, ahead: 0 }
+    if (last === 0) return { locks, floor: Number(floor), last, next: null, own: null, waiting: 0, ahead: 0 }
     const now = BigInt(source.now)
     const own = id === null ? null : waiter(source, selectOwn, id)
     const ticket = BigInt(own?.token ?? Number.MAX_SAFE_INTEGER)
     const [waiting, ahead] = connection.get(countAlive, namespace, name, now, ticket) ?? []
     return {
-      ...line,
+      locks,
+      floor: Number(floor),
+      last: Number(last),
       next: waiter(source, selectNext, name, now),
       own,
       waiting: Number(waiting),
