@@ -21,7 +21,7 @@ function waiters(source: Source, where: string, ...values: Value[]): Waiter[] {
     .map((row) => decode<Waiter>(tables.waiter, row))
 }
 
-const selectOwn = `${selectWaiter}\nwhere namespace = ? and id = ?`
+const selectOwn = `${selectWaiter}\nwhere namespace = ? and id = ? and name = ?`
 const selectNext = `${selectWaiter}\nwhere namespace = ? and name = ? and expires_at >= ?\norder by token\nlimit 1`
 const countAlive = `select count(*), count(*) filter (where token < ?4)
 from lock_waiter
@@ -45,7 +45,7 @@ export const waiterLoaders = {
     const line = { locks, floor: Number(floor), last: Number(last) }
     if (line.last === 0) return { ...line, next: null, own: null, waiting: 0, ahead: 0 }
     const now = BigInt(source.now)
-    const own = id === null ? null : waiter(source, selectOwn, id)
+    const own = id === null ? null : waiter(source, selectOwn, id, name)
     const ticket = BigInt(own?.token ?? Number.MAX_SAFE_INTEGER)
     const [waiting, ahead] = connection.get(countAlive, namespace, name, now, ticket) ?? []
     return {
