@@ -7,7 +7,14 @@
  */
 import { HoldfastError, InvalidError } from '../errors.ts'
 import { grant, type Holder, isExpired, isSameHolder, type LeaseColumns, nextToken, renew } from './lease.ts'
-import { type AcquireRequest, type Acquisition, firstToExpire, grantSlot, highestToken, type Lock } from './lock.ts'
+import {
+  type AcquireRequest,
+  type Acquisition,
+  firstToExpire,
+  grantSlot,
+  highestToken,
+  type Lock,
+} from './lock.ts'
 
 export interface Waiter extends LeaseColumns {
   readonly id: string
