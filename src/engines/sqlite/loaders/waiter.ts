@@ -2,7 +2,7 @@
 import type { Lock } from '../../../domain/lock.ts'
 import type { Waiter } from '../../../domain/lock-line.ts'
 import type { Value } from '../driver.ts'
-import { inList, packed, type Source, select } from '../rows.ts'
+import { inList, packed, type Source, select, selectBy } from '../rows.ts'
 import { decode, tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
@@ -22,9 +22,9 @@ function waiters(source: Source, where: string, ...values: Value[]): Waiter[] {
 }
 
 const selectOwn = `${selectWaiter}\nwhere namespace = ? and id = ? and name = ?`
-const selectNext = `${selectWaiter}\nwhere namespace = ? and name = ? and expires_at >= ?\norder by token\nlimit 1`
+const selectNext = `${selectBy(tables.waiter, 'lock_waiter_line')}\nwhere namespace = ? and name = ? and expires_at >= ?\norder by token\nlimit 1`
 const countAlive = `select count(*), count(*) filter (where token < ?4)
-from lock_waiter
+from lock_waiter indexed by lock_waiter_line
 where namespace = ?1 and name = ?2 and expires_at >= ?3`
 
 function waiter(source: Source, sql: string, ...values: Value[]): Waiter | null {
