@@ -64,6 +64,7 @@ export class LockGrants {
   }
 
   #keyOf(name: string, { agent }: CallOptions): string {
-    return `${agent ?? this.#session.agent} ${name}`
+    // Names may hold spaces, but no line break.
+    return `${agent ?? this.#session.agent}\n${name}`
   }
 }

@@ -11,7 +11,7 @@ import type { LockView } from './operations/view.ts'
 import { type ClaimOptions, given, type MutationOptions, type TokenOptions } from './queue.ts'
 import { defaultLock, Runs } from './runs.ts'
 import { Batch, type BatchHandler, type BatchItems, type BatchOptions } from './runtime/batch.ts'
-import { assertBatchOptions } from './runtime/batch-options.ts'
+import { assertBatch } from './runtime/batch-options.ts'
 import type { Lease } from './runtime/keeper.ts'
 import { type LockAnswer, waitForLock } from './runtime/lock-wait.ts'
 import type { CallOptions, Session } from './session.ts'
@@ -105,6 +105,7 @@ export class Locks {
   async acquireLock(name = defaultLock, options: AcquireOptions = {}): Promise<AcquiredLock> {
     const { waitMs = 0, signal, agent, renew, idempotencyKey, ...rest } = options
     assertWait(waitMs, idempotencyKey)
+    assertNoPlace(rest)
     signal?.throwIfAborted()
     this.#session.assertRoom(1, options)
     const input = given({
@@ -273,7 +274,7 @@ export class Locks {
     handler: BatchHandler<Item>,
     options: RunBatchOptions<Item>,
   ): Promise<BatchReport> {
-    assertBatchOptions(options)
+    assertBatch(items, handler, options)
     const { lock = defaultLock, reason, user, waitMs, delayMs, leaseMs, ...batch } = options
     const { signal } = batch
     const asked = { run, reason, user, waitMs, delayMs, leaseMs, signal }
@@ -320,6 +321,17 @@ function assertWait(waitMs: number, idempotencyKey: string | undefined): void {
   throw new InvalidError({
     what: 'locks.acquireLock: a wait is many requests, and an idempotency key means one',
     next: 'leave out waitMs or the key',
+  })
+}
+
+/** A place in line is kept by `waitMs`; one who only stood in it would never ask for its turn. */
+function assertNoPlace(options: object): void {
+  const place = ['wait', 'waiter'].find((name) => name in options)
+  if (place === undefined) return
+  throw new InvalidError({
+    what: `locks.acquireLock: unknown option "${place}"`,
+    next: 'did you mean "waitMs"?',
+    facts: { unknown: [place] },
   })
 }
 

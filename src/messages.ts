@@ -1,6 +1,7 @@
 /** `hf.messages`: a thin view on the operations of acknowledged messages. */
 import { type Adapter, isAdapter } from './delivery/adapter.ts'
 import { assertName } from './domain/name.ts'
+import { inboxAdapter } from './domain/recipient.ts'
 import type { EscalationLevel } from './domain/redelivery-policy.ts'
 import { InvalidError } from './errors.ts'
 import type { EventView } from './operations/event.ts'
@@ -199,10 +200,16 @@ export class Messages {
   /** Gives this process an adapter; from now on it sends what recipients of that adapter are due. */
   adapter(name: string, adapter: Adapter): void {
     assertName('adapter', name)
+    if (name === inboxAdapter) {
+      throw new InvalidError({
+        what: 'the inbox is always there and cannot be replaced',
+        next: 'give your adapter another name, and register recipients with it',
+      })
+    }
     if (!isAdapter(adapter)) {
       throw new InvalidError({
         what: `adapter "${name}" cannot send`,
-        next: 'give webhook(…), command(…) or an object with send()',
+        next: 'give webhook(…), command(…) or an object with send() and, if any, a timeoutMs of 1 ms to 1 h',
       })
     }
     this.#redelivery.addAdapter(name, adapter)

@@ -2,6 +2,7 @@
 import * as z from 'zod'
 import { type Adapter, isAdapter } from './delivery/adapter.ts'
 import { isName, nearestName } from './domain/name.ts'
+import { inboxAdapter } from './domain/recipient.ts'
 import type { Environment } from './environment.ts'
 import { InvalidError } from './errors.ts'
 import type { Logger } from './logger.ts'
@@ -80,7 +81,10 @@ export const openOptions = z.strictObject({
     .default(true)
     .describe('Send due messages again in the background; needs `background`.'),
   adapters: z
-    .record(name, z.custom<Adapter>(isAdapter, { error: 'is not an adapter' }))
+    .record(
+      name.refine((given) => given !== inboxAdapter, { error: 'the inbox cannot be replaced' }),
+      z.custom<Adapter>(isAdapter, { error: 'is not an adapter' }),
+    )
     .default({})
     .describe('How this process delivers messages beside the inbox, by name.'),
   retention: retention.partial().default({}).describe('How long finished things are kept.'),

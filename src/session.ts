@@ -148,7 +148,8 @@ export class Session {
   }
 
   #grantKey(kind: 'item' | 'lock', name: string, { agent }: CallOptions): string {
-    return `${kind} ${agent ?? this.agent} ${name}`
+    // Names may hold spaces, but no line break.
+    return `${kind}\n${agent ?? this.agent}\n${name}`
   }
 
   /** The token this handle was granted, unless the caller names one. */

@@ -1,7 +1,9 @@
 /** `hf.tasks`: a thin view on the operations of tasks. */
+import * as z from 'zod'
 import { type TaskStatus, taskQueue } from './domain/task.ts'
 import { isVersionMismatchError } from './errors.ts'
 import type { LockStatus, StaleLocks } from './operations/lease-watch.ts'
+import { parseInput } from './operations/operation.ts'
 import type { BatchClaimOutcome, NextTaskOutcome, TaskClaimOutcome } from './operations/task-claim.ts'
 import type { LockCleanup } from './operations/task-cleanup.ts'
 import type { TaskHints } from './operations/task-hint.ts'
@@ -82,6 +84,13 @@ export type BatchClaim =
   | Exclude<BatchClaimOutcome, { outcome: 'claimed' }>
 
 const updateAttempts = 5
+const retryOptions = {
+  name: 'tasks.updateWithRetry',
+  input: z.strictObject({
+    change: z.custom<object>((value) => typeof value === 'function', { error: 'must be a function' }),
+    attemptsMax: z.int().min(1).max(10_000),
+  }),
+}
 
 export class Tasks {
   readonly #session: Session
@@ -121,6 +130,7 @@ export class Tasks {
     options: TokenOptions & { readonly attemptsMax?: number } = {},
   ): Promise<Task> {
     const { attemptsMax = updateAttempts, ...rest } = options
+    parseInput(retryOptions, { change, attemptsMax })
     for (let attempt = 1; ; attempt++) {
       const task = await this.#required(ref)
       const changes = await change(task)

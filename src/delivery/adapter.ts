@@ -19,7 +19,16 @@ export interface Adapter {
   send(envelope: Envelope, signal: AbortSignal): Promise<Delivered>
 }
 
+const timeoutMsMax = 60 * 60 * 1000
+
 /** True for what can be registered as one. */
 export function isAdapter(value: unknown): value is Adapter {
-  return typeof value === 'object' && value !== null && 'send' in value && typeof value.send === 'function'
+  if (typeof value !== 'object' || value === null || !('send' in value)) return false
+  return typeof value.send === 'function' && (!('timeoutMs' in value) || isTimeout(value.timeoutMs))
+}
+
+/** The lease of an attempt is made of it, so one that is no time would keep everything from being sent. */
+function isTimeout(value: unknown): boolean {
+  if (value === undefined) return true
+  return Number.isInteger(value) && Number(value) >= 1 && Number(value) <= timeoutMsMax
 }

@@ -7,7 +7,14 @@
  */
 import { HoldfastError, InvalidError } from '../errors.ts'
 import { grant, type Holder, isExpired, isSameHolder, type LeaseColumns, nextToken, renew } from './lease.ts'
-import { type AcquireRequest, type Acquisition, firstToExpire, grantSlot, type Lock } from './lock.ts'
+import {
+  type AcquireRequest,
+  type Acquisition,
+  firstToExpire,
+  grantSlot,
+  highestToken,
+  type Lock,
+} from './lock.ts'
 
 export interface Waiter extends LeaseColumns {
   readonly id: string
@@ -66,12 +73,11 @@ export function decideTurn(request: NamedRequest, line: LockLine, at: { now: num
   const delayed = line.locks
     .filter((lock) => isExpired(lock, at.now) && lock.delayMs > 0 && lock.delayedSince === null)
     .map((before) => ({ before, after: delayLock(before, at.now) }))
-  const taken = [
-    ...line.locks.filter((lock) => !isExpired(lock, at.now)),
-    ...delayed.map(({ after }) => after),
-  ]
+  // As they are once every delay has begun: a lapsed slot that asked for one is not to be had.
+  const locks = line.locks.map((lock) => delayed.find(({ before }) => before === lock)?.after ?? lock)
+  const taken = locks.filter((lock) => !isExpired(lock, at.now))
   if (taken.length + line.ahead < request.slots) {
-    const { before, after } = grantSlot(request, line.locks, {
+    const { before, after } = grantSlot(request, locks, {
       now: at.now,
       wall: at.wall,
       floor: line.floor,
@@ -143,13 +149,14 @@ function delayLock(lock: Lock, now: number): Lock {
 /** The lock goes to another agent, as a manual lease under a new token: the former holder is refused. */
 export function transferLock(
   lock: Lock,
+  slots: readonly Lock[],
   to: { agent: string; leaseMs: number; reason: string },
   at: { now: number; wall: number },
 ): Lock {
   const holder = { agent: to.agent, instance: null }
   return {
     ...lock,
-    ...grant(holder, { leaseMs: to.leaseMs, now: at.now, previous: lock.token, floor: 0 }),
+    ...grant(holder, { leaseMs: to.leaseMs, now: at.now, previous: highestToken(slots), floor: 0 }),
     reason: to.reason,
     depth: 1,
     acquiredAt: at.wall,

@@ -88,8 +88,7 @@ export function grantSlot(
   const free = freeSlot(held, request.slots)
   const lapsed = held.filter((lock) => lock.slot < request.slots && isExpired(lock, at.now))
   const before = free === undefined ? firstToExpire(lapsed) : null
-  // Above the tokens of all slots: a token alone says which slot is meant.
-  const previous = Math.max(0, ...held.map((lock) => lock.token))
+  const previous = highestToken(held)
   const lease = grant(request, { leaseMs: request.leaseMs, now: at.now, previous, floor: at.floor })
   // Field by field: an object literal with several spreads is a hundred times slower, and this runs for every lock.
   const after: Lock = {
@@ -118,6 +117,11 @@ export function grantSlot(
   return { outcome: 'granted', before, after }
 }
 
+/** A new token is above those of all slots: alone, it says which slot is meant. */
+export function highestToken(held: readonly Lock[]): number {
+  return Math.max(0, ...held.map((lock) => lock.token))
+}
+
 function freeSlot(held: readonly Lock[], slots: number): number | undefined {
   for (let slot = 0; slot < slots; slot++) if (!held.some((lock) => lock.slot === slot)) return slot
   return undefined
@@ -127,13 +131,14 @@ export function firstToExpire(locks: readonly Lock[]): Lock {
   return locks.reduce((first, lock) => ((lock.expiresAt ?? 0) < (first.expiresAt ?? 0) ? lock : first))
 }
 
-/** The slot a caller holds: by token, or by being the same process. */
+/** The slot a caller holds: by token, or by being the same process. A row kept for a delay is nobody's. */
 export function findOwn(
   held: readonly Lock[],
   caller: Holder & { token: number | undefined },
 ): Lock | undefined {
-  if (caller.token !== undefined) return held.find((lock) => lock.token === caller.token)
-  return held.find((lock) => isSameHolder(lock, caller))
+  const slots = held.filter(({ delayedSince }) => delayedSince === null)
+  if (caller.token !== undefined) return slots.find((lock) => lock.token === caller.token)
+  return slots.find((lock) => isSameHolder(lock, caller))
 }
 
 export function assertOwn(

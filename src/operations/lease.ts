@@ -16,6 +16,9 @@ export type LeaseRef = z.output<typeof lease>
 
 const input = z.strictObject({ leases: z.array(lease).max(renewalsMax) })
 
+/** The length its holder counts on: somebody may have renewed the lease by hand for another one. */
+const renewal = lease.extend({ leaseMs: fields.leaseMs })
+
 /** A lock's slot as one word. */
 export function lockRef(lock: { name: string; slot: number }): string {
   return `${lock.name}#${lock.slot}`
@@ -37,7 +40,7 @@ export const renew = operation({
   summary: 'Renew leases by id and token; says which of them are lost.',
   effect: 'write',
   internal: true,
-  input,
+  input: z.strictObject({ leases: z.array(renewal).max(renewalsMax) }),
   output: z.object({ renewed: z.array(lease), lost: z.array(lease) }),
   needs: ({ leases }) => leaseNeeds(leases),
   decide({ items, locks }, { leases }, { now }) {
@@ -49,9 +52,9 @@ export const renew = operation({
       const item = each.kind === 'item' ? itemById.get(each.id) : undefined
       const lock = each.kind === 'lock' ? lockById.get(each.id) : undefined
       if (item?.standing === 'held' && item.token === each.token)
-        changes.push({ table: 'item', before: item, after: renewLease(item, now) })
+        changes.push({ table: 'item', before: item, after: renewLease(item, now, each.leaseMs) })
       else if (lock?.token === each.token)
-        changes.push({ table: 'lock', before: lock, after: renewLease(lock, now) })
+        changes.push({ table: 'lock', before: lock, after: renewLease(lock, now, each.leaseMs) })
       else continue
       renewed.push(each)
     }

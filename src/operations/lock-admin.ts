@@ -83,7 +83,7 @@ export const transfer = operation({
       leaseMs: input.leaseMs ?? manualLockMs(input.name),
       reason: input.reason,
     }
-    const after = transferLock(before, to, context)
+    const after = transferLock(before, locks, to, context)
     const detail = { from: before.agent, previousToken: before.token, to: input.to, reason: input.reason }
     return ask(runNeeds([before]), ({ runs }) => ({
       changes: [

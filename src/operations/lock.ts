@@ -70,7 +70,8 @@ export const acquireLock = operation({
   name: 'locks.acquireLock',
   summary: 'Take a named lock: free, lapsed or, re-entrant, your own; else say who has it, or stand in line.',
   effect: 'write',
-  freshIds: ({ wait, waiter }) => (wait && waiter === undefined ? 1 : 0),
+  // Also for one that has a place: it may have lost it, and then stands in line anew.
+  freshIds: ({ wait }) => (wait ? 1 : 0),
   input: acquireInput,
   output: acquireOutcome,
   needs: ({ name, waiter }) => ({ line: { select: 'lockLine', name, waiter: waiter ?? null } as const }),

@@ -8,12 +8,14 @@ const callable = z.custom<(...args: never[]) => unknown>((value) => typeof value
 
 /** Those of the lock are checked where it is acquired. */
 const input = z.strictObject({
-  lock: z.unknown(),
-  reason: z.unknown(),
-  user: z.unknown(),
-  waitMs: z.unknown(),
-  delayMs: z.unknown(),
-  leaseMs: z.unknown(),
+  items: z.custom<object>(isSource, { error: 'must be a list, something to iterate over, or a function' }),
+  handler: callable,
+  lock: z.unknown().optional(),
+  reason: z.unknown().optional(),
+  user: z.unknown().optional(),
+  waitMs: z.unknown().optional(),
+  delayMs: z.unknown().optional(),
+  leaseMs: z.unknown().optional(),
   keyOf: callable.optional(),
   concurrency: z.int().min(1).max(1000).optional(),
   gapMs: z.int().min(0).max(60_000).optional(),
@@ -23,6 +25,13 @@ const input = z.strictObject({
   onComplete: callable.optional(),
 })
 
-export function assertBatchOptions(options: object): void {
-  parseInput({ name: 'locks.runBatch', input: input.partial() }, options)
+export function assertBatch(items: unknown, handler: unknown, options: object): void {
+  parseInput({ name: 'locks.runBatch', input }, { ...options, items, handler })
+}
+
+function isSource(value: unknown): boolean {
+  if (typeof value === 'function') return true
+  return (
+    typeof value === 'object' && value !== null && (Symbol.iterator in value || Symbol.asyncIterator in value)
+  )
 }

@@ -63,6 +63,7 @@ export class Batch<Item> {
   readonly #signal: AbortSignal
   /** Keys under way and finished ones behind them, in order: what is before them all is done. */
   readonly #order: { readonly key: string; settled: boolean }[] = []
+  #completion: ProgressView['completion'] = 'processed'
   #stopReason: string | null = null
   #error: unknown = null
   #last: ProgressView | null = null
@@ -91,6 +92,7 @@ export class Batch<Item> {
   async work(): Promise<ProgressView> {
     const begun = await this.#begin()
     if (begun.status === 'completed') return begun
+    this.#completion = begun.completion
     const rest = this.#rest(begun.cursor)
     const lines = this.#options.concurrency ?? concurrencyFor(begun.remaining ?? Number.POSITIVE_INFINITY)
     await Promise.all(Array.from({ length: lines }, () => this.#line(rest)))
@@ -184,7 +186,8 @@ export class Batch<Item> {
       outcomes: [{ key, ...outcome }],
       ...(cursor === null ? {} : { cursor }),
     })
-    place.settled = true
+    // Where none may fail, one that failed is to be done again, so the cursor must not pass it.
+    place.settled = outcome.outcome !== 'failed' || this.#completion === 'processed'
     if (isLast) this.#last = progress
   }
 

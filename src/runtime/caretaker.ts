@@ -162,7 +162,7 @@ export class Caretaker {
     // Counted from before the request: whatever it takes, we never believe longer than the store does.
     const requestedAt = this.#environment.monotonic()
     try {
-      const { lost } = (await this.#execute('lease.renew', { leases: leases.map(refOf) })) as {
+      const { lost } = (await this.#execute('lease.renew', { leases: leases.map(renewalOf) })) as {
         lost: LeaseRef[]
       }
       const jitter = this.#jittered(1)
@@ -311,6 +311,10 @@ function isSameGrant(left: LeaseRef, right: LeaseRef): boolean {
 
 function refOf({ kind, id, token }: BoardLease): LeaseRef {
   return { kind, id, token }
+}
+
+function renewalOf(lease: BoardLease): LeaseRef & { readonly leaseMs: number } {
+  return { ...refOf(lease), leaseMs: lease.leaseMs }
 }
 
 function messageOf(error: unknown): string {

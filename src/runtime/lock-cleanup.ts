@@ -1,6 +1,7 @@
 /** Something done again and again at a period of its own, until it is stopped, its signal fires or the store closes. */
+import * as z from 'zod'
 import { leaseMsMax } from '../domain/lease.ts'
-import { InvalidError } from '../errors.ts'
+import { parseInput } from '../operations/operation.ts'
 import type { Session } from '../session.ts'
 
 export interface CleanupOptions {
@@ -11,19 +12,22 @@ export interface CleanupOptions {
 
 const everyMsDefault = 5 * 60 * 1000
 
+const cleanupOptions = {
+  name: 'tasks.startLockCleanupBackground',
+  input: z.strictObject({
+    everyMs: z.int().min(1).max(leaseMsMax).optional(),
+    signal: z.instanceof(AbortSignal).optional(),
+  }),
+}
+
 /** A round that fails is told and does not end the others. */
 export function repeatCleanup(
   session: Session,
-  { everyMs = everyMsDefault, signal }: CleanupOptions,
+  options: CleanupOptions,
   clean: () => Promise<unknown>,
 ): { stop(): void } {
-  if (!(everyMs >= 1 && everyMs <= leaseMsMax)) {
-    throw new InvalidError({
-      what: `locks cannot be cleaned up every ${everyMs} ms`,
-      next: `give a period of 1 to ${leaseMsMax} ms`,
-      facts: { everyMs },
-    })
-  }
+  parseInput(cleanupOptions, options)
+  const { everyMs = everyMsDefault, signal } = options
   let stopped = signal?.aborted ?? false
   let cancel = () => {}
   const stop = () => {

@@ -241,7 +241,7 @@ describe('a transferred lock', () => {
   test('belongs to the other agent, manually, under a larger token and with a fresh count [L14]', () => {
     const lock = held({ depth: 3, token: 9e12 })
 
-    const after = transferLock(lock, { agent: 'cy', leaseMs: 60_000, reason: 'night shift' }, at)
+    const after = transferLock(lock, [lock], { agent: 'cy', leaseMs: 60_000, reason: 'night shift' }, at)
 
     expect(after).toMatchObject({
       agent: 'cy',

@@ -6,6 +6,7 @@ import type { Lock } from '../../../domain/lock.ts'
 import { filterText, filterValues } from '../filter.ts'
 import { items, packed, type Source, select } from '../rows.ts'
 import { decode, tables } from '../tables.ts'
+import { readable } from './item.ts'
 import type { Loaders } from './loader.ts'
 
 /** A filtered claim looks no further down the line: it must not hold up other writers. */
@@ -55,7 +56,7 @@ export const heldLoaders = {
     const name = queue === null ? [] : [queue]
     const sql = `select ${packed(tables.item)}, (${lastEvent})
 from item
-where namespace = ? and standing = 'held' ${one}
+where namespace = ? and standing = 'held' ${one} ${readable}
 order by coalesce(expires_at, 0)
 limit ${limit}`
     return source.connection.all(sql, source.namespace, ...name).map((row) => ({
@@ -71,7 +72,7 @@ limit ${limit}`
     items(
       source,
       `where namespace = ? and standing = 'held' and queue = ? and agent = ?
-and (instance is null or instance is ? or ${isRegistered})
+and (instance is null or instance is ? or ${isRegistered}) ${readable}
 limit ${limit}`,
       queue,
       agent,
@@ -82,7 +83,7 @@ limit ${limit}`,
     items(
       source,
       `where namespace = ?1 and standing = 'held' and coalesce(expires_at, 0) >= ?2 and coalesce(expires_at, 0) < ?2 + ${thresholds.nearMs}
-and expires_at < ?2 + ${nearMs}
+and expires_at < ?2 + ${nearMs} ${readable}
 and not ${isWarned('item', 'item.id')}
 order by coalesce(expires_at, 0)
 limit ${limit}`,
@@ -92,7 +93,7 @@ limit ${limit}`,
   nearLocks: (source, { limit }) =>
     locks(
       source,
-      `where namespace = ?1 and expires_at >= ?2 and expires_at < ?2 + ${nearMs} and delayed_since is null
+      `where namespace = ?1 and expires_at >= ?2 and expires_at < ?2 + ${thresholds.nearMs} and expires_at < ?2 + ${nearMs} and delayed_since is null
 and not ${isWarned('lock', "lock.name || '#' || lock.slot")}
 order by expires_at
 limit ${limit}`,

@@ -6,7 +6,7 @@ import { inList, item, items, type Source } from '../rows.ts'
 import type { Loaders } from './loader.ts'
 
 /** A row whose JSON was damaged cannot be decided on; it must not keep others from healing. */
-const readable =
+export const readable =
   'and json_valid(data) and json_valid(waiting_for) and json_valid(ancestors) and json_valid(blockers)'
 
 /** What others still wait for stays, or nobody could say why they wait. */
@@ -84,7 +84,7 @@ export const itemLoaders = {
     const name = queue === null ? [] : [queue]
     return items(
       source,
-      `where namespace = ? and standing = 'held' and instance in (select value from json_each(?)) ${one}\nlimit ${limit}`,
+      `where namespace = ? and standing = 'held' and instance in (select value from json_each(?)) ${one} ${readable}\nlimit ${limit}`,
       inList(instances),
       ...name,
     )
@@ -93,7 +93,7 @@ export const itemLoaders = {
   silentItems: (source, { queue, thresholdMs, limit }) =>
     items(
       source,
-      `where namespace = ? and standing = 'held' and queue = ? and max(coalesce(granted_at, 0), coalesce(renewed_at, 0)) <= ?\norder by max(coalesce(granted_at, 0), coalesce(renewed_at, 0))\nlimit ${limit}`,
+      `where namespace = ? and standing = 'held' and queue = ? and max(coalesce(granted_at, 0), coalesce(renewed_at, 0)) <= ? ${readable}\norder by max(coalesce(granted_at, 0), coalesce(renewed_at, 0))\nlimit ${limit}`,
       queue,
       BigInt(source.now - thresholdMs),
     ),

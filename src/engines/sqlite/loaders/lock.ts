@@ -1,11 +1,12 @@
 /** Locks, one row a slot. */
 import type { Lock } from '../../../domain/lock.ts'
 import type { Value } from '../driver.ts'
-import { inList, type Source, select } from '../rows.ts'
+import { inList, type Source, select, selectBy } from '../rows.ts'
 import { decode, tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
 const selectLock = select(tables.lock)
+const selectReservation = selectBy(tables.lock, 'lock_reservation')
 /** A damaged reservation is set aside: it stays, and stops nothing. */
 const readable = 'and (patterns is null or json_valid(patterns))'
 
@@ -15,11 +16,10 @@ function locks(source: Source, where: string, ...values: Value[]): Lock[] {
     .map((row) => decode<Lock>(tables.lock, row))
 }
 
-/** What a page of locks ended with: a name may hold `#`, the slot never does. */
-function parseRef(ref: string | null): [name: string, slot: bigint] {
-  if (ref === null) return ['', -1n]
+/** A name may hold `#`, the slot never does. */
+function pairOf(ref: string): [name: string, slot: number] {
   const split = ref.lastIndexOf('#')
-  return [ref.slice(0, split), BigInt(ref.slice(split + 1))]
+  return [ref.slice(0, split), Number(ref.slice(split + 1))]
 }
 
 export const lockLoaders = {
@@ -30,12 +30,12 @@ export const lockLoaders = {
       ? []
       : locks(
           source,
-          "where namespace = ? and name || '#' || slot in (select value from json_each(?))",
-          inList(refs),
+          'where namespace = ? and (name, slot) in (select value ->> 0, value ->> 1 from json_each(?))',
+          JSON.stringify(refs.map(pairOf)),
         ),
 
   locks(source, { agent, prefix, after, limit }) {
-    const [name, slot] = parseRef(after)
+    const [name, slot] = after === null ? ['', -1] : pairOf(after)
     const held = agent === null ? '' : 'and agent = ?'
     const rows = locks(
       source,
@@ -43,7 +43,7 @@ export const lockLoaders = {
 order by name, slot
 limit ${limit + 1}`,
       name,
-      slot,
+      BigInt(slot),
       prefix,
       prefix,
       ...(agent === null ? [] : [agent]),
@@ -71,7 +71,12 @@ and slots is not null and patterns is null)`,
     )?.[0] === 1,
 
   reservations: (source, { limit }) =>
-    locks(source, `where namespace = ? and patterns is not null ${readable}\norder by name\nlimit ${limit}`),
+    source.connection
+      .all(
+        `${selectReservation}\nwhere namespace = ? and patterns is not null ${readable}\norder by name\nlimit ${limit}`,
+        source.namespace,
+      )
+      .map((row) => decode<Lock>(tables.lock, row)),
 
   lapsedLocks(source, { name, limit }) {
     const one = name === null ? '' : 'and name = ?'

@@ -2,22 +2,25 @@
 import type { Outcome, Progress } from '../../../domain/progress.ts'
 import type { Page } from '../../engine.ts'
 import type { Value } from '../driver.ts'
-import { inList, type Source, select } from '../rows.ts'
+import { inList, type Source, select, selectBy } from '../rows.ts'
 import { decode, tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
 const selectProgress = select(tables.progress)
 const selectOutcome = select(tables.outcome)
 
-function runs(source: Source, where: string, ...values: Value[]): Progress[] {
+const selectRunning = selectBy(tables.progress, 'progress_running')
+const selectOutcomeOfRun = selectBy(tables.outcome, 'outcome_of_run')
+
+function runs(source: Source, sql: string, ...values: Value[]): Progress[] {
   return source.connection
-    .all(`${selectProgress}\n${where}`, source.namespace, ...values)
+    .all(sql, source.namespace, ...values)
     .map((row) => decode<Progress>(tables.progress, row))
 }
 
-function outcomes(source: Source, where: string, ...values: Value[]): Outcome[] {
+function outcomes(source: Source, sql: string, ...values: Value[]): Outcome[] {
   return source.connection
-    .all(`${selectOutcome}\n${where}`, source.namespace, ...values)
+    .all(sql, source.namespace, ...values)
     .map((row) => decode<Outcome>(tables.outcome, row))
 }
 
@@ -31,13 +34,17 @@ export const progressLoaders = {
   progressOf: (source, { runs: names }) =>
     names.length === 0
       ? []
-      : runs(source, 'where namespace = ? and run in (select value from json_each(?))', inList(names)),
+      : runs(
+          source,
+          `${selectProgress}\nwhere namespace = ? and run in (select value from json_each(?))`,
+          inList(names),
+        ),
 
   progressPage(source, { status, after, limit }) {
     const some = status === null ? '' : 'and status = ?'
     const rows = runs(
       source,
-      `where namespace = ? and run > ? ${some}\norder by run\nlimit ${limit + 1}`,
+      `${selectProgress}\nwhere namespace = ? and run > ? ${some}\norder by run\nlimit ${limit + 1}`,
       after ?? '',
       ...(status === null ? [] : [status]),
     )
@@ -47,7 +54,8 @@ export const progressLoaders = {
   orphanedProgress: (source, { limit }) =>
     runs(
       source,
-      `where namespace = ? and status = 'running' and (cursor is null or json_valid(cursor)) and not exists (
+      `${selectRunning}
+where namespace = ? and status = 'running' and (cursor is null or json_valid(cursor)) and not exists (
   select 1
   from lock
   where lock.namespace = progress.namespace and lock.name = progress.lock and lock.token = progress.token
@@ -58,20 +66,24 @@ limit ${limit}`,
   progressEndedBefore: (source, { ageMs, limit }) =>
     runs(
       source,
-      `where namespace = ? and ended_at < ?\norder by ended_at\nlimit ${limit}`,
+      `${selectProgress}\nwhere namespace = ? and ended_at < ?\norder by ended_at\nlimit ${limit}`,
       BigInt(source.wall - ageMs),
     ),
 
   outcomesById: (source, { ids }) =>
     ids.length === 0
       ? []
-      : outcomes(source, 'where namespace = ? and id in (select value from json_each(?))', inList(ids)),
+      : outcomes(
+          source,
+          `${selectOutcome}\nwhere namespace = ? and id in (select value from json_each(?))`,
+          inList(ids),
+        ),
 
   outcomesOf(source, { run, outcome, after, limit }) {
     const some = outcome === null ? '' : 'and outcome = ?'
     const rows = outcomes(
       source,
-      `where namespace = ? and run = ? and id > ? ${some}\norder by id\nlimit ${limit + 1}`,
+      `${selectOutcomeOfRun}\nwhere namespace = ? and run = ? and id > ? ${some}\norder by id\nlimit ${limit + 1}`,
       run,
       after ?? '',
       ...(outcome === null ? [] : [outcome]),

@@ -8,6 +8,15 @@ import type { Loaders } from './loader.ts'
 const selectRecipient = select(tables.recipient)
 const selectAllowance = select(tables.allowance)
 
+const selectRunning =
+  'select distinct agent from instance indexed by instance_running where namespace = ? and ended_at is null order by agent'
+
+/** One look a name: an agent of short-lived processes may have had thousands. */
+const selectNamed = `select distinct value
+from json_each(?2)
+where exists (select 1 from instance where namespace = ?1 and agent = value)
+order by value`
+
 export const recipientLoaders = {
   recipients({ connection, namespace }, { names, limit }) {
     const named = names === null ? [] : [inList(names)]
@@ -18,7 +27,7 @@ export const recipientLoaders = {
       ...named,
     )
     const agents = connection.all(
-      `select distinct agent from instance where namespace = ? and ${names === null ? 'ended_at is null' : `agent ${among}`}\norder by agent\nlimit ${limit}`,
+      `${names === null ? selectRunning : selectNamed}\nlimit ${limit}`,
       namespace,
       ...named,
     )

@@ -2,7 +2,7 @@
 import type { Lock } from '../../../domain/lock.ts'
 import type { Waiter } from '../../../domain/lock-line.ts'
 import type { Value } from '../driver.ts'
-import { inList, packed, type Source, select } from '../rows.ts'
+import { inList, packed, type Source, select, selectBy } from '../rows.ts'
 import { decode, tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
@@ -21,10 +21,10 @@ function waiters(source: Source, where: string, ...values: Value[]): Waiter[] {
     .map((row) => decode<Waiter>(tables.waiter, row))
 }
 
-const selectOwn = `${selectWaiter}\nwhere namespace = ? and id = ?`
-const selectNext = `${selectWaiter}\nwhere namespace = ? and name = ? and expires_at >= ?\norder by token\nlimit 1`
+const selectOwn = `${selectWaiter}\nwhere namespace = ? and id = ? and name = ?`
+const selectNext = `${selectBy(tables.waiter, 'lock_waiter_line')}\nwhere namespace = ? and name = ? and expires_at >= ?\norder by token\nlimit 1`
 const countAlive = `select count(*), count(*) filter (where token < ?4)
-from lock_waiter
+from lock_waiter indexed by lock_waiter_line
 where namespace = ?1 and name = ?2 and expires_at >= ?3`
 
 function waiter(source: Source, sql: string, ...values: Value[]): Waiter | null {
@@ -44,7 +44,7 @@ export const waiterLoaders = {
       .sort((left, right) => left.slot - right.slot)
     if (last === 0) return { locks, floor: Number(floor), last, next: null, own: null, waiting: 0, ahead: 0 }
     const now = BigInt(source.now)
-    const own = id === null ? null : waiter(source, selectOwn, id)
+    const own = id === null ? null : waiter(source, selectOwn, id, name)
     const ticket = BigInt(own?.token ?? Number.MAX_SAFE_INTEGER)
     const [waiting, ahead] = connection.get(countAlive, namespace, name, now, ticket) ?? []
     return {
