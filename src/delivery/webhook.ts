@@ -1,4 +1,5 @@
-/** Messages by HTTP: one POST an attempt, with the message's id as idempotency key, so that a receiver can tell a repetition. */
+/** Messages by HTTP: one POST an attempt. */
+import type { Envelope } from '../domain/envelope.ts'
 import type { Adapter } from './adapter.ts'
 
 export interface WebhookOptions {
@@ -11,6 +12,14 @@ export interface WebhookOptions {
 /** Passing troubles of the other side; every other refusal stays one when it is asked again at once. */
 const transientStatuses: ReadonlySet<number> = new Set([408, 425, 429, 500, 502, 503, 504])
 
+/**
+ * The same only when one attempt is sent again after a crash: a receiver that drops what it knows by this key must
+ * still get what was meant for another recipient, the retries, and the escalation.
+ */
+function attemptKey({ attemptId, level, recipient }: Envelope): string {
+  return `${attemptId}.${level}.${encodeURIComponent(recipient)}`
+}
+
 /** Delivered is any 2xx; that is not yet an acknowledgement. Redirects are not followed. */
 export function webhook({ url, headers = {}, timeoutMs = 10_000 }: WebhookOptions): Adapter {
   return {
@@ -22,7 +31,8 @@ export function webhook({ url, headers = {}, timeoutMs = 10_000 }: WebhookOption
         signal,
         headers: {
           'content-type': 'application/json',
-          'idempotency-key': envelope.id,
+          'holdfast-message': envelope.id,
+          'idempotency-key': attemptKey(envelope),
           'holdfast-attempt': String(envelope.attempt),
           ...headers,
         },

@@ -195,29 +195,29 @@ forEachEngine((engine) => {
   ] as const)('%s while the retry is under way wins, and its record is dropped [A9]', async (what, state) => {
     const post = await openPost(engine)
     const { messages } = post
-    const { message } = await messages.sendWithAck('bob', {
-      content: 1,
-      ladder: [{ to: ['carol'], waitMs: 1 }],
-    })
-    await post.env.advance(30_000)
+    let id = ''
     const answers = {
-      'an acknowledgement': () => messages.receiveAck(message.id, { agent: 'bob' }),
-      'a refusal': () => messages.nack(message.id, { agent: 'bob' }),
-      'a sign of progress': () => messages.progressAck(message.id, { agent: 'bob' }),
+      'an acknowledgement': () => messages.receiveAck(id, { agent: 'bob' }),
+      'a refusal': () => messages.nack(id, { agent: 'bob' }),
+      'a sign of progress': () => messages.progressAck(id, { agent: 'bob' }),
       clearing: () => messages.clearPendingAcks(),
     }
-    await messages.register('bob', { adapter: 'pigeon' })
-    const answering = recorder(async () => {
-      await answers[what]()
+    const answering = recorder(async ({ attempt }) => {
+      if (attempt === 2) await answers[what]()
       return { outcome: 'delivered' }
     })
-    messages.adapter('inbox', answering)
+    messages.adapter('pigeon', answering)
+    await messages.register('bob', { adapter: 'pigeon' })
+    const sent = await messages.sendWithAck('bob', { content: 1, ladder: [{ to: ['carol'], waitMs: 1 }] })
+    id = sent.message.id
+    await messages.processRetries()
+    await post.env.advance(30_000)
 
     const counts = await messages.processRetries()
 
     expect(counts).toMatchObject({ superseded: 1 })
-    expect(answering.heard.filter(({ level }) => level === 0)).toHaveLength(1)
-    expect(await messages.get(message.id)).toMatchObject({
+    expect(answering.heard.map(({ attempt }) => attempt)).toEqual([1, 2])
+    expect(await messages.get(id)).toMatchObject({
       state,
       deliveries: expect.arrayContaining([expect.objectContaining({ recipient: 'bob', attempts: 1 })]),
     })

@@ -95,8 +95,9 @@ forEachEngine((engine) => {
     expect(await post.messages.get(message.id)).toMatchObject({ deliveries: [{ attempts: 2 }] })
   })
 
-  test('a webhook gets each attempt with the id as its idempotency key; 2xx is delivered, not acknowledged [A13]', async () => {
-    const seen: { key: unknown; attempt: unknown; body: { content?: unknown; id?: string } }[] = []
+  test('a webhook gets each attempt under the id of the message and a key of its own; 2xx is delivered, not acknowledged [A13]', async () => {
+    const seen: { id: unknown; key: unknown; attempt: unknown; body: { content?: unknown; id?: string } }[] =
+      []
     const answers = [500, 200, 404, 302]
     const server = createServer((request, response) => {
       let text = ''
@@ -104,8 +105,12 @@ forEachEngine((engine) => {
         text += chunk
       })
       request.on('end', () => {
-        const { 'idempotency-key': key, 'holdfast-attempt': attempt } = request.headers
-        seen.push({ key, attempt, body: JSON.parse(text) })
+        const {
+          'holdfast-message': id,
+          'idempotency-key': key,
+          'holdfast-attempt': attempt,
+        } = request.headers
+        seen.push({ id, key, attempt, body: JSON.parse(text) })
         response.writeHead(answers[seen.length - 1] ?? 200, { location: '/elsewhere' }).end('thanks')
       })
     })
@@ -134,11 +139,11 @@ forEachEngine((engine) => {
     })
     expect(refused).toMatchObject({ failed: 1 })
     expect(redirected).toMatchObject({ failed: 1 })
-    expect(seen.map(({ key, attempt }) => ({ key, attempt }))).toEqual([
-      { key: message.id, attempt: '1' },
-      { key: message.id, attempt: '1' },
-      { key: message.id, attempt: '2' },
-      { key: message.id, attempt: '3' },
+    expect(seen.map(({ id, key, attempt }) => ({ id, key, attempt }))).toEqual([
+      { id: message.id, key: `${message.id}.1.0.bob`, attempt: '1' },
+      { id: message.id, key: `${message.id}.1.0.bob`, attempt: '1' },
+      { id: message.id, key: `${message.id}.2.0.bob`, attempt: '2' },
+      { id: message.id, key: `${message.id}.3.0.bob`, attempt: '3' },
     ])
     expect(seen[0]?.body).toMatchObject({ id: message.id, content: { build: 7 } })
     expect(await hf.messages.get(message.id)).toMatchObject({ deliveries: [{ error: 'HTTP 302' }] })

@@ -27,7 +27,7 @@ async function startServer(answer: (response: ServerResponse) => void = (respons
   const arrived: Arrival[] = []
   const server = createServer((request, response) => {
     request.resume().on('end', () => {
-      const { 'idempotency-key': id, 'holdfast-attempt': attempt } = request.headers
+      const { 'holdfast-message': id, 'holdfast-attempt': attempt } = request.headers
       arrived.push({ id: String(id), attempt: Number(attempt) })
       answer(response)
     })

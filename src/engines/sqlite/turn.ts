@@ -7,11 +7,11 @@ import { type Environment, pause } from '../../environment.ts'
 import { HoldfastError } from '../../errors.ts'
 import { isBusy } from './classify.ts'
 
-/** The first refusal may be one short transaction of another process: try again soon. */
+/** The first refusal may be one short transaction of another process: try again soon, then after longer waits. */
 const firstWaitMs = 1
 /**
- * Among many, looking often only breaks into the turns of others, at the cost of both. So a newcomer looks about
- * once a turn, and the longer it has waited the more often: whoever waited longest most likely comes next.
+ * Among many, looking often only breaks into the turns of others, at the cost of both: waits double up to about a
+ * turn. From there they shrink again, so that whoever has waited longest most likely comes next.
  */
 const patientWaitMs = 24
 const impatientWaitMs = 1
@@ -47,9 +47,8 @@ export class Turn {
         if (!isBusy(error)) throw error
         const now = this.#environment.monotonic()
         if (now - started > this.#timeoutMs) throw busyError(this.#location, this.#timeoutMs, error)
-        const isFirst = attempt === 1 && now >= this.#contendedUntil
         this.#contendedUntil = now + contendedForMs
-        const stepMs = isFirst ? firstWaitMs : patienceMs(now - started)
+        const stepMs = Math.min(firstWaitMs * 2 ** (attempt - 1), patienceMs(now - started))
         await pause(this.#environment, (stepMs / 2) * (1 + this.#environment.random()))
         this.#turnEndsAt = this.#environment.monotonic() + turnMs
       }
