@@ -46,7 +46,7 @@ test('a runner killed in the middle: the next waiter has the lock within a secon
   const store = newStore()
   const hf = await openHere(store)
   const runner = await openLocker(store, { agent: 'runner' })
-  runner.send('batch', { run: 'c1', items: ['a', 'b', 'c', 'd'], eachMs: 50 })
+  runner.send('batch', { run: 'c1', items: ['a', 'b', 'c', 'd'], endlessAt: 'c' })
   await runner.told('handling', ({ item }) => item === 'c')
   const waiting = hf.locks.acquireLock('global', { waitMs: 30_000, run: 'c1' })
   await until('somebody waits', async () => (await hf.locks.getCurrentLockInfo()).waiting === 1)
