@@ -18,10 +18,9 @@ import * as fields from './fields.ts'
 import { lockRef } from './lease.ts'
 import { pausedRuns, runNeeds } from './lock-run.ts'
 import { ask, operation, type Step } from './operation.ts'
-import { lockChange } from './queue-claim.ts'
+import { leaseLength, lockChange } from './queue-claim.ts'
 import { lockView, viewLock } from './view.ts'
 
-const boundLeaseMs = 30_000
 const slotsMax = 1000
 
 const processingPrefix = 'queue:'
@@ -98,7 +97,7 @@ function requestOf(input: z.output<typeof acquireInput>, context: Context): Name
     instance,
     name: input.name,
     slots: input.slots ?? 1,
-    leaseMs: input.leaseMs ?? (instance === null ? manualLockMs(input.name) : boundLeaseMs),
+    leaseMs: leaseLength(input.leaseMs, context, manualLockMs(input.name)),
     reason: input.reason ?? null,
     token: input.token,
     user: input.user ?? null,

@@ -70,6 +70,18 @@ export const inbox = operation({
 const messagePage = z.object({ messages: z.array(messageView), next: z.string().nullable() })
 export type MessagePage = z.output<typeof messagePage>
 
+const pageInput = z.strictObject({ sender, ...page })
+
+const pageNeeds = (standing: 'open' | 'dead', input: z.output<typeof pageInput>) => ({
+  page: {
+    select: 'messages',
+    standing,
+    sender: input.sender ?? null,
+    limit: input.limit ?? pageSize,
+    after: input.after ?? null,
+  } as const,
+})
+
 function viewPage({ rows, next }: { rows: readonly Message[]; next: string | null }, now: number) {
   return ask({ deliveries: deliveriesOf(...rows) }, ({ deliveries }) => ({
     changes: [],
@@ -81,17 +93,9 @@ export const checkPendingAcks = operation({
   name: 'messages.checkPendingAcks',
   summary: 'Messages that still wait for their answer, oldest first.',
   effect: 'read',
-  input: z.strictObject({ sender, ...page }),
+  input: pageInput,
   output: messagePage,
-  needs: (input) => ({
-    page: {
-      select: 'messages',
-      standing: 'open',
-      sender: input.sender ?? null,
-      limit: input.limit ?? pageSize,
-      after: input.after ?? null,
-    } as const,
-  }),
+  needs: (input) => pageNeeds('open', input),
   decide: (rows, _input, { now }) => viewPage(rows.page, now),
 })
 
@@ -109,16 +113,8 @@ export const listDeadLetters = operation({
   name: 'messages.listDeadLetters',
   summary: 'Messages nobody answered on any level, oldest first.',
   effect: 'read',
-  input: z.strictObject({ sender, ...page }),
+  input: pageInput,
   output: messagePage,
-  needs: (input) => ({
-    page: {
-      select: 'messages',
-      standing: 'dead',
-      sender: input.sender ?? null,
-      limit: input.limit ?? pageSize,
-      after: input.after ?? null,
-    } as const,
-  }),
+  needs: (input) => pageNeeds('dead', input),
   decide: (rows, _input, { now }) => viewPage(rows.page, now),
 })

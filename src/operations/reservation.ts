@@ -7,10 +7,10 @@ import { lockRef } from './lease.ts'
 import { user } from './lock.ts'
 import { isHeld } from './lock-read.ts'
 import { operation, type Step } from './operation.ts'
+import { leaseLength } from './queue-claim.ts'
 import { lockView, viewLock } from './view.ts'
 
 const manualLeaseMs = 300_000
-const boundLeaseMs = 30_000
 const shownMax = 10
 
 const reserveOutcome = z.discriminatedUnion('outcome', [
@@ -50,7 +50,7 @@ export const reserve = operation({
       instance,
       token: input.token,
       name: `${reservationPrefix}${context.ids[0]}`,
-      leaseMs: input.leaseMs ?? (instance === null ? manualLeaseMs : boundLeaseMs),
+      leaseMs: leaseLength(input.leaseMs, context, manualLeaseMs),
       reason: input.reason ?? null,
       user: input.user ?? null,
       patterns: input.patterns,

@@ -1,9 +1,9 @@
 /** Pages of a queue: what is open in working order, then what is closed, newest first. */
 import type { Item, Standing } from '../../domain/item.ts'
-import { InvalidError } from '../../errors.ts'
 import type { Selectors } from '../engine.ts'
 import type { Value } from './driver.ts'
 import { filterText, filterValues as valuesOfFilter } from './filter.ts'
+import { pageOf, parseCursor } from './page.ts'
 import { items, type Source } from './rows.ts'
 
 type Request = Selectors['items'][0]
@@ -14,16 +14,14 @@ type Cursor =
 const openStandings: readonly Standing[] = ['ready', 'waiting', 'held']
 
 export function listItems(source: Source, request: Request): Selectors['items'][1] {
-  const cursor = request.after === null ? null : parseCursor(request.after)
+  const cursor = request.after === null ? null : parseCursor(request.after, isCursor)
   const wanted = request.limit + 1
   const open = cursor?.[0] === 'closed' ? [] : openItems(source, request, cursor, wanted)
   const rest = wanted - open.length
   const closed =
     rest > 0 && wantsStanding(request, 'closed') ? closedItems(source, request, cursor, rest) : []
   const rows = [...open, ...closed]
-  if (rows.length <= request.limit) return { rows, next: null }
-  const page = rows.slice(0, request.limit)
-  return { rows: page, next: JSON.stringify(cursorOf(page[page.length - 1] as Item)) }
+  return pageOf(rows, request.limit, (last) => JSON.stringify(cursorOf(last)))
 }
 
 function wantsStanding(request: Request, standing: Standing): boolean {
@@ -84,27 +82,8 @@ function cursorOf(item: Item): Cursor {
     : ['open', item.priority, item.addedAt, item.id]
 }
 
-function parseCursor(text: string): Cursor {
-  try {
-    const cursor = JSON.parse(text) as Cursor
-    const isOpen =
-      cursor[0] === 'open' &&
-      Number.isSafeInteger(cursor[1]) &&
-      Number.isSafeInteger(cursor[2]) &&
-      typeof cursor[3] === 'string'
-    const isClosed =
-      cursor[0] === 'closed' && Number.isSafeInteger(cursor[1]) && typeof cursor[2] === 'string'
-    if (isOpen || isClosed) return cursor
-  } catch (cause) {
-    throw badCursor(text, cause)
-  }
-  throw badCursor(text)
-}
-
-function badCursor(text: string, cause?: unknown): InvalidError {
-  return new InvalidError({
-    what: `"${text.slice(0, 60)}" is not a page of this list`,
-    next: 'pass `next` of the page before, unchanged',
-    cause,
-  })
+function isCursor(value: unknown): value is Cursor {
+  if (!Array.isArray(value) || !Number.isSafeInteger(value[1])) return false
+  if (value[0] === 'open') return Number.isSafeInteger(value[2]) && typeof value[3] === 'string'
+  return value[0] === 'closed' && typeof value[2] === 'string'
 }

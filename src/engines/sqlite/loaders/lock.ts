@@ -1,6 +1,7 @@
 /** Locks, one row a slot. */
 import type { Lock } from '../../../domain/lock.ts'
 import type { Value } from '../driver.ts'
+import { pageOf } from '../page.ts'
 import { inList, type Source, select, selectBy } from '../rows.ts'
 import { decode, tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
@@ -48,9 +49,7 @@ limit ${limit + 1}`,
       prefix,
       ...(agent === null ? [] : [agent]),
     )
-    const page = rows.slice(0, limit)
-    const last = page.at(-1)
-    return { rows: page, next: rows.length > limit && last ? `${last.name}#${last.slot}` : null }
+    return pageOf(rows, limit, (last) => `${last.name}#${last.slot}`)
   },
 
   namedLocksOf: (source, { agent, limit }) =>

@@ -1,9 +1,8 @@
 /** Messages and their deliveries: by id, by due time, by lease, by recipient. */
 import type { Delivery } from '../../../domain/delivery.ts'
 import type { Message } from '../../../domain/message.ts'
-import { InvalidError } from '../../../errors.ts'
-import type { Page } from '../../engine.ts'
 import type { Value } from '../driver.ts'
+import { pageOf, parseCursor } from '../page.ts'
 import { inList, type Source, select } from '../rows.ts'
 import { decode, tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
@@ -37,13 +36,6 @@ function deliveries(source: Source, where: string, ...values: Value[]): Delivery
 
 function earliest(source: Source, sql: string, ...values: Value[]): number {
   return Number(source.connection.get(sql, source.namespace, ...values)?.[0] ?? Number.POSITIVE_INFINITY)
-}
-
-/** A page of rows of which one more than asked for was read. */
-function pageOf<Row>(rows: Row[], limit: number, cursorOf: (row: Row) => string): Page<Row> {
-  if (rows.length <= limit) return { rows, next: null }
-  const page = rows.slice(0, limit)
-  return { rows: page, next: cursorOf(page[page.length - 1] as Row) }
 }
 
 /** Greater than every character an id may have. */
@@ -156,7 +148,7 @@ export const messageLoaders = {
       )
       return pageOf(rows, limit, ({ id }) => id)
     }
-    const cursor = after === null ? null : parseCursor(after)
+    const cursor = after === null ? null : parseCursor(after, isInboxCursor)
     const from = cursor === null ? '' : 'and (priority, id) > (?, ?)'
     const rows = deliveries(
       source,
@@ -194,20 +186,8 @@ export const messageLoaders = {
     ),
 } satisfies Partial<Loaders>
 
-function parseCursor(text: string): readonly [priority: number, id: string] {
-  try {
-    const cursor = JSON.parse(text) as [number, string]
-    if (Number.isSafeInteger(cursor[0]) && typeof cursor[1] === 'string') return cursor
-  } catch (cause) {
-    throw badCursor(text, cause)
-  }
-  throw badCursor(text)
-}
+type InboxCursor = readonly [priority: number, id: string]
 
-function badCursor(text: string, cause?: unknown): InvalidError {
-  return new InvalidError({
-    what: `"${text.slice(0, 60)}" is not a page of this inbox`,
-    next: 'pass `next` of the page before, unchanged',
-    cause,
-  })
+function isInboxCursor(value: unknown): value is InboxCursor {
+  return Array.isArray(value) && Number.isSafeInteger(value[0]) && typeof value[1] === 'string'
 }

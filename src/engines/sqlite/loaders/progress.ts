@@ -1,7 +1,7 @@
 /** Progress of runs, and what became of their items. */
 import type { Outcome, Progress } from '../../../domain/progress.ts'
-import type { Page } from '../../engine.ts'
 import type { Value } from '../driver.ts'
+import { pageOf } from '../page.ts'
 import { inList, type Source, select, selectBy } from '../rows.ts'
 import { decode, tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
@@ -24,12 +24,6 @@ function outcomes(source: Source, sql: string, ...values: Value[]): Outcome[] {
     .map((row) => decode<Outcome>(tables.outcome, row))
 }
 
-/** One row more than asked for was read, to know whether the list goes on. */
-function page<Row>(rows: readonly Row[], limit: number, nameOf: (row: Row) => string): Page<Row> {
-  const last = rows[limit - 1]
-  return { rows: rows.slice(0, limit), next: rows.length > limit && last ? nameOf(last) : null }
-}
-
 export const progressLoaders = {
   progressOf: (source, { runs: names }) =>
     names.length === 0
@@ -48,7 +42,7 @@ export const progressLoaders = {
       after ?? '',
       ...(status === null ? [] : [status]),
     )
-    return page(rows, limit, ({ run }) => run)
+    return pageOf(rows, limit, ({ run }) => run)
   },
 
   orphanedProgress: (source, { limit }) =>
@@ -88,6 +82,6 @@ limit ${limit}`,
       after ?? '',
       ...(outcome === null ? [] : [outcome]),
     )
-    return page(rows, limit, ({ id }) => id)
+    return pageOf(rows, limit, ({ id }) => id)
   },
 } satisfies Partial<Loaders>

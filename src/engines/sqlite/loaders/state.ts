@@ -1,5 +1,6 @@
 /** Versioned documents. */
 import type { State, StateFloor } from '../../../domain/state.ts'
+import { pageOf } from '../page.ts'
 import { select } from '../rows.ts'
 import { decode, tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
@@ -44,7 +45,6 @@ limit ${limit + 1}`,
         updatedAt: Number(updatedAt),
         updatedBy: String(updatedBy),
       }))
-    const page = rows.slice(0, limit)
-    return { rows: page, next: rows.length > limit ? (page.at(-1)?.key ?? null) : null }
+    return pageOf(rows, limit, ({ key }) => key)
   },
 } satisfies Partial<Loaders>
