@@ -82,6 +82,7 @@ export type Claim<Payload> =
 type Failure = Error | string | { message: string; code?: string }
 
 const eventPage = 1000
+const bringsWork = new Set(['queue.add', 'queue.addMany', 'queue.submit'])
 
 export class Queue<Payload = unknown> {
   readonly name: string
@@ -502,8 +503,15 @@ export class Queue<Payload = unknown> {
     options: CallOptions & { readonly [name: string]: unknown },
   ): Promise<Result> {
     const { agent, renew, idempotencyKey, ...input } = options
-    const write = () =>
-      this.#session.call<Result>(operation, this.#named(input), { agent, renew, idempotencyKey })
+    const write = () => {
+      const answer = this.#session.call<Result>(operation, this.#named(input), {
+        agent,
+        renew,
+        idempotencyKey,
+      })
+      if (bringsWork.has(operation)) this.#session.expectWork(this.name)
+      return answer
+    }
     return this.#hasSettings ? this.#defineOnce().then(write) : write()
   }
 

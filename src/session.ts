@@ -63,6 +63,7 @@ export class Session {
   /** What this process has seen go wrong in healing. */
   readonly health: Health
   readonly #grants = new Map<string, Grant>()
+  readonly #expectant = new Map<string, Set<() => void>>()
   /** Set when the handle begins to close. */
   isClosed = false
 
@@ -92,6 +93,17 @@ export class Session {
       idempotencyKey: options.idempotencyKey,
     }
     return this.engine.execute(command) as Promise<Result>
+  }
+
+  /** Work for a queue was asked to be added in this turn: what is asked next shares its transaction. */
+  expectWork(queue: string): void {
+    for (const listener of this.#expectant.get(queue) ?? []) listener()
+  }
+
+  onExpectedWork(queue: string, listener: () => void): () => void {
+    const listeners = this.#expectant.get(queue) ?? new Set()
+    this.#expectant.set(queue, listeners.add(listener))
+    return () => listeners.delete(listener)
   }
 
   /** Gives back what lapsed and what the proven dead held. */

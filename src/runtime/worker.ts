@@ -84,6 +84,7 @@ export class Worker<Payload> {
   readonly #running = new Map<string, Running>()
   readonly #finishing = new Set<Promise<unknown>>()
   readonly #unwake: () => void
+  readonly #unexpect: () => void
   #claiming: Promise<void> | null = null
   #claimsSoon = false
   #cancelPoll: () => void = () => {}
@@ -106,6 +107,7 @@ export class Worker<Payload> {
     assertWhole('concurrency', this.#options.concurrency, 1, 1000)
     assertWhole('prefetch', this.#options.prefetch, 0, 1000)
     this.#unwake = session.engine.onWake(() => this.#ring())
+    this.#unexpect = session.onExpectedWork(queue.name, () => this.#expect())
     options.signal?.addEventListener('abort', () => void this.stop(), { once: true })
     if (options.signal?.aborted) void this.stop()
     else this.#fill()
@@ -123,6 +125,7 @@ export class Worker<Payload> {
   async stop({ drainMs = drainDefaultMs }: { drainMs?: number } = {}): Promise<void> {
     this.#stopped = true
     this.#unwake()
+    this.#unexpect()
     this.#cancelPoll()
     await this.#claiming
     await Promise.all(this.#ahead.splice(0).map(({ item }) => this.#giveBack(item)))
@@ -155,6 +158,13 @@ export class Worker<Payload> {
   #ring(): void {
     this.#rung = true
     this.#fill()
+  }
+
+  /** Work is being added by this process: an idle worker claims behind it, in the same transaction. */
+  #expect(): void {
+    if (this.#idleUntil === 0 || this.#claiming !== null) return
+    this.#idleUntil = 0
+    this.#claimSoon()
   }
 
   /** Starts what is at hand, then asks for more. */

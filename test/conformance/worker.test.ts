@@ -65,6 +65,26 @@ forEachEngine((engine) => {
       expect(seen).toEqual(['news'])
     })
 
+    test('that is idle claims what its own process adds in the transaction that adds it', async () => {
+      let transactions = 0
+      const reached = (point: string) => {
+        if (point === 'transaction.committed') transactions++
+      }
+      const environment = new MovableEnvironment({ reached })
+      const { hf } = await engine.open({ environment, recovery: { everyMs: 0, probeEveryMs: 0 } })
+      const q = hf.queue('jobs')
+      const seen: number[] = []
+      const worker = hf.work(q, () => void seen.push(transactions))
+      await environment.advance(100)
+
+      transactions = 0
+      await q.add('news')
+      await environment.advance(100)
+      await worker.stop()
+
+      expect(seen).toEqual([1])
+    })
+
     test('runs as many handlers at once as it is told, and no more', async () => {
       const { hf, q, env } = await openJobs(engine)
       await q.addMany(Array.from({ length: 10 }, (_, number) => ({ payload: number })))
