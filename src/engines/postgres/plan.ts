@@ -1,0 +1,62 @@
+/**
+ * What it takes to load one selector on PostgreSQL. A batch makes the plans of all its commands first, sends their
+ * queries in one pipelined round trip, and gives each plan its answers to read. No query depends on another's answer.
+ */
+import type { Item } from '../../domain/item.ts'
+import type { Tables } from '../engine.ts'
+
+export type Row = readonly unknown[]
+
+/** Tables are written `holdfast.item`; the connection puts the store's own schema in their place. */
+export interface Query {
+  readonly text: string
+  readonly values: readonly unknown[]
+  /** The column that says whether the row was written by a transaction younger than the one that reads. */
+  readonly youngerAt?: number | undefined
+}
+
+/** Items named by id or by key: those of a whole batch are locked by one statement, in order of their ids. */
+export interface ItemNames {
+  readonly ids?: readonly string[]
+  /** The open item of a key, and the newest closed one. */
+  readonly keys?: readonly { readonly queue: string; readonly key: string }[]
+  readonly dedupeKeys?: readonly { readonly queue: string; readonly dedupeKey: string }[]
+}
+
+/** A place in a line: items are claimed by priority, then age, then id. */
+export interface LinePlace {
+  readonly priority: number
+  readonly addedAt: number
+  readonly id: string
+}
+
+/** Claims of one queue and filter: one statement takes enough for all of them, or two would get the same rows. */
+export interface LineWant {
+  readonly queue: string
+  /** Equal for wants that may share a statement. */
+  readonly line: string
+  readonly limit: number
+  query(limit: number, from: LinePlace | null): Query
+  /** Whether an item that a command of the same batch made ready belongs to this line. */
+  fits(item: Item): boolean
+}
+
+export interface Plan<Result = unknown> {
+  /** What is decided by name, a row or none: locked before anything is read. */
+  readonly names?: readonly string[] | undefined
+  /** What many read and few change: locked together with other readers. */
+  readonly sharedNames?: readonly string[] | undefined
+  readonly items?: ItemNames | undefined
+  readonly line?: LineWant | undefined
+  readonly queries: readonly Query[]
+  /** Tables searched by a condition: what an earlier command of the batch changed there would be missed. */
+  readonly searched?: readonly (keyof Tables)[] | undefined
+  /** `items` are those the plan named that exist, or those of its line. */
+  read(answers: readonly (readonly Row[])[], items: readonly Item[]): Result
+}
+
+export interface Place {
+  readonly namespace: string
+  /** Rows are locked for a decision; false for reads, which lock nothing. */
+  readonly locks: boolean
+}
