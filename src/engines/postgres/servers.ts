@@ -1,0 +1,97 @@
+/** Finding the server that decides: tries the hosts in turn, takes no standby, and none that fell behind what was seen. */
+import { HoldfastError } from '../../errors.ts'
+import type { Address, ServerHost } from './address.ts'
+import { Connection } from './connection.ts'
+
+/** What a server said of itself when it was met. */
+export interface ServerFacts {
+  readonly version: string
+  readonly timeline: number
+  readonly fsync: boolean
+  readonly fullPageWrites: boolean
+  readonly synchronousCommit: string
+  readonly synchronousStandbys: string
+}
+
+const versionMin = 140_000
+
+const askFacts = `select pg_is_in_recovery(), current_setting('server_version'), current_setting('server_version_num')::int,
+current_setting('fsync') = 'on', current_setting('full_page_writes') = 'on', current_setting('synchronous_commit'), current_setting('synchronous_standby_names'),
+case when pg_is_in_recovery() then 0 else ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int end`
+
+export interface Met {
+  readonly connection: Connection
+  readonly facts: ServerFacts
+}
+
+/** The primary among the hosts. Throws what the last one said when none serves. */
+export async function findPrimary(address: Address, timelineMin: number): Promise<Met> {
+  let failure: unknown
+  for (const host of address.hosts) {
+    try {
+      return await meet(address, host, timelineMin)
+    } catch (error) {
+      if (error instanceof HoldfastError && error.code === 'STORE_UNFIT') throw error
+      failure = error
+    }
+  }
+  throw failure
+}
+
+async function meet(address: Address, host: ServerHost, timelineMin: number): Promise<Met> {
+  const connection = await Connection.open(address, host)
+  try {
+    const [row] = await connection.send({ text: askFacts, values: [] })
+    const [isStandby, version, number, fsync, fullPageWrites, synchronousCommit, standbys, timeline] = row as [
+      boolean,
+      string,
+      string,
+      boolean,
+      boolean,
+      string,
+      string,
+      string,
+    ]
+    const facts: ServerFacts = {
+      version,
+      timeline: Number(timeline),
+      fsync,
+      fullPageWrites,
+      synchronousCommit,
+      synchronousStandbys: standbys,
+    }
+    if (isStandby) throw notServing(host, 'it is a standby')
+    if (facts.timeline < timelineMin)
+      throw notServing(host, `it is on timeline ${facts.timeline}, behind ${timelineMin} that was seen before`)
+    assertFit(address, Number(number), facts)
+    return { connection, facts }
+  } catch (error) {
+    connection.destroy(new Error('not the server we look for'))
+    throw error
+  }
+}
+
+function notServing({ host, port }: ServerHost, why: string): HoldfastError {
+  return new HoldfastError('STORE_UNAVAILABLE', {
+    what: `the server at ${host}:${port} does not serve: ${why}`,
+    next: 'this process goes on looking for the primary',
+    facts: { host, port },
+  })
+}
+
+function assertFit(address: Address, version: number, { fsync, version: shown }: ServerFacts): void {
+  if (version < versionMin) {
+    throw new HoldfastError('STORE_UNFIT', {
+      what: `${address.shown} is PostgreSQL ${shown}; 14 is the oldest that serves`,
+      next: 'upgrade the server',
+      facts: { version: shown },
+    })
+  }
+  if (!fsync && !address.allowUnsafeServer) {
+    throw new HoldfastError('STORE_UNFIT', {
+      what: `${address.shown} runs with fsync = off: what it acknowledges is lost when its machine fails`,
+      next: 'turn fsync on, or add allowUnsafeServer=true to the URL if that is meant',
+      facts: { fsync },
+    })
+  }
+}
