@@ -1,7 +1,7 @@
 /** Locks, one row a slot. */
 import type { Lock } from '../../../domain/lock.ts'
+import { pageOf } from '../../page.ts'
 import type { Value } from '../driver.ts'
-import { pageOf } from '../page.ts'
 import { inList, type Source, select, selectBy } from '../rows.ts'
 import { decode, tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'

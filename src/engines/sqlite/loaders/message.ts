@@ -1,8 +1,8 @@
 /** Messages and their deliveries: by id, by due time, by lease, by recipient. */
 import type { Delivery } from '../../../domain/delivery.ts'
 import type { Message } from '../../../domain/message.ts'
+import { pageOf, parseCursor } from '../../page.ts'
 import type { Value } from '../driver.ts'
-import { pageOf, parseCursor } from '../page.ts'
 import { inList, type Source, select } from '../rows.ts'
 import { decode, tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
