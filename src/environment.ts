@@ -21,6 +21,8 @@ export interface Environment {
   readonly host: Host
   /** True when functions of this environment cannot be re-made in a thread (tests, simulator). */
   readonly isLocal: boolean
+  /** Every wait for the world outside passes through here, so that a test can let it come to rest. Absent in production. */
+  outside?<Result>(work: Promise<Result>): Promise<Result>
   /** Called at named points; lets a test stop or kill the process there. Absent in production. */
   readonly reached?: (point: string) => void
 }

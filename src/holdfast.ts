@@ -48,6 +48,7 @@ export async function open(url: string, options: OpenOptions = {}): Promise<Hold
     onRecovered: (report, trigger, ms) =>
       logRecovery((level, name, facts) => logger[level]?.(facts, name), report, trigger, ms),
     onRecoveryFailed: (error, trigger) => logger.warn({ trigger, error: String(error) }, 'recovery.failed'),
+    log: (level, name, facts) => logger[level]?.(facts, name),
   })
   try {
     return await begin({ url, engine, environment, settings, logger, health, agent })

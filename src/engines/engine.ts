@@ -18,6 +18,9 @@ import type { Queue } from '../domain/queue.ts'
 import type { Recipient } from '../domain/recipient.ts'
 import type { State, StateFloor } from '../domain/state.ts'
 import type { Workflow } from '../domain/workflow.ts'
+import type { Environment } from '../environment.ts'
+import type { LogFacts, LogName } from '../logger.ts'
+import type { RecoveryReport } from '../operations/recovery.ts'
 
 /** Rows as the rules see them, by table. */
 export interface Tables {
@@ -405,12 +408,30 @@ export interface Executor {
   close(): Promise<void>
 }
 
+export interface EngineOptions {
+  readonly environment: Environment
+  readonly durability: 'full' | 'normal'
+  readonly busyTimeoutMs: number
+  /** Heal before a batch that claims. */
+  readonly recoverOnClaim: boolean
+  readonly onRecovered: (report: RecoveryReport, trigger: 'claim', ms: number) => void
+  readonly onRecoveryFailed: (error: unknown, trigger: 'claim') => void
+  readonly log: (level: 'info' | 'warn', name: LogName, facts: LogFacts) => void
+}
+
 export interface StoreStatus {
-  readonly engine: 'sqlite'
+  readonly engine: 'sqlite' | 'postgres'
   readonly location: string
   readonly durability: 'full' | 'normal'
   readonly schemaVersion: number
   readonly engineVersion: string
+  /** What a PostgreSQL server said of itself. */
+  readonly server?: {
+    readonly timeline: number
+    readonly fsync: boolean
+    readonly synchronousCommit: string
+    readonly synchronousStandbys: string
+  }
 }
 
 export interface Engine extends Executor {

@@ -10,7 +10,7 @@ import { differenceJson, newRowJson } from '../difference.ts'
 import type { Change, Decision, EventDraft, SealedEvents } from '../engine.ts'
 import { columnOf, type Kind, jsonText, type Schema, schema } from '../schema.ts'
 import type { Query } from './plan.ts'
-import { quoted } from './tables.ts'
+import { columnName } from './tables.ts'
 import type { Net } from './working-set.ts'
 
 /** Events of one transaction are numbered below this; a batch is closed before it has more. */
@@ -126,8 +126,8 @@ function update(
   ]
   const types = [...guards, ...fields].map((field, index) => `$${index + 3}::${typeOf(table, field)}[]`)
   const names = [...guards.map((field) => `old_${columnOf(field)}`), ...fields.map((field) => `new_${columnOf(field)}`)]
-  const sets = fields.map((field) => `${quoted(columnOf(field))} = v.new_${columnOf(field)}`).join(', ')
-  const met = guards.map((field) => `and t.${quoted(columnOf(field))} = v.old_${columnOf(field)}`).join('\n')
+  const sets = fields.map((field) => `${columnName(columnOf(field))} = v.new_${columnOf(field)}`).join(', ')
+  const met = guards.map((field) => `and t.${columnName(columnOf(field))} = v.old_${columnOf(field)}`).join('\n')
   const statement = `update holdfast.${table.name} t set ${sets}
 from unnest(${types.join(', ')}) as v(${names.join(', ')})
 where t.namespace = $1
@@ -145,7 +145,7 @@ function removals(namespace: string, nets: readonly Net[]): Query[] {
     const guards = table.asRead
     const types = guards.map((field, index) => `$${index + 3}::${typeOf(table, field)}[]`)
     const names = guards.map((field) => `old_${columnOf(field)}`)
-    const met = guards.map((field) => `and t.${quoted(columnOf(field))} = v.old_${columnOf(field)}`).join('\n')
+    const met = guards.map((field) => `and t.${columnName(columnOf(field))} = v.old_${columnOf(field)}`).join('\n')
     return {
       text: counted(`delete from holdfast.${table.name} t
 using unnest(${types.join(', ')}) as v(${names.join(', ')})
@@ -158,7 +158,7 @@ ${met}`),
 
 function insertions(namespace: string, nets: readonly Net[]): Query[] {
   return byTable(nets).map(([table, fresh]) => {
-    const columns = table.fields.map((field) => quoted(columnOf(field))).join(', ')
+    const columns = table.fields.map((field) => columnName(columnOf(field))).join(', ')
     const types = table.fields.map((field, index) => `$${index + 2}::${typeOf(table, field)}[]`)
     return {
       text: `insert into holdfast.${table.name} (namespace, ${columns})\nselect $1, v.* from unnest(${types.join(', ')}) as v`,

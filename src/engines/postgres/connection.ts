@@ -3,6 +3,7 @@ import type { Client, ClientConfig, Notification } from 'pg'
 import { HoldfastError } from '../../errors.ts'
 import type { Address, ServerHost } from './address.ts'
 import type { Query, Row } from './plan.ts'
+import { inSchema } from './schema-name.ts'
 
 /** A server that answers nothing for so long is taken for gone. */
 const answerTimeoutMs = 10_000
@@ -15,16 +16,16 @@ interface Statement {
   readonly text: string
 }
 
-type ClientClass = new (config: ClientConfig & { pipeline: boolean }) => Client
+type Driver = (typeof import('pg'))['default']
 
-let loaded: Promise<typeof import('pg')> | null = null
+let loaded: Promise<{ readonly default: Driver }> | null = null
 
 /** `pg` is an optional peer: only those who use PostgreSQL have it. */
-async function clientClass(): Promise<ClientClass> {
+async function loadDriver(): Promise<Driver> {
   loaded ??= import('pg')
   try {
-    const module = await loaded
-    return (module.default ?? module).Client as unknown as ClientClass
+    const { default: driver } = await loaded
+    return driver
   } catch (cause) {
     loaded = null
     throw new HoldfastError('STORE_UNFIT', {
@@ -52,7 +53,7 @@ export class Connection {
   }
 
   static async open(address: Address, { host, port }: ServerHost): Promise<Connection> {
-    const Client = await clientClass()
+    const { Client, types } = await loadDriver()
     const client = new Client({
       host,
       port,
@@ -67,7 +68,9 @@ export class Connection {
       query_timeout: answerTimeoutMs,
       application_name: 'holdfast',
       // Per client: a parser set for all would change what the program around us gets.
-      types: { getTypeParser: (oid: number) => (oid === int8 || oid === numeric ? Number : parserOf(oid)) },
+      types: {
+        getTypeParser: (oid: number) => (oid === int8 || oid === numeric ? Number : types.getTypeParser(oid)),
+      },
     } as ClientConfig & { pipeline: boolean })
     const connection = new Connection(client, address)
     await client.connect()
@@ -133,15 +136,4 @@ export class Connection {
     this.#ended = error
     this.#onEnd(error)
   }
-}
-
-/** Texts are written for the schema `holdfast`. */
-export function inSchema(text: string, schema: string): string {
-  return schema === 'holdfast' ? text : text.replace(/\bholdfast\./g, `${schema}.`)
-}
-
-const bool = 16
-
-function parserOf(oid: number): (text: string) => unknown {
-  return oid === bool ? (text) => text === 't' : (text) => text
 }

@@ -27,7 +27,7 @@ export async function openPostgres(url: string, options: EngineOptions): Promise
   try {
     const { connection, facts } = await findPrimary(address, 0)
     connections.push(connection)
-    await migrate((text, values = []) => connection.send({ text, values }), address)
+    await prepareStore(connection, address)
     const second = await findPrimary(address, facts.timeline)
     connections.push(second.connection)
     const offset = options.environment.isLocal
@@ -39,6 +39,19 @@ export async function openPostgres(url: string, options: EngineOptions): Promise
   } catch (error) {
     for (const connection of connections) connection.destroy(new Error('the store was not opened'))
     throw typedAtOpen(error, address)
+  }
+}
+
+/** Two openers may race: whoever comes second finds the store made. */
+async function prepareStore(connection: Connection, { schema }: Address): Promise<void> {
+  const run = (text: string, values: readonly unknown[] = []) => connection.send({ text, values })
+  await run('begin')
+  try {
+    await migrate(run, schema)
+    await run('commit')
+  } catch (error) {
+    await run('rollback')
+    throw error
   }
 }
 

@@ -496,3 +496,11 @@ exception when others then
   return false;
 end
 $$;
+
+-- A statement of a batch meets as many rows as it should, or the whole batch is rolled back.
+create function holdfast.expect(met bigint, expected bigint) returns void language plpgsql as $$
+begin
+  if met <> expected then
+    raise exception 'met % rows instead of %', met, expected using errcode = 'HF001';
+  end if;
+end $$;
