@@ -21,7 +21,10 @@ export interface Environment {
   readonly host: Host
   /** True when functions of this environment cannot be re-made in a thread (tests, simulator). */
   readonly isLocal: boolean
-  /** Every wait for the world outside passes through here, so that a test can let it come to rest. Absent in production. */
+  /**
+   * Everything an engine asks of the world outside (a query to a server) passes through here and comes back as it
+   * is. An environment whose time stands still learns so that something is under way. Absent in production.
+   */
   outside?<Result>(work: Promise<Result>): Promise<Result>
   /** Called at named points; lets a test stop or kill the process there. Absent in production. */
   readonly reached?: (point: string) => void

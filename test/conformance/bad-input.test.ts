@@ -437,14 +437,14 @@ forEachEngine((engine) => {
 
   describe('a store', () => {
     test.each(Object.keys(engine.unfit))('that is %s is refused and left as it was', async (what) => {
-      const place = engine.unfit[what]?.() ?? expect.fail('no such place')
-      const before = place.contents()
+      const place = (await engine.unfit[what]?.()) ?? expect.fail('no such place')
+      const before = await place.contents()
 
       const refused = await refusal(() => open(place.url, { logger: false }))
 
       expect(refused.code).toBe('STORE_UNFIT')
       expect(refused.message).toContain(place.url)
-      expect(place.contents()).toBe(before)
+      expect(await place.contents()).toBe(before)
     })
 
     test.each(['', 'sqlite:', 'mongodb://host/db', 'a\0b'])('called %j is refused', async (url) => {

@@ -159,7 +159,7 @@ forEachEngine((engine) => {
     const q = hf.queue('jobs')
     await q.add(null)
     const { item, lease } = await claimed(q.next())
-    const letGo = store.damage.holdUpWriters()
+    const letGo = await store.damage.holdUpWriters()
 
     await env.advance(8_900)
     const told = {
@@ -167,7 +167,7 @@ forEachEngine((engine) => {
       held: lease?.isHeld,
       store: (await q.get(item.id))?.holder,
     }
-    letGo()
+    await letGo()
 
     expect(told).toEqual({ aborted: true, held: false, store: hf.agent })
     expect(() => lease?.assertHeld()).toThrow(expect.objectContaining({ code: 'LEASE_LOST' }))

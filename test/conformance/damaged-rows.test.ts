@@ -14,7 +14,7 @@ forEachEngine((engine) => {
     const { item: broken } = await jobs.add('broken')
     const { item: sound } = await jobs.add('sound')
     await worker.queue('jobs').claimMany(2)
-    store.damage.garble(broken.id)
+    await store.damage.garble(broken.id)
 
     host.kill(7)
     const report = await watcher.recovery.detectAndRecoverStale()
@@ -30,7 +30,7 @@ forEachEngine((engine) => {
     await claimed(jobs.next({ renew: false }))
     const { item: sound } = await jobs.add('sound')
     await claimed(jobs.next({ renew: false }))
-    store.damage.garble(broken.id)
+    await store.damage.garble(broken.id)
     await env.advance(250_000)
 
     const { locks } = await hf.recovery.detectStaleLocks()

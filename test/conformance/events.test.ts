@@ -126,10 +126,10 @@ forEachEngine((engine) => {
     const q = hf.queue('jobs')
     await q.add(null, { key: 'k' })
     const before = await q.events('k')
-    const mend = store.damage.failItems()
+    const mend = await store.damage.failItems()
 
     await refusalCode(() => q.cancel('k'))
-    mend()
+    await mend()
 
     expect(await q.events('k')).toEqual(before)
   })

@@ -224,9 +224,9 @@ forEachEngine((engine) => {
     const { hf, store } = await engine.open()
     const q = hf.queue('jobs')
     await q.add(null, { key: 'w1' })
-    const mend = store.damage.failItems()
+    const mend = await store.damage.failItems()
     await refusalCode(() => q.cancel('w1', { idempotencyKey: 'k1' }))
-    mend()
+    await mend()
 
     const cancelled = await q.cancel('w1', { idempotencyKey: 'k1' })
 

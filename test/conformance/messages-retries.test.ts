@@ -404,14 +404,14 @@ forEachEngine((engine) => {
     const post = await openPost(engine)
     const { message } = await post.messages.sendWithAck('bob', { content: 1 })
     await post.env.advance(30_000)
-    const mend = post.store.damage.failDeliveries()
+    const mend = await post.store.damage.failDeliveries()
 
     const pass = refusalCode(() => post.messages.processRetries())
     const ack = refusalCode(() => post.messages.receiveAck(message.id, { agent: 'bob' }))
     const clear = refusalCode(() => post.messages.clearPendingAcks())
 
     expect(await Promise.all([pass, ack, clear])).toEqual(['INTERNAL', 'INTERNAL', 'INTERNAL'])
-    mend()
+    await mend()
     expect(await post.messages.getPendingCount()).toBe(1)
     expect(await post.messages.receiveAck(message.id, { agent: 'bob' })).toMatchObject({ outcome: 'acked' })
   })

@@ -60,10 +60,10 @@ forEachEngine((engine) => {
       await q.next({ agent: 'worker-1', leaseMs })
       const { item } = await q.add({ name: 'waiting' })
       await env.advance(leaseMs + 1)
-      const mend = store.damage.failRecovery()
+      const mend = await store.damage.failRecovery()
 
       const claim = await claimed(q.next({ agent: 'worker-2' }))
-      mend()
+      await mend()
 
       expect(claim.item.id).toBe(item.id)
       expect(named('recovery.failed')).toMatchObject([{ level: 'warn', facts: { trigger: 'claim' } }])
@@ -112,11 +112,11 @@ forEachEngine((engine) => {
       const q = hf.queue('jobs')
       const { item } = await q.add({})
       await q.next({ agent: 'worker-1', leaseMs })
-      const letGo = store.damage.holdUpWriters()
+      const letGo = await store.damage.holdUpWriters()
       const claiming = q.next({ agent: 'worker-2' })
 
       await env.advance(leaseMs + 1)
-      letGo()
+      await letGo()
       await env.advance(2_000)
 
       expect((await claimed(claiming)).item).toMatchObject({ id: item.id, attempts: 2 })
@@ -127,11 +127,11 @@ forEachEngine((engine) => {
       const q = hf.queue('jobs')
       await q.add({})
       const timer = vi.spyOn(env, 'timer')
-      const letGo = store.damage.holdUpWriters()
+      const letGo = await store.damage.holdUpWriters()
       const claiming = q.next({ agent: 'worker-1' })
 
       await env.advance(1_000)
-      letGo()
+      await letGo()
       await env.advance(2_000)
 
       expect((await claiming).outcome).toBe('claimed')
@@ -212,9 +212,9 @@ forEachEngine((engine) => {
       await q.add({})
       await q.next({ agent: 'worker-1', leaseMs })
       await env.advance(leaseMs + 1)
-      const mend = store.damage.failRecovery()
+      const mend = await store.damage.failRecovery()
       await q.next({ agent: 'worker-2' })
-      mend()
+      await mend()
 
       const stats = await q.getRecoveryStats()
 

@@ -445,14 +445,14 @@ forEachEngine((engine) => {
     const { hf, env, store } = await engine.open({ logger })
     const q = hf.queue('jobs')
     await q.add('work')
-    const mend = store.damage.failItems()
+    const mend = await store.damage.failItems()
     const seen: unknown[] = []
     const worker = hf.work(q, (item) => {
       seen.push(item.payload)
     })
 
     await env.advance(2_000)
-    mend()
+    await mend()
     await env.advance(10_000)
     await worker.stop()
 
@@ -466,10 +466,10 @@ forEachEngine((engine) => {
     let answer = () => {}
     hf.work(q, () => new Promise<void>((resolve) => (answer = resolve)))
     await env.advance(100)
-    const mend = store.damage.failItems()
+    const mend = await store.damage.failItems()
     answer()
     await env.advance(100)
-    mend()
+    await mend()
 
     await env.advance(120_000)
     answer()

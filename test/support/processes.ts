@@ -20,6 +20,7 @@ export function machine(env: MovableEnvironment, place: Partial<ProcessIdentity>
       timer: (ms, run) => env.timer(ms, run),
       random: () => env.random(),
       id: () => env.id(),
+      outside: (work) => env.outside(work),
       host: {
         identity: { ...env.host.identity, ...place, pid, startTime: `start of ${pid}` },
         networkFileSystem: () => null,

@@ -12,43 +12,46 @@ export interface Site {
   readonly url: string
   readonly damage: Damage
   /** The rows that events rebuild, by subject and id, with the names the rules use. */
-  readTables(): Map<string, Record<string, unknown>>
-  remove(): void
+  readTables(): Promise<Map<string, Record<string, unknown>>>
+  remove(): Promise<void>
 }
+
+/** Takes a damage back. */
+export type Undo = () => Promise<void>
 
 export interface Damage {
   /** The item is held, but the row says neither since when, by whom nor until when. */
-  forgetHolder(item: string): void
+  forgetHolder(item: string): Promise<void>
   /** The item is held by an agent no instance knows. */
-  giveToStranger(item: string): void
+  giveToStranger(item: string): Promise<void>
   /** The item's row can be found but not understood. */
-  garble(item: string): void
+  garble(item: string): Promise<void>
   /** The processing lock names nobody and points to an item that is not there. */
-  garbleLock(queue: string): void
+  garbleLock(queue: string): Promise<void>
   /** The lock reserves paths, but nobody can read which. */
-  garblePatterns(lock: string): void
+  garblePatterns(lock: string): Promise<void>
   /** Writing down a recovery fails, until the returned function is called. */
-  failRecovery(): () => void
+  failRecovery(): Promise<Undo>
   /** Every change of an item fails, until the returned function is called. */
-  failItems(): () => void
+  failItems(): Promise<Undo>
   /** Every change of a delivery fails, until the returned function is called. */
-  failDeliveries(): () => void
+  failDeliveries(): Promise<Undo>
   /** The tables are there, but the store says that no migration has run. */
-  forgetMigration(): void
+  forgetMigration(): Promise<void>
   /** A table of the schema is gone. */
-  loseTable(): void
+  loseTable(): Promise<void>
   /** Nobody else can write, until the returned function is called. */
-  holdUpWriters(): () => void
+  holdUpWriters(): Promise<Undo>
   /** The definitions of all tables and indexes, as text. */
-  describeSchema(): string
+  describeSchema(): Promise<string>
 }
 
 /** Something at a store's address that no store can be made of. */
 export interface UnfitPlace {
   readonly url: string
   /** Everything that lies there, to see that it was left as it was. */
-  contents(): string
-  remove(): void
+  contents(): Promise<string>
+  remove(): Promise<void>
 }
 
 export interface Store {
@@ -57,7 +60,7 @@ export interface Store {
   readonly env: MovableEnvironment
   readonly damage: Damage
   /** The rows that events rebuild, by subject and id, with the names the rules use. */
-  readTables(): Map<string, Record<string, unknown>>
+  readTables(): Promise<Map<string, Record<string, unknown>>>
   /** One more handle on the same store. Silent unless it is given a logger. */
   open(options?: OpenOptions): Promise<Holdfast>
 }
@@ -75,7 +78,7 @@ export interface Engine {
   /** A fresh store whose handles live in the real time: for tests in which time does not matter. */
   openInRealTime(options?: OpenOptions): Promise<Opened>
   /** What may lie at an address instead of a store, by description; removed after the test. */
-  readonly unfit: Readonly<Record<string, () => UnfitPlace>>
+  readonly unfit: Readonly<Record<string, () => Promise<UnfitPlace>>>
 }
 
 const engines = { sqlite: { createSite: createSqliteSite, unfit: unfitSqliteFiles } }
@@ -84,7 +87,7 @@ const engines = { sqlite: { createSite: createSqliteSite, unfit: unfitSqliteFile
 export function forEachEngine(body: (engine: Engine) => void): void {
   for (const [name, { createSite, unfit }] of Object.entries(engines)) {
     const openStore = async (options: OpenOptions, isReal: boolean): Promise<Opened> => {
-      const store = createStore(createSite(), isReal)
+      const store = createStore(await createSite(), isReal)
       return { hf: await store.open(options), env: store.env, store }
     }
     const engine: Engine = {
@@ -92,7 +95,7 @@ export function forEachEngine(body: (engine: Engine) => void): void {
       open: (options = {}) => openStore(options, false),
       openInRealTime: (options = {}) => openStore(options, true),
       unfit: Object.fromEntries(
-        Object.entries(unfit).map(([what, place]) => [what, () => removedAfterwards(place())]),
+        Object.entries(unfit).map(([what, place]) => [what, async () => removedAfterwards(await place())]),
       ),
     }
     describe(name, () => body(engine))
@@ -109,7 +112,7 @@ function createStore(site: Site, isReal: boolean): Store {
   const handles: Holdfast[] = []
   onTestFinished(async () => {
     await closeAll(handles, env)
-    site.remove()
+    await site.remove()
   })
   return {
     url: site.url,
