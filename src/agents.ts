@@ -34,6 +34,7 @@ export class Agents {
         facts: { pid },
       })
     }
+    if (!this.#session.storeIsLocal) environment.host.leaveMark(identity)
     const instance = await this.#session.call<Omit<AgentView, 'crashes' | 'suspect'>>(
       'agents.register',
       { ...identity, ...rest },
@@ -55,7 +56,7 @@ export class Agents {
   }
 
   #judged(agent: AgentView): Agent {
-    return { ...agent, ...this.#session.environment.host.judge(agent, true) }
+    return { ...agent, ...this.#session.environment.host.judge(agent, this.#session.storeIsLocal) }
   }
 
   /** `{type}-{host}-{pid}`, the type from HOLDFAST_AGENT. */

@@ -83,6 +83,11 @@ export class Session {
     this.health = parts.health
   }
 
+  /** A file that both see shows that two processes are on one machine. */
+  get storeIsLocal(): boolean {
+    return this.engine.status.engine === 'sqlite'
+  }
+
   call<Result>(operation: string, input: unknown, options: CallOptions = {}): Promise<Result> {
     const command: Command = {
       operation,
@@ -114,7 +119,7 @@ export class Session {
     const healing: Healing = {
       ...options,
       environment: this.environment,
-      storeIsLocal: true,
+      storeIsLocal: this.storeIsLocal,
       trigger,
       execute: (operation, input) => this.call(operation, input),
       log: (level, name, facts) => this.logger[level]?.(facts, name),

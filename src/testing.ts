@@ -48,6 +48,7 @@ export class MovableEnvironment implements Environment {
       identity,
       identify: (pid) => systemEnvironment.host.identify(pid),
       judge: (other, storeIsLocal): Verdict => systemEnvironment.host.judge(other, storeIsLocal),
+      leaveMark: (process) => systemEnvironment.host.leaveMark(process),
       networkFileSystem: (path) => systemEnvironment.host.networkFileSystem(path),
       ...options.host,
     }

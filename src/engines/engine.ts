@@ -416,7 +416,7 @@ export interface EngineOptions {
   readonly recoverOnClaim: boolean
   readonly onRecovered: (report: RecoveryReport, trigger: 'claim', ms: number) => void
   readonly onRecoveryFailed: (error: unknown, trigger: 'claim') => void
-  readonly log: (level: 'info' | 'warn', name: LogName, facts: LogFacts) => void
+  readonly log: (level: 'info' | 'warn' | 'error', name: LogName, facts: LogFacts) => void
 }
 
 export interface StoreStatus {
@@ -436,6 +436,4 @@ export interface StoreStatus {
 
 export interface Engine extends Executor {
   readonly status: StoreStatus
-  /** The lease clock of this store, for display and for the holder's own countdown. */
-  leaseNow(): number
 }

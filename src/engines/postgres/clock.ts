@@ -37,10 +37,6 @@ export class ServerClock {
   get isDoubtful(): boolean {
     return this.#environment.monotonic() < this.#doubtfulUntil
   }
-
-  leaseNow(): number {
-    return Math.floor(this.#environment.monotonic() + (this.#offset ?? 0))
-  }
 }
 
 /**

@@ -133,10 +133,6 @@ export class PostgresEngine implements Engine {
     }
   }
 
-  leaseNow(): number {
-    return this.#times()?.now ?? this.#clock.leaseNow()
-  }
-
   onWake(listener: () => void): () => void {
     return this.#wake.listen(listener)
   }

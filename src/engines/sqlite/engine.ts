@@ -128,7 +128,7 @@ export class SqliteEngine implements Engine {
     }
   }
 
-  leaseNow(): number {
+  #leaseNow(): number {
     return Math.floor(this.#environment.monotonic()) + this.#offset
   }
 
@@ -251,7 +251,7 @@ export class SqliteEngine implements Engine {
     return {
       connection: this.#connection,
       namespace,
-      now: this.leaseNow(),
+      now: this.#leaseNow(),
       wall: this.#environment.now(),
       known,
     }
