@@ -11,10 +11,11 @@ import type { Decision, Loaded, Needs, SealedEvents, Selector } from '../engine.
 import { applying, eventsMax, eventsOf } from './apply.ts'
 import { planFor } from './load.ts'
 import { lookAheadQuery } from './loaders/recovery.ts'
-import { itemKeyNames, lockNumber, namesOf } from './names.ts'
+import { lockNumber, namesOf } from './names.ts'
 import type { Place, Plan, Query, Row } from './plan.ts'
-import { selectNamedItems } from './loaders/item.ts'
-import { decode, tables } from './tables.ts'
+import { namedItems } from './named-items.ts'
+import { decodeReadable } from './rows.ts'
+import { tables } from './tables.ts'
 import { WorkingSet } from './working-set.ts'
 
 /** A command on its way to an answer. */
@@ -87,6 +88,8 @@ const lapsing = new Set(['lapsedItems', 'lapsedLocks', 'lapsedWaiters', 'lapsedD
 const settings = `select set_config('lock_timeout', '8000', true), set_config('statement_timeout', '30000', true),
 set_config('idle_in_transaction_session_timeout', '5000', true),
 set_config('synchronous_commit', case when current_setting('synchronous_commit') in ('off', 'local') then 'on' else current_setting('synchronous_commit') end, true)`
+/** A commit that waits for a standby and is cut short counts here and is lost there: it may take what it takes. */
+const unhurried = `select set_config('statement_timeout', '0', true)`
 const times = `select set_config('holdfast.now_ms', $1, true), set_config('holdfast.wall_ms', $2, true)`
 const takeNames = `select case when shared then pg_advisory_xact_lock_shared(number) else pg_advisory_xact_lock(number) end
 from unnest($1::bigint[], $2::boolean[]) as name(number, shared)`
@@ -238,7 +241,7 @@ export class Batch {
 
   #takeItems(query: Query, rows: readonly Row[]): void {
     if (query.youngerAt === undefined) return
-    this.#set.load(rows.map((row) => decode<Item>(tables.item, row)))
+    this.#set.load(decodeReadable<Item>(tables.item, rows))
   }
 
   #movedTimes(): Query[] {
@@ -251,7 +254,6 @@ export class Batch {
     for (const { waiting, needs } of members) {
       for (const { plan } of needs) {
         for (const name of plan.names ?? []) this.#exclusive.add(name)
-        for (const name of itemKeyNames(plan.items ?? {})) this.#exclusive.add(name)
         for (const name of plan.sharedNames ?? []) shared.add(name)
       }
       for (const name of waiting.moreNames) this.#exclusive.add(name)
@@ -272,11 +274,14 @@ export class Batch {
     const wanted = needs.flatMap(({ plan }) => plan.items ?? [])
     if (wanted.length === 0) return []
     const locks = this.#batch.some(({ prepared }) => prepared.operation.effect !== 'read')
-    const query = selectNamedItems(this.#place.namespace, {
-      ids: wanted.flatMap(({ ids = [] }) => ids),
-      keys: wanted.flatMap(({ keys = [] }) => keys),
-      dedupeKeys: wanted.flatMap(({ dedupeKeys = [] }) => dedupeKeys),
-    }, locks)
+    const query = namedItems(
+      { namespace: this.#place.namespace, locks },
+      {
+        ids: wanted.flatMap(({ ids = [] }) => ids),
+        keys: wanted.flatMap(({ keys = [] }) => keys),
+        dedupeKeys: wanted.flatMap(({ dedupeKeys = [] }) => dedupeKeys),
+      },
+    )
     return [nowait ? withoutWaiting(query) : query]
   }
 
@@ -360,7 +365,7 @@ export class Batch {
   /** The second load. Nothing may wait here: others may wait for what this batch holds. */
   async #answerAsking(asking: [Member, readonly Need[]][]): Promise<void> {
     const needs = asking.flatMap(([, more]) => more)
-    const names = [...new Set(needs.flatMap(({ plan }) => [...(plan.names ?? []), ...itemKeyNames(plan.items ?? {})]))]
+    const names = [...new Set(needs.flatMap(({ plan }) => plan.names ?? []))]
     const missing = names.filter((name) => !this.#exclusive.has(name))
     for (const need of needs) {
       const queries = need.plan.queries.map(withoutWaiting)
@@ -391,6 +396,7 @@ export class Batch {
     reached('transaction.begun')
     const { wall } = this.#clock
     const queries = applying(namespace, this.#set.nets, this.#sealed, this.#events, { bucket, wall })
+    queries.push({ text: unhurried, values: [] })
     const sent = queries.map((query) => this.#place.send(query).then(() => {}))
     reached('transaction.applied')
     const committed = this.#place.commit()

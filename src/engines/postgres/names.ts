@@ -1,18 +1,13 @@
 /** Names stand for things, there or not: whoever decides on one holds its name until the commit. */
 import { createHash } from 'node:crypto'
 import type { Change } from '../engine.ts'
-import type { ItemNames } from './plan.ts'
 
-export const queueName = (queue: string) => `queue:${queue}`
-export const workflowName = (workflow: string) => `workflow:${workflow}`
+const queueName = (queue: string) => `queue:${queue}`
+const workflowName = (workflow: string) => `workflow:${workflow}`
 
 /** An item that is not there yet is decided on by its key. */
-export function itemKeyNames({ keys = [], dedupeKeys = [] }: ItemNames): string[] {
-  return [
-    ...keys.map(({ queue, key }) => `key:${queue}\n${key}`),
-    ...dedupeKeys.map(({ queue, dedupeKey }) => `dedupe:${queue}\n${dedupeKey}`),
-  ]
-}
+export const keyName = (queue: string, key: string) => `key:${queue}\n${key}`
+export const dedupeKeyName = (queue: string, key: string) => `dedupe:${queue}\n${key}`
 
 /** What a change is known by to commands that come after it in the same batch. */
 export function namesOf(change: Change): string[] {
