@@ -1,5 +1,6 @@
 /** Locks, one row a slot. */
 import type { Lock } from '../../../domain/lock.ts'
+import { parseLockRef } from '../../lock-ref.ts'
 import { pageOf } from '../../page.ts'
 import type { Value } from '../driver.ts'
 import { inList, type Source, select, selectBy } from '../rows.ts'
@@ -17,12 +18,6 @@ function locks(source: Source, where: string, ...values: Value[]): Lock[] {
     .map((row) => decode<Lock>(tables.lock, row))
 }
 
-/** A name may hold `#`, the slot never does. */
-function pairOf(ref: string): [name: string, slot: number] {
-  const split = ref.lastIndexOf('#')
-  return [ref.slice(0, split), Number(ref.slice(split + 1))]
-}
-
 export const lockLoaders = {
   lock: (source, { name }) => locks(source, 'where namespace = ? and name = ?\norder by slot', name),
 
@@ -32,19 +27,19 @@ export const lockLoaders = {
       : locks(
           source,
           'where namespace = ? and (name, slot) in (select value ->> 0, value ->> 1 from json_each(?))',
-          JSON.stringify(refs.map(pairOf)),
+          JSON.stringify(refs.map(parseLockRef).map(({ name, slot }) => [name, slot])),
         ),
 
   locks(source, { agent, prefix, after, limit }) {
-    const [name, slot] = after === null ? ['', -1] : pairOf(after)
+    const from = after === null ? null : parseLockRef(after)
     const held = agent === null ? '' : 'and agent = ?'
     const rows = locks(
       source,
       `where namespace = ? and (name, slot) > (?, ?) and substr(name, 1, length(?)) = ? ${held} ${readable}
 order by name, slot
 limit ${limit + 1}`,
-      name,
-      BigInt(slot),
+      from?.name ?? '',
+      BigInt(from?.slot ?? -1),
       prefix,
       prefix,
       ...(agent === null ? [] : [agent]),
