@@ -170,7 +170,7 @@ export const itemLoaders = {
       },
     ],
     searched: ['item'],
-    read([states, [more] = []]): QueueCounts {
+    read([states, totals]): QueueCounts {
       const byState: Record<string, number> = {}
       const byStanding: Record<Standing, number> = { ready: 0, waiting: 0, held: 0, closed: 0 }
       for (const [standing, state, count] of (states ?? []) as readonly (readonly [
@@ -184,8 +184,8 @@ export const itemLoaders = {
       return {
         byState,
         byStanding,
-        quarantined: Number(more?.[0]),
-        oldestReadyAt: (more?.[1] ?? null) as number | null,
+        quarantined: Number(totals?.[0]?.[0]),
+        oldestReadyAt: (totals?.[0]?.[1] ?? null) as number | null,
       }
     },
   }),

@@ -27,11 +27,11 @@ export const recoveryLoaders = {
       },
     ],
     searched: ['recoveryRun'],
-    read: ([last, [sums] = []]) => ({
+    read: ([last, sums]) => ({
       last: decodeFirst<RecoveryRun>(tables.recoveryRun, last),
-      locksCleaned: Number(sums?.[0]),
-      entriesReclaimed: Number(sums?.[1]),
-      messagesReclaimed: Number(sums?.[2]),
+      locksCleaned: Number(sums?.[0]?.[0]),
+      entriesReclaimed: Number(sums?.[0]?.[1]),
+      messagesReclaimed: Number(sums?.[0]?.[2]),
     }),
   }),
 
@@ -51,10 +51,10 @@ export const recoveryLoaders = {
     return {
       queries: [{ text, values: parameters.values }],
       searched: ['item', 'lock', 'delivery'],
-      read: ([[counts] = []]) => ({
-        items: Number(counts?.[0]),
-        locks: Number(counts?.[1]),
-        deliveries: Number(counts?.[2]),
+      read: ([counts]) => ({
+        items: Number(counts?.[0]?.[0]),
+        locks: Number(counts?.[0]?.[1]),
+        deliveries: Number(counts?.[0]?.[2]),
       }),
     }
   },

@@ -59,8 +59,8 @@ export const waiterLoaders = {
       nextOf(place, name),
       ...(id === null ? [] : [ownOf(place, name, id)]),
     ],
-    read([locks, [summary] = [], next, own]): LockLine {
-      const [floor, last, waiting, ahead] = (summary ?? []).map(Number)
+    read([locks, summary, next, own]): LockLine {
+      const [floor, last, waiting, ahead] = (summary?.[0] ?? []).map(Number)
       return {
         locks: decodeAll<Lock>(tables.lock, locks),
         floor: floor ?? 0,
