@@ -15,8 +15,10 @@ export interface Address {
   readonly schema: string
   /** False behind a pooler that cannot keep prepared statements (PgBouncer before 1.21). */
   readonly prepares: boolean
-  /** Where to listen for wake-ups when the URL leads to a pooler; null = the same servers, 'off' = poll only. */
-  readonly wakeUrl: string | 'off' | null
+  /** The URL leads to a pooler in transaction mode: nothing of a session lasts, and nobody can listen there. */
+  readonly isPooled: boolean
+  /** Where to listen for wake-ups when the URL leads to a pooler; null = only polling. */
+  readonly wakeUrl: string | null
   /** A server with fsync = off is taken only when this says so. */
   readonly allowUnsafeServer: boolean
   readonly ssl: boolean | { readonly rejectUnauthorized: boolean }
@@ -52,7 +54,8 @@ export function parseAddress(url: string): Address {
     database: decoded(database),
     schema,
     prepares: options.get('prepare') !== 'false',
-    wakeUrl: wake === null || wake === 'off' ? wake : wake,
+    isPooled: wake !== null,
+    wakeUrl: wake === 'off' ? null : wake,
     allowUnsafeServer: options.get('allowUnsafeServer') === 'true',
     ssl: sslOf(options.get('sslmode'), url),
     shown: withoutPassword(url),

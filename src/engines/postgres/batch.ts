@@ -15,6 +15,7 @@ import { lockNumber, namesOf } from './names.ts'
 import type { Place, Plan, Query, Row } from './plan.ts'
 import { namedItems } from './named-items.ts'
 import { decodeReadable } from './rows.ts'
+import { settings } from './settings.ts'
 import { tables } from './tables.ts'
 import { WorkingSet } from './working-set.ts'
 
@@ -41,6 +42,8 @@ export interface BatchPlace {
   readonly looksAhead: boolean
   /** Leases are not judged by the clock now. */
   readonly isDoubtful: boolean
+  /** Behind a pooler nothing lasts longer than a transaction. */
+  readonly isPooled: boolean
   /** For tests that move time: the times that take the place of the server's own. */
   readonly times: { readonly now: number; readonly wall: number } | null
   send(query: Query): Promise<Row[]>
@@ -84,18 +87,9 @@ interface Need {
 
 const nothing: Plan = { queries: [], read: () => null }
 const lapsing = new Set(['lapsedItems', 'lapsedLocks', 'lapsedWaiters', 'lapsedDeliveries'])
-/** A statement must not outlast a holder frozen inside its transaction, which the server ends after five seconds. */
-const settings = `select set_config('lock_timeout', '8000', true), set_config('statement_timeout', '30000', true),
-set_config('idle_in_transaction_session_timeout', '5000', true),
-set_config('synchronous_commit', case when current_setting('synchronous_commit') in ('off', 'local') then 'on' else current_setting('synchronous_commit') end, true)`
-/** A commit that waits for a standby and is cut short counts here and is lost there: it may take what it takes. */
-const unhurried = `select set_config('statement_timeout', '0', true)`
 const times = `select set_config('holdfast.now_ms', $1, true), set_config('holdfast.wall_ms', $2, true)`
-const takeNames = `select case when shared then pg_advisory_xact_lock_shared(number) else pg_advisory_xact_lock(number) end
-from unnest($1::bigint[], $2::boolean[]) as name(number, shared)`
+const enter = 'select holdfast.enter($1::bigint[], $2::boolean[], $3, $4)'
 const tryNames = 'select coalesce(bool_and(pg_try_advisory_xact_lock(number)), true) from unnest($1::bigint[]) as number'
-const enterLane =
-  'insert into holdfast.lane (id, batch, at) values ($1, $2, (select holdfast.wall_ms())) on conflict (id) do update set batch = excluded.batch, at = excluded.at'
 const readClock = 'select holdfast.now_ms(), holdfast.wall_ms()'
 const readBlockers =
   'select distinct blocker from holdfast.blocker where namespace = $1 and blocker = any($2::text[])'
@@ -190,10 +184,9 @@ export class Batch {
       ids.length > 0 ? [{ text: readBlockers, values: [this.#place.namespace, ids] }] : []
     const opening = [
       { text: 'begin', values: [] },
-      { text: settings, values: [] },
+      ...(this.#place.isPooled ? [settings({ isLocal: true })] : []),
       ...this.#movedTimes(),
-      ...this.#nameQueries(members),
-      { text: enterLane, values: [this.#place.lane, this.#place.batch] },
+      this.#entering(members),
       ...this.#itemQueries(needs),
     ]
     const [before = [], found = []] = await this.#sendAll(opening, needs, [...ahead, ...blocking])
@@ -249,7 +242,8 @@ export class Batch {
     return moved ? [{ text: times, values: [String(moved.now), String(moved.wall)] }] : []
   }
 
-  #nameQueries(members: readonly Member[]): Query[] {
+  /** Takes the names, all in one order, then the lane: who waits for a name has no number as a transaction yet. */
+  #entering(members: readonly Member[]): Query {
     const shared = new Set<string>()
     for (const { waiting, needs } of members) {
       for (const { plan } of needs) {
@@ -261,9 +255,12 @@ export class Batch {
     const numbers = new Map<string, boolean>()
     for (const name of shared) numbers.set(this.#number(name), true)
     for (const name of this.#exclusive) numbers.set(this.#number(name), false)
-    if (numbers.size === 0) return []
     const sorted = [...numbers].sort(([left], [right]) => (left < right ? -1 : 1))
-    return [{ text: takeNames, values: [sorted.map(([number]) => number), sorted.map(([, each]) => each)] }]
+    const { lane, batch } = this.#place
+    return {
+      text: enter,
+      values: [sorted.map(([number]) => number), sorted.map(([, isShared]) => isShared), lane, batch],
+    }
   }
 
   #number(name: string): string {
@@ -396,7 +393,6 @@ export class Batch {
     reached('transaction.begun')
     const { wall } = this.#clock
     const queries = applying(namespace, this.#set.nets, this.#sealed, this.#events, { bucket, wall })
-    queries.push({ text: unhurried, values: [] })
     const sent = queries.map((query) => this.#place.send(query).then(() => {}))
     reached('transaction.applied')
     const committed = this.#place.commit()

@@ -4,6 +4,7 @@ import { HoldfastError } from '../../errors.ts'
 import type { Address, ServerHost } from './address.ts'
 import type { Query, Row } from './plan.ts'
 import { inSchema } from './schema-name.ts'
+import { settings } from './settings.ts'
 
 /** A server that answers nothing for so long is taken for gone. */
 const answerTimeoutMs = 10_000
@@ -74,6 +75,7 @@ export class Connection {
     } as ClientConfig & { pipeline: boolean })
     const connection = new Connection(client, address)
     await client.connect()
+    if (!address.isPooled) await connection.send(settings({ isLocal: false }))
     return connection
   }
 

@@ -184,7 +184,7 @@ export class PostgresEngine implements Engine {
 
   /** Behind a pooler nobody can listen: then a direct URL is given for that, or polling alone serves. */
   async #listenOn(connection: Connection): Promise<void> {
-    if (this.#address.wakeUrl === null) await this.#wake.listenOn(connection)
+    if (!this.#address.isPooled) await this.#wake.listenOn(connection)
   }
 
   /** Answers what is waiting, then closes; a second call does nothing. */

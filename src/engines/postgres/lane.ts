@@ -189,6 +189,7 @@ export class Lane {
       batch: this.#batch + 1,
       bucket: this.#bucket,
       looksAhead: heals && looksAhead,
+      isPooled: address.isPooled,
       isDoubtful: this.#options.isDoubtful(),
       times: this.#options.times(),
       send: (query) => this.#outside(connection.send(query)),

@@ -504,3 +504,19 @@ begin
     raise exception 'met % rows instead of %', met, expected using errcode = 'HF001';
   end if;
 end $$;
+
+-- The beginning of a batch: the names of what it decides on, in the order given, then its lane.
+create function holdfast.enter(names bigint[], shared boolean[], lane_id text, batch_number bigint) returns void language plpgsql as $$
+declare
+  place int;
+begin
+  for place in 1 .. coalesce(array_length(names, 1), 0) loop
+    if shared[place] then
+      perform pg_advisory_xact_lock_shared(names[place]);
+    else
+      perform pg_advisory_xact_lock(names[place]);
+    end if;
+  end loop;
+  insert into holdfast.lane (id, batch, at) values (lane_id, batch_number, holdfast.wall_ms())
+  on conflict (id) do update set batch = excluded.batch, at = excluded.at;
+end $$;

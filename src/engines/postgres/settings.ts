@@ -1,0 +1,29 @@
+/** How the server shall treat our transactions. */
+import type { Query } from './plan.ts'
+
+const wanted = {
+  // Nobody waits longer for a row than the server lets a frozen client keep one.
+  lock_timeout: '8000',
+  idle_in_transaction_session_timeout: '5000',
+  // No statement_timeout: a commit that waits for a standby and is cut short counts here and is lost there.
+  statement_timeout: '0',
+  // Every statement goes by an index, whatever the statistics say of a table that was empty a minute ago.
+  enable_seqscan: 'off',
+  enable_hashjoin: 'off',
+  enable_mergejoin: 'off',
+  plan_cache_mode: 'force_generic_plan',
+  jit: 'off',
+}
+
+const durable =
+  "set_config('synchronous_commit', case when current_setting('synchronous_commit') in ('off', 'local') then 'on' else current_setting('synchronous_commit') end, $1)"
+
+const text = `select ${[
+  ...Object.entries(wanted).map(([name, value]) => `set_config('${name}', '${value}', $1)`),
+  durable,
+].join(', ')}`
+
+/** Once for a connection of our own; in each transaction behind a pooler, which gives it to others in between. */
+export function settings({ isLocal }: { isLocal: boolean }): Query {
+  return { text, values: [isLocal] }
+}
