@@ -442,8 +442,8 @@ forEachEngine((engine) => {
 
       const refused = await refusal(() => open(place.url, { logger: false }))
 
-      expect(refused.code).toBe('STORE_UNFIT')
-      expect(refused.message).toContain(place.url)
+      expect(refused.code).toBe(place.code)
+      expect(refused.message).toContain(place.named)
       expect(await place.contents()).toBe(before)
     })
 

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openRaw, type RawDatabase } from './sqlite-file.ts'
 import type { Damage, Site, Undo, UnfitPlace } from './stores.ts'
-import { readSqliteTables } from './tables.ts'
+import { readTables } from './tables.ts'
 
 export async function createSqliteSite(): Promise<Site> {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-'))
@@ -13,7 +13,8 @@ export async function createSqliteSite(): Promise<Site> {
   return {
     url,
     damage: damageTo(url),
-    readTables: async () => readSqliteTables(url),
+    readTables: () =>
+      using(url, (database) => readTables(async (table) => database.prepare(`select * from ${table}`).all())),
     remove: async () => rmSync(folder, { recursive: true, force: true }),
   }
 }
@@ -45,6 +46,8 @@ async function unfitPlace(make: (path: string) => Promise<void>): Promise<UnfitP
   await make(url)
   return {
     url,
+    code: 'STORE_UNFIT',
+    named: url,
     contents: async () => createHash('sha256').update(readFileSync(url)).digest('hex'),
     remove: async () => rmSync(folder, { recursive: true, force: true }),
   }
@@ -104,10 +107,13 @@ async function refuse(path: string, what: string): Promise<Undo> {
   return () => using(path, (database) => database.exec('drop trigger refusal'))
 }
 
-async function using<Result>(path: string, use: (database: RawDatabase) => Result): Promise<Result> {
+async function using<Result>(
+  path: string,
+  use: (database: RawDatabase) => Result | Promise<Result>,
+): Promise<Result> {
   const database = openRaw(path)
   try {
-    return use(database)
+    return await use(database)
   } finally {
     database.close()
   }

@@ -4,7 +4,8 @@
  */
 import { type Holdfast, type OpenOptions, open } from 'holdfast'
 import { MovableEnvironment, systemEnvironment } from 'holdfast/testing'
-import { describe, onTestFinished } from 'vitest'
+import { afterAll, describe, inject, onTestFinished } from 'vitest'
+import { postgresServer } from './postgres-site.ts'
 import { createSqliteSite, unfitSqliteFiles } from './sqlite-site.ts'
 
 /** Where a store lies, and what can be done to it behind Holdfast's back. */
@@ -49,6 +50,10 @@ export interface Damage {
 /** Something at a store's address that no store can be made of. */
 export interface UnfitPlace {
   readonly url: string
+  /** The code it is refused with. */
+  readonly code: string
+  /** What the refusal must name, so that a reader knows what to change. */
+  readonly named: string
   /** Everything that lies there, to see that it was left as it was. */
   contents(): Promise<string>
   remove(): Promise<void>
@@ -77,28 +82,57 @@ export interface Engine {
   open(options?: OpenOptions): Promise<Opened>
   /** A fresh store whose handles live in the real time: for tests in which time does not matter. */
   openInRealTime(options?: OpenOptions): Promise<Opened>
+  /** A place where no store was made yet. */
+  prepare(): Promise<Store>
   /** What may lie at an address instead of a store, by description; removed after the test. */
   readonly unfit: Readonly<Record<string, () => Promise<UnfitPlace>>>
 }
 
-const engines = { sqlite: { createSite: createSqliteSite, unfit: unfitSqliteFiles } }
+interface Kind {
+  createSite(): Promise<Site>
+  createEmptySite(): Promise<Site>
+  readonly unfit: Readonly<Record<string, () => Promise<UnfitPlace>>>
+  /** After the last test of a file. */
+  close(): Promise<void>
+}
 
-/** Runs the same body once for every engine. */
+/** Runs the same body once for every engine of this project (see scripts/engines.mjs). */
 export function forEachEngine(body: (engine: Engine) => void): void {
-  for (const [name, { createSite, unfit }] of Object.entries(engines)) {
-    const openStore = async (options: OpenOptions, isReal: boolean): Promise<Opened> => {
-      const store = createStore(await createSite(), isReal)
-      return { hf: await store.open(options), env: store.env, store }
+  for (const name of process.env.HOLDFAST_TEST_ENGINES?.split(',') ?? ['sqlite']) {
+    const kind = kindOf(name)
+    describe(name, () => {
+      afterAll(() => kind.close())
+      body(engineOf(name, kind))
+    })
+  }
+}
+
+function kindOf(name: string): Kind {
+  if (name === 'sqlite')
+    return {
+      createSite: createSqliteSite,
+      createEmptySite: createSqliteSite,
+      unfit: unfitSqliteFiles,
+      close: async () => {},
     }
-    const engine: Engine = {
-      name,
-      open: (options = {}) => openStore(options, false),
-      openInRealTime: (options = {}) => openStore(options, true),
-      unfit: Object.fromEntries(
-        Object.entries(unfit).map(([what, place]) => [what, async () => removedAfterwards(await place())]),
-      ),
-    }
-    describe(name, () => body(engine))
+  const url = inject('postgresUrls')[name]
+  if (url === undefined) throw new Error(`no server was started for the engine ${name}`)
+  return postgresServer(url)
+}
+
+function engineOf(name: string, { createSite, createEmptySite, unfit }: Kind): Engine {
+  const openStore = async (options: OpenOptions, isReal: boolean): Promise<Opened> => {
+    const store = createStore(await createSite(), isReal)
+    return { hf: await store.open(options), env: store.env, store }
+  }
+  return {
+    name,
+    open: (options = {}) => openStore(options, false),
+    openInRealTime: (options = {}) => openStore(options, true),
+    prepare: async () => createStore(await createEmptySite(), false),
+    unfit: Object.fromEntries(
+      Object.entries(unfit).map(([what, place]) => [what, async () => removedAfterwards(await place())]),
+    ),
   }
 }
 
@@ -117,7 +151,9 @@ function createStore(site: Site, isReal: boolean): Store {
   return {
     url: site.url,
     env,
-    damage: site.damage,
+    get damage() {
+      return damageInMovedTime(site.damage, env)
+    },
     readTables: () => site.readTables(),
     async open(options = {}) {
       const environment = isReal ? systemEnvironment : env
@@ -127,6 +163,31 @@ function createStore(site: Site, isReal: boolean): Store {
     },
   }
 }
+
+/**
+ * Time does not pass while a damage is being done, also where a test does it in a handler. And while writers are held
+ * up, nobody waits long for them: they wait for the test.
+ */
+function damageInMovedTime(damage: Damage, env: MovableEnvironment): Damage {
+  const moved = Object.fromEntries(
+    Object.entries(damage).map(([name, act]) => [name, (subject: string) => env.outside(act(subject))]),
+  ) as unknown as Damage
+  return {
+    ...moved,
+    async holdUpWriters() {
+      const letGo = await damage.holdUpWriters()
+      const { patienceMs } = env
+      env.patienceMs = heldUpPatienceMs
+      return async () => {
+        await letGo()
+        env.patienceMs = patienceMs
+      }
+    },
+  }
+}
+
+/** Long enough to reach the server and be made to wait there. */
+const heldUpPatienceMs = 100
 
 /** A worker that is stopped waits for its handlers in the store's time, so that time must go on meanwhile. */
 async function closeAll(handles: readonly Holdfast[], env: MovableEnvironment): Promise<void> {
