@@ -44,6 +44,7 @@ export interface BatchPlace {
   readonly isDoubtful: boolean
   /** Behind a pooler nothing lasts longer than a transaction. */
   readonly isPooled: boolean
+  readonly busyTimeoutMs: number
   /** For tests that move time: the times that take the place of the server's own. */
   readonly times: { readonly now: number; readonly wall: number } | null
   send(query: Query): Promise<Row[]>
@@ -118,7 +119,7 @@ export class Batch {
     await this.#load(members)
     const asking: [Member, readonly Need[]][] = []
     for (const member of inTurn(members)) {
-      if (this.#isBehind(member.needs) || this.#events.length > eventsMax / 2) this.#left.push(member.waiting)
+      if (this.#isBehind(member) || this.#events.length > eventsMax / 2) this.#left.push(member.waiting)
       else this.#advance(member, member.needs, asking)
     }
     if (asking.length > 0) await this.#answerAsking(asking)
@@ -126,13 +127,15 @@ export class Batch {
   }
 
   /** Answers reads from one snapshot, in one round trip where no command asks for more. */
-  async read(): Promise<Done> {
+  async read({ isLast } = { isLast: true }): Promise<Done> {
     const members = this.#batch.map((waiting) => this.#begin(waiting, false))
     await this.#sendAll([
       { text: 'begin isolation level repeatable read read only', values: [] },
       ...this.#movedTimes(),
       ...this.#itemQueries(members.flatMap(({ needs }) => needs)),
     ], members.flatMap(({ needs }) => needs))
+    const isPartial = members.some(({ needs }) => needs.some(({ plan, answers }) => plan.isPartial?.(answers)))
+    if (isPartial && !isLast) throw new Again('a transaction that is still open holds the feed back')
     const asking: [Member, readonly Need[]][] = []
     for (const member of members) this.#advance(member, member.needs, asking)
     if (asking.length > 0) {
@@ -184,7 +187,7 @@ export class Batch {
       ids.length > 0 ? [{ text: readBlockers, values: [this.#place.namespace, ids] }] : []
     const opening = [
       { text: 'begin', values: [] },
-      ...(this.#place.isPooled ? [settings({ isLocal: true })] : []),
+      ...(this.#place.isPooled ? [settings({ isLocal: true, lockTimeoutMs: this.#place.busyTimeoutMs })] : []),
       ...this.#movedTimes(),
       this.#entering(members),
       ...this.#itemQueries(needs),
@@ -296,8 +299,8 @@ export class Batch {
     return [...lines.values()].map(({ limit, query }) => query(limit, null))
   }
 
-  #isBehind(needs: readonly Need[]): boolean {
-    return needs.some(({ plan }) => this.#set.isBehind(plan))
+  #isBehind(member: Member, needs = member.needs): boolean {
+    return needs.some(({ plan }) => this.#set.isBehind(plan, member))
   }
 
   /** Gives a command its rows; it decides, asks for more, or is refused, which touches nothing. */
@@ -313,7 +316,7 @@ export class Batch {
         this.#decided(waiting, step.value)
         return
       }
-      for (const { plan } of needs) this.#set.reserve(plan, this.#itemsOf(plan))
+      for (const { plan } of needs) this.#set.reserve(plan, this.#itemsOf(plan), member)
       asking.push([member, this.#planAll(step.value, locks)])
     } catch (error) {
       if (!isHoldfastError(error)) throw error
@@ -382,7 +385,7 @@ export class Batch {
     // Later than the first reading: nothing was decided on what lies between.
     this.#clock = clock
     for (const [member, more] of asking) {
-      if (this.#isBehind(more)) throw new Again('a command needs what another of the batch changed')
+      if (this.#isBehind(member, more)) throw new Again('a command needs what another of the batch changed')
       this.#advance(member, more, [])
     }
   }

@@ -54,7 +54,11 @@ export class Connection {
     client.on('notification', (message) => this.#onNotification(message))
   }
 
-  static async open(address: Address, { host, port }: ServerHost): Promise<Connection> {
+  static async open(
+    address: Address,
+    { host, port }: ServerHost,
+    { lockTimeoutMs }: { lockTimeoutMs: number },
+  ): Promise<Connection> {
     const { Client, types } = await loadDriver()
     const client = new Client({
       host,
@@ -76,7 +80,7 @@ export class Connection {
     } as ClientConfig & { pipeline: boolean })
     const connection = new Connection(client, address)
     await client.connect()
-    if (!address.isPooled) await connection.send(settings({ isLocal: false }))
+    if (!address.isPooled) await connection.send(settings({ isLocal: false, lockTimeoutMs }))
     return connection
   }
 

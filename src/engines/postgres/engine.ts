@@ -25,10 +25,10 @@ export async function openPostgres(url: string, options: EngineOptions): Promise
   const address = parseAddress(url)
   const connections: Connection[] = []
   try {
-    const { connection, facts } = await findPrimary(address, 0)
+    const { connection, facts } = await findPrimary(address, { timelineMin: 0, lockTimeoutMs: options.busyTimeoutMs })
     connections.push(connection)
     await prepareStore(connection, address)
-    const second = await findPrimary(address, facts.timeline)
+    const second = await findPrimary(address, { timelineMin: facts.timeline, lockTimeoutMs: options.busyTimeoutMs })
     connections.push(second.connection)
     const offset = options.environment.isLocal
       ? await movedOffset(options.environment, (query) => connection.send(query))
@@ -88,6 +88,7 @@ export class PostgresEngine implements Engine {
     const shared: Omit<LaneOptions, 'connect' | 'staysConnected' | 'looksAhead'> = {
       address,
       environment: options.environment,
+      busyTimeoutMs: options.busyTimeoutMs,
       promotesOnly: !options.recoverOnClaim,
       onRecovered: options.onRecovered,
       onRecoveryFailed: options.onRecoveryFailed,
@@ -165,7 +166,10 @@ export class PostgresEngine implements Engine {
 
   /** The primary again. On a new timeline another server decides from now on: its clock is not trusted at once. */
   async #connect(): Promise<Connection> {
-    const { connection, facts } = await findPrimary(this.#address, this.#facts.timeline)
+    const { connection, facts } = await findPrimary(this.#address, {
+      timelineMin: this.#facts.timeline,
+      lockTimeoutMs: this.#options.busyTimeoutMs,
+    })
     const { timeline } = this.#facts
     this.#facts = facts
     if (facts.timeline !== timeline) {

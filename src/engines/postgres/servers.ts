@@ -24,12 +24,18 @@ export interface Met {
   readonly facts: ServerFacts
 }
 
+export interface Wanted {
+  /** A server that is behind what was seen before lost a failover. */
+  readonly timelineMin: number
+  readonly lockTimeoutMs: number
+}
+
 /** The primary among the hosts. Throws what the last one said when none serves. */
-export async function findPrimary(address: Address, timelineMin: number): Promise<Met> {
+export async function findPrimary(address: Address, wanted: Wanted): Promise<Met> {
   let failure: unknown
   for (const host of address.hosts) {
     try {
-      return await meet(address, host, timelineMin)
+      return await meet(address, host, wanted)
     } catch (error) {
       if (error instanceof HoldfastError && error.code === 'STORE_UNFIT') throw error
       failure = error
@@ -38,8 +44,8 @@ export async function findPrimary(address: Address, timelineMin: number): Promis
   throw failure
 }
 
-async function meet(address: Address, host: ServerHost, timelineMin: number): Promise<Met> {
-  const connection = await Connection.open(address, host)
+async function meet(address: Address, host: ServerHost, { timelineMin, lockTimeoutMs }: Wanted): Promise<Met> {
+  const connection = await Connection.open(address, host, { lockTimeoutMs })
   try {
     const [row] = await connection.send({ text: askFacts, values: [] })
     const [isStandby, version, number, fsync, fullPageWrites, synchronousCommit, standbys, timeline] = row as [
