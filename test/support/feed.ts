@@ -1,11 +1,16 @@
 /** Reading the feed of events. */
 import type { Event, Holdfast } from 'holdfast'
+import { whenReadable } from './stores.ts'
 
 /** Everything recorded so far. */
 export async function readFeed(hf: Holdfast, since = 0): Promise<Event[]> {
+  await whenReadable(hf)
   const seen: Event[] = []
   for (;;) {
-    const page = (await hf.execute('events.list', { since: seen.at(-1)?.seq ?? since, limit: 500 })) as Event[]
+    const page = (await hf.execute('events.list', {
+      since: seen.at(-1)?.seq ?? since,
+      limit: 500,
+    })) as Event[]
     if (page.length === 0) return seen
     seen.push(...page)
   }
