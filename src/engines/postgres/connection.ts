@@ -18,7 +18,7 @@ interface Statement {
   readonly text: string
 }
 
-type Driver = (typeof import('pg'))['default']
+type Driver = typeof import('pg')['default']
 
 let loaded: Promise<{ readonly default: Driver }> | null = null
 
@@ -137,7 +137,7 @@ export class Connection {
 
   async close(): Promise<void> {
     if (this.#ended) return
-    this.#ended = new Error('the connection was closed')
+    this.#end(new Error('the connection was closed'))
     await this.#client.end()
   }
 

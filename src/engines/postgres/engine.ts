@@ -2,7 +2,7 @@
  * The PostgreSQL engine: group commit over two connections. One lane runs the batches of writes; the other answers
  * reads, renews leases, which must not wait behind a batch, and hears what others ring.
  */
-import { type Environment } from '../../environment.ts'
+import type { Environment } from '../../environment.ts'
 import { closedError, isHoldfastError } from '../../errors.ts'
 import { prepare } from '../../operations/decide.ts'
 import type { Command, Engine, EngineOptions, StoreStatus } from '../engine.ts'
@@ -12,6 +12,7 @@ import { classify, unavailable } from './classify.ts'
 import { movedOffset, ServerClock } from './clock.ts'
 import type { Connection } from './connection.ts'
 import { isRead, Lane, type LaneOptions } from './lane.ts'
+import { Listener } from './listener.ts'
 import { migrate, schemaVersion } from './migrate.ts'
 import { findPrimary, type ServerFacts } from './servers.ts'
 import { Wake } from './wake.ts'
@@ -25,15 +26,27 @@ export async function openPostgres(url: string, options: EngineOptions): Promise
   const address = parseAddress(url)
   const connections: Connection[] = []
   try {
-    const { connection, facts } = await findPrimary(address, { timelineMin: 0, lockTimeoutMs: options.busyTimeoutMs })
+    const { connection, facts } = await findPrimary(address, {
+      timelineMin: 0,
+      lockTimeoutMs: options.busyTimeoutMs,
+    })
     connections.push(connection)
     await prepareStore(connection, address)
-    const second = await findPrimary(address, { timelineMin: facts.timeline, lockTimeoutMs: options.busyTimeoutMs })
+    const second = await findPrimary(address, {
+      timelineMin: facts.timeline,
+      lockTimeoutMs: options.busyTimeoutMs,
+    })
     connections.push(second.connection)
     const offset = options.environment.isLocal
       ? await movedOffset(options.environment, (query) => connection.send(query))
       : null
-    const engine = new PostgresEngine(address, facts, offset, connections as [Connection, Connection], options)
+    const engine = new PostgresEngine(
+      address,
+      facts,
+      offset,
+      connections as [Connection, Connection],
+      options,
+    )
     await engine.begin()
     return engine
   } catch (error) {
@@ -69,6 +82,7 @@ export class PostgresEngine implements Engine {
   readonly #batches: Lane
   readonly #side: Lane
   readonly #movedOffset: number | null
+  #listener: Listener | null = null
   #facts: ServerFacts
   #closed = false
 
@@ -84,7 +98,9 @@ export class PostgresEngine implements Engine {
     this.#movedOffset = offset
     this.#options = options
     this.#environment = options.environment
-    this.#clock = new ServerClock(options.environment, (doubt) => options.log('warn', 'clock.doubtful', doubt))
+    this.#clock = new ServerClock(options.environment, (doubt) =>
+      options.log('warn', 'clock.doubtful', doubt),
+    )
     const shared: Omit<LaneOptions, 'connect' | 'staysConnected' | 'looksAhead'> = {
       address,
       environment: options.environment,
@@ -118,6 +134,8 @@ export class PostgresEngine implements Engine {
 
   async begin(): Promise<void> {
     await this.#listenOn(this.#side.connection)
+    const { wakeUrl } = this.#address
+    if (wakeUrl !== null) this.#listener = new Listener(this.#environment, () => this.#listenAt(wakeUrl))
     await this.#noteTimeline(this.#side.connection)
   }
 
@@ -191,11 +209,20 @@ export class PostgresEngine implements Engine {
     if (!this.#address.isPooled) await this.#wake.listenOn(connection)
   }
 
+  async #listenAt(url: string): Promise<Connection> {
+    const { connection } = await findPrimary(parseAddress(url), {
+      timelineMin: this.#facts.timeline,
+      lockTimeoutMs: this.#options.busyTimeoutMs,
+    })
+    await this.#wake.listenOn(connection)
+    return connection
+  }
+
   /** Answers what is waiting, then closes; a second call does nothing. */
   async close(): Promise<void> {
     if (this.#closed) return
     this.#closed = true
-    await Promise.all([this.#batches.close(), this.#side.close()])
+    await Promise.all([this.#batches.close(), this.#side.close(), this.#listener?.close()])
     this.#wake.close()
   }
 }

@@ -253,7 +253,10 @@ export class Lane {
       isCommitted = Number(row?.[0]) === number
     } catch (error) {
       connection.destroy(error as Error)
-      return this.#settleDoubt(batch, done, cause)
+      // The old transaction may wait for a standby that never comes.
+      if (this.#environment.monotonic() < lastDeadline(batch)) return this.#settleDoubt(batch, done, cause)
+      for (const waiting of batch) waiting.reject(inDoubt(this.#options.address.shown, cause))
+      return null
     }
     if (!isCommitted) return this.#try(batch)
     this.#answer(done, { wrote: true })
@@ -266,14 +269,13 @@ export class Lane {
     giveUp: (waiting: Waiting, cause: unknown) => void,
   ): Promise<Connection | null> {
     if (this.#connection.isOpen) return this.#connection
-    const lastDeadline = Math.max(...batch.map(({ deadline }) => deadline))
     const over = new AbortController()
     this.#reconnecting ??= this.#reconnect().finally(() => {
       this.#reconnecting = null
     })
     await Promise.race([
       this.#reconnecting,
-      pause(this.#environment, Math.max(0, lastDeadline - this.#environment.monotonic()), over.signal),
+      pause(this.#environment, Math.max(0, lastDeadline(batch) - this.#environment.monotonic()), over.signal),
     ])
     over.abort()
     if (this.#unfit !== null) throw this.#unfit
@@ -332,6 +334,10 @@ export class Lane {
 
 export function isRead({ operation }: Prepared): boolean {
   return operation.effect === 'read'
+}
+
+function lastDeadline(batch: readonly Waiting[]): number {
+  return Math.max(...batch.map(({ deadline }) => deadline))
 }
 
 function isAlike(left: Prepared, right: Prepared): boolean {

@@ -44,20 +44,16 @@ export async function findPrimary(address: Address, wanted: Wanted): Promise<Met
   throw failure
 }
 
-async function meet(address: Address, host: ServerHost, { timelineMin, lockTimeoutMs }: Wanted): Promise<Met> {
+async function meet(
+  address: Address,
+  host: ServerHost,
+  { timelineMin, lockTimeoutMs }: Wanted,
+): Promise<Met> {
   const connection = await Connection.open(address, host, { lockTimeoutMs })
   try {
     const [row] = await connection.send({ text: askFacts, values: [] })
-    const [isStandby, version, number, fsync, fullPageWrites, synchronousCommit, standbys, timeline] = row as [
-      boolean,
-      string,
-      string,
-      boolean,
-      boolean,
-      string,
-      string,
-      string,
-    ]
+    const [isStandby, version, number, fsync, fullPageWrites, synchronousCommit, standbys, timeline] =
+      row as [boolean, string, string, boolean, boolean, string, string, string]
     const facts: ServerFacts = {
       version,
       timeline: Number(timeline),
@@ -68,7 +64,10 @@ async function meet(address: Address, host: ServerHost, { timelineMin, lockTimeo
     }
     if (isStandby) throw notServing(host, 'it is a standby')
     if (facts.timeline < timelineMin)
-      throw notServing(host, `it is on timeline ${facts.timeline}, behind ${timelineMin} that was seen before`)
+      throw notServing(
+        host,
+        `it is on timeline ${facts.timeline}, behind ${timelineMin} that was seen before`,
+      )
     assertFit(address, Number(number), facts)
     return { connection, facts }
   } catch (error) {
