@@ -40,4 +40,46 @@ forEachEngine((engine) => {
     expect(locks.map(({ id }) => id)).toEqual([sound.id])
     expect([warned, taken]).toEqual([1, 1])
   })
+
+  test('a damaged item whose lease lapsed is not healed again before every claim', async () => {
+    const { env, store } = await engine.open({ background: false, recovery: false })
+    const healings: string[] = []
+    const environment = { ...machine(env).process(7), reached: count }
+    const hf = await store.open({ agent: 'ada', background: false, environment })
+    const jobs = hf.queue('jobs')
+    const { item: broken } = await jobs.add('broken')
+    await claimed(jobs.next({ leaseMs: 1_000 }))
+    await jobs.addMany([{ payload: 1 }, { payload: 2 }, { payload: 3 }])
+    await store.damage.garble(broken.id)
+    await env.advance(2_000)
+
+    for (let claim = 0; claim < 3; claim++) await claimed(jobs.next())
+
+    expect(healings).toEqual([])
+
+    function count(point: string): void {
+      if (point === 'recovery.begun') healings.push(point)
+    }
+  })
+
+  test('a damaged reservation whose lease lapsed is not healed again before every claim', async () => {
+    const { env, store } = await engine.open({ background: false, recovery: false })
+    const healings: string[] = []
+    const environment = { ...machine(env).process(7), reached: count }
+    const hf = await store.open({ agent: 'ada', background: false, environment })
+    const reserved = await hf.locks.reserve(['src/**'], { leaseMs: 1_000 })
+    expect(reserved.outcome).toBe('claimed')
+    const [held] = (await hf.locks.list()).locks
+    await store.damage.garblePatterns(String(held?.name))
+    await hf.queue('jobs').addMany([{ payload: 1 }, { payload: 2 }])
+    await env.advance(2_000)
+
+    for (let claim = 0; claim < 2; claim++) await claimed(hf.queue('jobs').next())
+
+    expect(healings).toEqual([])
+
+    function count(point: string): void {
+      if (point === 'recovery.begun') healings.push(point)
+    }
+  })
 })

@@ -101,13 +101,13 @@ export const itemLoaders = {
   dueItems: (source, { limit }) =>
     items(
       source,
-      `where namespace = ? and run_at <= ?\norder by run_at\nlimit ${limit}`,
+      `where namespace = ? and run_at <= ? ${readable}\norder by run_at\nlimit ${limit}`,
       BigInt(source.wall),
     ),
 
   nextDueAt: (source) =>
     (source.connection.get(
-      'select run_at from item where namespace = ? and run_at is not null order by run_at limit 1',
+      `select run_at from item where namespace = ? and run_at is not null ${readable} order by run_at limit 1`,
       source.namespace,
     )?.[0] ?? null) as number | null,
 

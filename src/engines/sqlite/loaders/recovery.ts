@@ -3,12 +3,15 @@ import type { RecoveryRun } from '../../engine.ts'
 import type { Value } from '../driver.ts'
 import { type Source, select } from '../rows.ts'
 import { decode, tables } from '../tables.ts'
+import { readable } from './item.ts'
 import type { Loaders } from './loader.ts'
+import { readableLock } from './lock.ts'
 
+/** A damaged row is not healed, so it must not look as if it were to be: every claim would try again. */
 const selectQuiet = `select
-(select min(coalesce(expires_at, 0)) from item where namespace = ?1 and standing = 'held'),
-(select min(expires_at) from lock where namespace = ?1),
-(select min(run_at) from item where namespace = ?1 and run_at is not null),
+(select coalesce(expires_at, 0) from item where namespace = ?1 and standing = 'held' ${readable} order by coalesce(expires_at, 0) limit 1),
+(select expires_at from lock where namespace = ?1 ${readableLock} order by expires_at limit 1),
+(select run_at from item where namespace = ?1 and run_at is not null ${readable} order by run_at limit 1),
 (select 0 from cascade where namespace = ?1 limit 1)`
 
 /** Is anything stale, is anything due? Looked up once and then known, so that a claim with neither pays nothing. */
@@ -52,11 +55,11 @@ export const recoveryLoaders = {
     const named = name === null ? [] : [name]
     return {
       items: count(
-        `select count(*) from item where namespace = ? and standing = 'held' and coalesce(expires_at, 0) < ? ${queue === null ? '' : 'and queue = ?'}`,
+        `select count(*) from item where namespace = ? and standing = 'held' and coalesce(expires_at, 0) < ? ${queue === null ? '' : 'and queue = ?'} ${readable}`,
         ...inQueue,
       ),
       locks: count(
-        `select count(*) from lock where namespace = ? and expires_at < ? ${name === null ? '' : 'and name = ?'}`,
+        `select count(*) from lock where namespace = ? and expires_at < ? ${name === null ? '' : 'and name = ?'} ${readableLock}`,
         ...named,
       ),
       // Deliveries belong to no queue.
