@@ -2,6 +2,7 @@
 import type { Delivery } from './delivery.ts'
 import type { Json } from './item.ts'
 import type { Escalation, Message } from './message.ts'
+import { escalationOf, readContent } from './message-damage.ts'
 import type { Recipient } from './recipient.ts'
 
 export interface Envelope {
@@ -46,9 +47,9 @@ export function envelopeOf(
   attempt: number,
 ): Envelope {
   const { id, sender, type, context, parent, priority, createdAt } = message
-  const content = JSON.parse(message.content) as Json
+  const content = readContent(message) ?? null
   const { level } = delivery
-  const escalation = level > 0 ? message.escalation : null
+  const escalation = level > 0 ? escalationOf(message) : null
   const marker = markerOf(level, attempt)
   return {
     id,

@@ -17,6 +17,26 @@ export interface EscalationLevel {
   readonly waitMs: number
 }
 
+/** What a message has whose policy was damaged: nothing is sent again and nobody is told. */
+export const noPolicy: RedeliveryPolicy = Object.freeze({
+  delaysMs: Object.freeze([]),
+  lastWaitMs: 0,
+  ladder: Object.freeze([]),
+  escalationsPerMinute: 0,
+})
+
+/** Whether this is a policy, whatever the row says; its numbers were checked when it was made. */
+export function isPolicy(value: unknown): value is RedeliveryPolicy {
+  const { delaysMs, lastWaitMs, ladder, escalationsPerMinute } = (value ?? {}) as Partial<RedeliveryPolicy>
+  return (
+    Array.isArray(delaysMs) &&
+    Array.isArray(ladder) &&
+    ladder.every((level) => level?.to === '*' || Array.isArray(level?.to)) &&
+    typeof lastWaitMs === 'number' &&
+    typeof escalationsPerMinute === 'number'
+  )
+}
+
 const defaultDelaysMs: readonly number[] = Object.freeze([30_000, 60_000, 120_000])
 const levelWaitMsDefault = 120_000
 const escalationsPerMinuteDefault = 5

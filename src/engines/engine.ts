@@ -37,9 +37,11 @@ export interface Tables {
   state: State
   stateFloor: StateFloor
   sealedEvents: SealedEvents
+  /** `policy` and `escalation` of a damaged row are null, or anything: the rules look before they use them. */
   message: Message
   delivery: Delivery
   recipient: Recipient
+  /** `marks` of a damaged row are null: nothing was counted. */
   allowance: Allowance
 }
 
@@ -282,6 +284,8 @@ export interface Selectors {
   dueDeliveries: [{ adapters: readonly string[]; limit: number }, readonly Delivery[]]
   /** With a delivery whose wait for an answer has ended and that nobody is sending. */
   unansweredMessages: [{ limit: number }, readonly Message[]]
+  /** Of the first ones whose wait for an answer has ended: those whose message is not there. */
+  strandedDeliveries: [{ limit: number }, readonly Delivery[]]
   /** Whose next level of escalation is reached. */
   dueMessages: [{ limit: number }, readonly Message[]]
   /** When any of the three above happens next, on the lease clock. */

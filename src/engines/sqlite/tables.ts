@@ -305,15 +305,32 @@ const noElements: readonly never[] = Object.freeze([])
 const noFields = Object.freeze({})
 
 /** A row from its first column: a JSON array of values in the order of the table's columns. */
-export function decode<Row>(table: Table, [packed]: readonly unknown[]): Row {
+export function decode<Row>(table: Table, [packed]: readonly unknown[], readJson = decodeJson): Row {
   const values = JSON.parse(packed as string) as unknown[]
   const row: Record<string, unknown> = { ...table.blank }
   for (let index = 0; index < table.fields.length; index++) {
     const value = values[index]
     row[table.fields[index] as string] =
-      table.kinds[index] === 'json' ? decodeJson(value as string | null) : value
+      table.kinds[index] === 'json' ? readJson(value as string | null) : value
   }
   return row as Row
+}
+
+/** The same for tables whose rules can do without: JSON that cannot be read is null. */
+export function decodeDamaged<Row>(table: Table, packed: readonly unknown[]): Row {
+  try {
+    return decode<Row>(table, packed)
+  } catch {
+    return decode<Row>(table, packed, decodeJsonOrNull)
+  }
+}
+
+function decodeJsonOrNull(text: string | null): unknown {
+  try {
+    return decodeJson(text)
+  } catch {
+    return null
+  }
 }
 
 function decodeJson(text: string | null): unknown {
