@@ -31,6 +31,7 @@ export interface Tables {
   instance: Instance
   answer: Answer
   recoveryRun: RecoveryRun
+  recoveryTotal: RecoveryTotal
   cascade: Cascade
   checkpoint: Checkpoint
   image: ImageRow
@@ -100,6 +101,14 @@ export interface RecoveryRun {
   readonly entriesReclaimed: number
   readonly quarantined: number
   readonly messagesReclaimed: number
+}
+
+/** What the runs did that are no longer kept; one row a namespace. */
+export interface RecoveryTotal {
+  readonly locksCleaned: number
+  readonly entriesReclaimed: number
+  readonly messagesReclaimed: number
+  readonly version: number
 }
 
 /** Where the events begin that are still kept; what came before is in the images. */
@@ -245,10 +254,14 @@ export interface Selectors {
   instancesEndedBefore: [{ ageMs: number; limit: number }, readonly Instance[]]
   answer: [{ key: string }, Answer | null]
   answersBefore: [{ ageMs: number; limit: number }, readonly Answer[]]
+  /** The newest run, and the sums over all there ever were, also those that are no longer kept. */
   recoveryHistory: [
     Record<never, never>,
     { last: RecoveryRun | null; locksCleaned: number; entriesReclaimed: number; messagesReclaimed: number },
   ]
+  /** Runs before the newest `keep`, oldest first. */
+  oldRecoveryRuns: [{ keep: number; limit: number }, readonly RecoveryRun[]]
+  recoveryTotal: [Record<never, never>, RecoveryTotal | null]
   /** What a recovery would find lapsed now. */
   lapsedCounts: [
     { queue: string | null; name: string | null },

@@ -209,6 +209,13 @@ export const tables: { readonly [Name in Exclude<keyof Tables, 'sealedEvents'>]:
     quarantined: 'integer',
     messagesReclaimed: 'integer',
   }),
+  // One row a namespace.
+  recoveryTotal: table('recovery_total', [], ['version'], {
+    locksCleaned: 'integer',
+    entriesReclaimed: 'integer',
+    messagesReclaimed: 'integer',
+    version: 'integer',
+  }),
   cascade: table('cascade', ['blocker'], [], { blocker: 'text', at: 'integer' }),
   checkpoint: table('checkpoint', ['name'], ['version'], {
     name: 'text',
