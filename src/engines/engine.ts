@@ -172,6 +172,11 @@ export interface Selectors {
   ]
   /** Every slot of every lock, soonest expiry first. */
   heldLocks: [{ limit: number }, readonly Lock[]]
+  /** How many items of a queue an agent holds, and running processes of an instance's host; null is not counted. */
+  heldCounts: [
+    { queue: string; agent: string | null; instance: string | null },
+    { byAgent: number; onHost: number },
+  ]
   /** What an agent holds by hand, by this instance, or by a process registered for it. */
   itemsOfAgent: [{ agent: string; instance: string | null; queue: string; limit: number }, readonly Item[]]
   /** Held, not expired, in the last third of the lease (at most 5 min), and not warned of under this token. */

@@ -22,6 +22,10 @@ const nearMs = `min(${thresholds.nearMs}, lease_ms / 3.0)`
 const isRegistered =
   'exists (select 1 from instance as process where process.namespace = item.namespace and process.id = item.instance and registered_by is not null)'
 
+const onSameHost = `select peer.id
+from instance as own join instance as peer on peer.namespace = own.namespace and peer.host_name = own.host_name
+where own.namespace = ?1 and own.id = ?3 and own.ended_at is null and peer.ended_at is null`
+
 /** Told already, as far as the newest thousand events of the thing say. */
 const isWarned = (subject: 'item' | 'lock', id: string) =>
   `exists (select 1 from (select kind, token from event where event.namespace = ?1 and subject = '${subject}' and event.id = ${id} order by seq desc limit 1000) as told where told.kind = '${subject}.expiring' and told.token = ${subject}.token)`
@@ -63,6 +67,13 @@ limit ${limit}`
       item: decode<Item>(tables.item, row),
       changedAt: row[1] as number | null,
     }))
+  },
+
+  heldCounts({ connection, namespace }, { queue, agent, instance }) {
+    const held = "select count(*) from item where namespace = ?1 and standing = 'held' and queue = ?2"
+    const count = (condition: string, value: string | null) =>
+      value === null ? 0 : Number(connection.get(`${held} and ${condition}`, namespace, queue, value)?.[0])
+    return { byAgent: count('agent = ?3', agent), onHost: count(`instance in (${onSameHost})`, instance) }
   },
 
   heldLocks: (source, { limit }) =>
