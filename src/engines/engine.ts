@@ -179,9 +179,13 @@ export interface Selectors {
   ]
   /** What an agent holds by hand, by this instance, or by a process registered for it. */
   itemsOfAgent: [{ agent: string; instance: string | null; queue: string; limit: number }, readonly Item[]]
-  /** Held, not expired, in the last third of the lease (at most 5 min), and not warned of under this token. */
-  nearItems: [{ limit: number }, readonly Item[]]
-  nearLocks: [{ limit: number }, readonly Lock[]]
+  /**
+   * Held, not expired, in the last third of the lease (at most 5 min), and not warned of under this token: all of
+   * them, or of these. Locks are named by name#slot.
+   */
+  nearItems: [{ ids: readonly string[] | null; limit: number }, readonly Item[]]
+  nearLocks: [{ ids: readonly string[] | null; limit: number }, readonly Lock[]]
+  nearDeliveries: [{ ids: readonly string[] | null; limit: number }, readonly Delivery[]]
   /** The items claimed together with the slots of this lock. */
   lockedItems: [{ name: string }, readonly Item[]]
   /** Everything held whose lease lapsed before now, longest expired first. */

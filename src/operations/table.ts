@@ -4,6 +4,7 @@ import * as agent from './agent.ts'
 import * as event from './event.ts'
 import * as instance from './instance.ts'
 import * as lease from './lease.ts'
+import * as leaseWarning from './lease-warning.ts'
 import * as leaseWatch from './lease-watch.ts'
 import * as lock from './lock.ts'
 import * as lockAdmin from './lock-admin.ts'
@@ -144,7 +145,8 @@ const all: readonly AnyOperation[] = [
   taskHint.hints,
   leaseWatch.getLockStatus,
   leaseWatch.detectStaleLocks,
-  leaseWatch.warnNear,
+  leaseWarning.listNear,
+  leaseWarning.warnNear,
   agent.register,
   agent.beat,
   agent.list,

@@ -23,6 +23,11 @@ function pairOf(ref: string): [name: string, slot: number] {
   return [ref.slice(0, split), Number(ref.slice(split + 1))]
 }
 
+/** Refs as one parameter, for `in (select value ->> 0, value ->> 1 from json_each(?))`. */
+export function inPairs(refs: readonly string[]): string {
+  return JSON.stringify(refs.map(pairOf))
+}
+
 export const lockLoaders = {
   lock: (source, { name }) => locks(source, 'where namespace = ? and name = ?\norder by slot', name),
 
@@ -32,7 +37,7 @@ export const lockLoaders = {
       : locks(
           source,
           'where namespace = ? and (name, slot) in (select value ->> 0, value ->> 1 from json_each(?))',
-          JSON.stringify(refs.map(pairOf)),
+          inPairs(refs),
         ),
 
   locks(source, { agent, prefix, after, limit }) {
