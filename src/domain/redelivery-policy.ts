@@ -8,6 +8,8 @@ export interface RedeliveryPolicy {
   readonly ladder: readonly EscalationLevel[]
   /** Escalations beyond so many a minute, of the whole namespace, are put off; 0 = no limit. */
   readonly escalationsPerMinute: number
+  /** It went to more than one. */
+  readonly broadcast?: true
 }
 
 export interface EscalationLevel {
@@ -47,6 +49,7 @@ export interface PolicyRequest {
   readonly escalateImmediately?: boolean | undefined
   readonly ladder?: readonly EscalationLevel[] | undefined
   readonly escalationsPerMinute?: number | undefined
+  readonly recipients?: number | undefined
 }
 
 /** The source's schedule unless told otherwise; `timeoutMs` replaces its first wait. */
@@ -60,7 +63,15 @@ export function makePolicy(request: PolicyRequest): RedeliveryPolicy {
     lastWaitMs: request.escalateImmediately ? 0 : (lastDelayMs ?? 0),
     ladder: request.ladder ?? [{ to: '*', waitMs: lastDelayMs ?? levelWaitMsDefault }],
     escalationsPerMinute: request.escalationsPerMinute ?? escalationsPerMinuteDefault,
+    ...((request.recipients ?? 1) > 1 ? { broadcast: true } : {}),
   }
+}
+
+/** Whether several are told at once: by the message itself, or by this level of escalation. */
+export function isBroadcast(policy: RedeliveryPolicy, level: number): boolean {
+  if (level === 0) return policy.broadcast === true
+  const to = policy.ladder[level - 1]?.to ?? []
+  return to === '*' || to.length > 1
 }
 
 export interface Schedule {

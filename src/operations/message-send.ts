@@ -134,7 +134,7 @@ function send(rows: Rows, asked: Input, context: Context, parent: Thread | null)
     parent: parent?.message.id ?? null,
     priority: asked.priority ?? 5,
     quorum: quorumOf(asked.quorum, recipients.length),
-    policy: makePolicy(asked),
+    policy: makePolicy({ ...asked, recipients: recipients.length }),
   }
   const thread = createMessage(request, recipients, { now, wall, firstAt: place.at })
   const changes: Change[] = [
