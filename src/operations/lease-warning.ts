@@ -6,6 +6,7 @@
 import * as z from 'zod'
 import { type LeaseColumns, leaseStatus } from '../domain/lease.ts'
 import type { Context, Loaded, Remark } from '../engines/engine.ts'
+import * as fields from './fields.ts'
 import { lockRef } from './lease.ts'
 import { operation } from './operation.ts'
 
@@ -16,8 +17,8 @@ export const warningsMax = 100
 
 const leaseRef = z.strictObject({
   kind: z.enum(['item', 'lock', 'delivery']),
-  id: z.string().max(300),
-  token: z.int(),
+  id: fields.text(300),
+  token: z.int().nonnegative(),
 })
 /** A lease near its end. */
 export type NearLease = z.output<typeof leaseRef>

@@ -141,10 +141,10 @@ export const record = operation({
   effect: 'write',
   internal: true,
   input: z.strictObject({
-    delivery: z.string().max(100),
+    delivery: fields.text(100),
     token: z.int().nonnegative(),
     outcome: z.enum(['sent', 'failed', 'released']),
-    error: z.string().max(2000).default('it failed'),
+    error: fields.text(2000).default('it failed'),
   }),
   output: z.object({ attempts: z.number() }),
   needs: ({ delivery }) => ({

@@ -59,7 +59,7 @@ const report = z.object({
 })
 export type RecoveryReport = z.output<typeof report>
 
-export const death = z.strictObject({ instance: z.string(), evidence: z.string().max(1000) })
+export const death = z.strictObject({ instance: fields.text(100), evidence: fields.text(1000) })
 
 export const run = operation({
   name: 'recovery.run',

@@ -2,6 +2,7 @@
 import type { Command } from '../engines/engine.ts'
 import * as agent from './agent.ts'
 import * as event from './event.ts'
+import { batchMax } from './fields.ts'
 import * as instance from './instance.ts'
 import * as lease from './lease.ts'
 import * as leaseWarning from './lease-warning.ts'
@@ -179,6 +180,8 @@ export function chanceFor(
   input: unknown,
   source: { id(): string; random(): number },
 ): Command['chance'] {
-  const count = operations.get(operation)?.freshIds?.(input) ?? 0
+  // The input was not checked yet, and may be anything.
+  const wanted = operations.get(operation)?.freshIds?.(Object(input)) ?? 0
+  const count = Math.min(wanted, batchMax)
   return { ids: Array.from({ length: count }, () => source.id()), random: source.random() }
 }

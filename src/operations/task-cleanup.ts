@@ -5,6 +5,7 @@ import { isExpired } from '../domain/lease.ts'
 import { countRecovered, type Deaths, type Reclaimed, recoverItem } from '../domain/recovery.ts'
 import { taskQueue } from '../domain/task.ts'
 import type { Change, Context, Decision, DefinedQueue } from '../engines/engine.ts'
+import * as fields from './fields.ts'
 import { judgedMax } from './lease-watch.ts'
 import { operation } from './operation.ts'
 import { death, itemReclaim, recoveryMax, rulesFor, runRow } from './recovery.ts'
@@ -61,7 +62,7 @@ export const cleanupDeadAgentLocks = operation({
   input: z.strictObject({
     deaths: z.array(death).max(judgedMax).default([]),
     alive: z
-      .array(z.string())
+      .array(fields.text(100))
       .max(judgedMax)
       .default([])
       .describe('Instances seen alive: their locks stay, also expired ones.'),
