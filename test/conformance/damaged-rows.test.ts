@@ -1,6 +1,6 @@
 /** A row nobody can read is set aside: it stays where it is and stops nothing else. */
 import { expect, test } from 'vitest'
-import { claimed } from '../support/outcomes.ts'
+import { claimed, claimedMany, refusal } from '../support/outcomes.ts'
 import { machine } from '../support/processes.ts'
 import { forEachEngine } from '../support/stores.ts'
 
@@ -40,6 +40,37 @@ forEachEngine((engine) => {
     expect(locks.map(({ id }) => id)).toEqual([sound.id])
     expect(warned).toMatchObject([{ id: sound.id }])
     expect(taken).toBe(1)
+  })
+
+  test('a damaged item in line keeps nobody from what stands behind it, and is told by its name', async () => {
+    const { hf, store } = await engine.open({ agent: 'ada', background: false })
+    const jobs = hf.queue('jobs')
+    const { item: broken } = await jobs.add('broken')
+    await jobs.addMany([{ payload: 1 }, { payload: 2 }, { payload: 3 }])
+    await store.damage.garble(broken.id)
+
+    const peeked = await jobs.peek()
+    const first = await claimed(jobs.next())
+    const rest = await claimedMany(jobs.claimMany(2))
+    const refused = await refusal(() => jobs.get(broken.id))
+
+    expect([peeked?.payload, first.item.payload]).toEqual([1, 1])
+    expect(rest.map(({ payload }) => payload)).toEqual([2, 3])
+    expect((await jobs.list()).items).toHaveLength(3)
+    expect(refused.code).toBe('STORE_UNFIT')
+    expect(refused.message).toContain(broken.id)
+  })
+
+  test('a damaged item whose time has come keeps no other delay from ending', async () => {
+    const { hf, env, store } = await engine.open({ agent: 'ada', background: false })
+    const jobs = hf.queue('jobs')
+    const runAt = env.now() + 1_000
+    const { item: broken } = await jobs.add('broken', { runAt })
+    await jobs.add('sound', { runAt })
+    await store.damage.garble(broken.id)
+    await env.advance(2_000)
+
+    expect((await claimed(jobs.next())).item.payload).toBe('sound')
   })
 
   test('a damaged item whose lease lapsed is not healed again before every claim', async () => {

@@ -1,5 +1,6 @@
 /** How rows of the rules lie in tables: one description a table, from which statements are made. */
 import { renewalFields } from '../../domain/event.ts'
+import { HoldfastError } from '../../errors.ts'
 import type { Tables } from '../engine.ts'
 import type { Value } from './driver.ts'
 
@@ -314,6 +315,24 @@ const noFields = Object.freeze({})
 /** A row from its first column: a JSON array of values in the order of the table's columns. */
 export function decode<Row>(table: Table, [packed]: readonly unknown[], readJson = decodeJson): Row {
   const values = JSON.parse(packed as string) as unknown[]
+  try {
+    return rowOf<Row>(table, values, readJson)
+  } catch (cause) {
+    throw damaged(table, values, cause)
+  }
+}
+
+function damaged(table: Table, values: readonly unknown[], cause: unknown): HoldfastError {
+  const id = table.key.map((field) => values[table.fields.indexOf(field)]).join(' ')
+  return new HoldfastError('STORE_UNFIT', {
+    what: `the ${table.name} ${id} was damaged in the store and cannot be read`,
+    next: 'restore it from a backup; nothing was changed',
+    facts: { table: table.name, id },
+    cause,
+  })
+}
+
+function rowOf<Row>(table: Table, values: readonly unknown[], readJson: typeof decodeJson): Row {
   const row: Record<string, unknown> = { ...table.blank }
   for (let index = 0; index < table.fields.length; index++) {
     const value = values[index]

@@ -2,12 +2,8 @@
 import type { Item, Standing } from '../../../domain/item.ts'
 import type { Value } from '../driver.ts'
 import { listItems } from '../list.ts'
-import { inList, item, items, type Source } from '../rows.ts'
+import { inList, item, items, readable, type Source } from '../rows.ts'
 import type { Loaders } from './loader.ts'
-
-/** A row whose JSON was damaged cannot be decided on; it must not keep others from healing. */
-export const readable =
-  'and json_valid(data) and json_valid(waiting_for) and json_valid(ancestors) and json_valid(blockers)'
 
 /** What others still wait for stays, or nobody could say why they wait. */
 const unneeded =

@@ -1,9 +1,8 @@
 /** What healing did and would do. */
 import type { RecoveryRun, RecoveryTotal } from '../../engine.ts'
 import type { Value } from '../driver.ts'
-import { type Source, select } from '../rows.ts'
+import { readable, type Source, select } from '../rows.ts'
 import { decode, tables } from '../tables.ts'
-import { readable } from './item.ts'
 import type { Loaders } from './loader.ts'
 import { readableLock } from './lock.ts'
 
