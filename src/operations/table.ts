@@ -29,7 +29,9 @@ import * as queueControl from './queue-control.ts'
 import * as queueDefine from './queue-define.ts'
 import * as queueFinish from './queue-finish.ts'
 import * as queueRead from './queue-read.ts'
+import * as reclaimStale from './reclaim-stale.ts'
 import * as recovery from './recovery.ts'
+import * as recoveryStats from './recovery-stats.ts'
 import * as reservation from './reservation.ts'
 import * as retention from './retention.ts'
 import * as state from './state.ts'
@@ -109,8 +111,8 @@ const all: readonly AnyOperation[] = [
   merge.completeMerge,
   merge.failMerge,
   recovery.run,
-  recovery.stats,
-  recovery.reclaimStale,
+  recoveryStats.stats,
+  reclaimStale.reclaimStale,
   lease.renew,
   lease.check,
   lease.release,

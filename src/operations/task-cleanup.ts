@@ -8,7 +8,8 @@ import type { Change, Context, Decision, DefinedQueue } from '../engines/engine.
 import * as fields from './fields.ts'
 import { judgedMax } from './lease-watch.ts'
 import { operation } from './operation.ts'
-import { death, itemReclaim, recoveryMax, rulesFor, runRow } from './recovery.ts'
+import { itemReclaim, rulesFor, runRow } from './reclaim.ts'
+import { death, recoveryMax } from './recovery.ts'
 
 const report = z.object({
   cleaned: z.number(),
