@@ -42,6 +42,20 @@ forEachEngine((engine) => {
     expect(taken).toBe(1)
   })
 
+  test('reports and warnings go on beside a damaged reservation', async () => {
+    const { hf, env, store } = await engine.open({ agent: 'ada', background: false })
+    await hf.locks.reserve('src/**', { leaseMs: 60_000 })
+    const [reserved] = (await hf.locks.list()).locks
+    await hf.locks.acquireLock('press', { leaseMs: 60_000 })
+    await store.damage.garblePatterns(String(reserved?.name))
+    await env.advance(50_000)
+
+    const { locks } = await hf.recovery.detectStaleLocks()
+
+    expect(locks.map(({ id }) => id)).toEqual(['press#0'])
+    expect(await hf.execute('lease.listNear', {})).toMatchObject([{ id: 'press#0' }])
+  })
+
   test('a damaged item in line keeps nobody from what stands behind it, and is told by its name', async () => {
     const { hf, store } = await engine.open({ agent: 'ada', background: false })
     const jobs = hf.queue('jobs')
