@@ -88,6 +88,7 @@ export const eventKinds = [
   'delivery.cancelled',
   'delivery.restarted',
   'delivery.removed',
+  'delivery.expiring',
   'recipient.registered',
 ] as const
 

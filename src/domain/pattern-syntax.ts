@@ -11,7 +11,7 @@ export type Segment = readonly (CharacterSet | typeof many)[]
 export type Alternative = readonly (Segment | typeof many)[]
 
 const patternLengthMax = 512
-const pathLengthMax = 4096
+export const pathLengthMax = 4096
 const segmentsMax = 64
 /** Characters of all expansions together; comparing two patterns takes at most the product of theirs. */
 const expandedMax = 1024

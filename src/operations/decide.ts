@@ -27,9 +27,23 @@ export function prepare(command: Command): Prepared {
     })
   }
   if (!isName(command.caller.agent)) assertName('agent', command.caller.agent)
+  if (command.idempotencyKey !== undefined) assertIdempotencyKey(command.idempotencyKey)
   const input = parseInput(operation, command.input)
   const requestHash = command.idempotencyKey === undefined ? null : hashRequest(command)
   return { command, operation, input, requestHash }
+}
+
+const idempotencyKeyMax = 255
+
+/** Any words that can be stored and shown; an empty key would make strangers' requests one. */
+function assertIdempotencyKey(key: unknown): void {
+  if (typeof key === 'string' && /^[^\p{Cc}\p{Surrogate}]+$/u.test(key) && key.trim() !== '') {
+    if (key.length <= idempotencyKeyMax) return
+  }
+  throw new InvalidError({
+    what: `${JSON.stringify(String(key).slice(0, 60))} is not a usable idempotency key`,
+    next: `give 1 to ${idempotencyKeyMax} characters of one line, such as a UUID, or none`,
+  })
 }
 
 /** The same request whatever the order of its fields; a token proves who asks, it is not what is asked. */

@@ -11,7 +11,11 @@ import { requireQueue } from './subject.ts'
 
 export const renewalsMax = 200
 
-const lease = z.strictObject({ kind: z.enum(['item', 'lock']), id: z.string().max(300), token: z.int() })
+const lease = z.strictObject({
+  kind: z.enum(['item', 'lock']),
+  id: fields.text(300),
+  token: z.int().nonnegative(),
+})
 export type LeaseRef = z.output<typeof lease>
 
 const input = z.strictObject({ leases: z.array(lease).max(renewalsMax) })

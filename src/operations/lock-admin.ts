@@ -10,7 +10,7 @@ import { pausedRuns, runNeeds } from './lock-run.ts'
 import { ask, operation } from './operation.ts'
 import { lockView, viewLock } from './view.ts'
 
-const reason = z.string().trim().min(1, { error: 'say why' }).max(2000).describe('Why; kept in the audit.')
+const reason = fields.text(2000).trim().min(1, { error: 'say why' }).describe('Why; kept in the audit.')
 const token = fields.token.describe('Only the slot under this token; without it, every slot.')
 
 export const forceRelease = operation({

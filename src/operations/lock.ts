@@ -45,7 +45,7 @@ const acquireInput = z.strictObject({
   delayMs: fields.leaseMs.describe('Nobody gets it for so long after its holder was lost; default 0.'),
   token: fields.token,
   wait: z.boolean().optional().describe('Stand in line when it is held.'),
-  waiter: z.string().max(100).optional().describe('The place in line, as an earlier call answered it.'),
+  waiter: fields.text(100).optional().describe('The place in line, as an earlier call answered it.'),
 })
 
 const held = {
@@ -216,7 +216,7 @@ export const leaveLine = operation({
   summary: 'Give up a place in line.',
   effect: 'write',
   internal: true,
-  input: z.strictObject({ name: newName, waiter: z.string().max(100), reason: fields.reason }),
+  input: z.strictObject({ name: newName, waiter: fields.text(100), reason: fields.reason }),
   output: z.boolean(),
   needs: ({ name, waiter }) => ({ line: { select: 'lockLine', name, waiter } as const }),
   decide({ line }, { reason }, context) {

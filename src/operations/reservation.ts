@@ -1,6 +1,7 @@
 /** Reservations of paths: reserve, whoHas. Renewed and released like any lock, by name and token. */
 import * as z from 'zod'
 import { matchesPattern } from '../domain/pattern.ts'
+import { pathLengthMax } from '../domain/pattern-syntax.ts'
 import { patternsMax, reservationPrefix, reservationsMax, reservePaths } from '../domain/reservation.ts'
 import * as fields from './fields.ts'
 import { lockRef } from './lease.ts'
@@ -31,7 +32,7 @@ export const reserve = operation({
   effect: 'write',
   freshIds: () => 1,
   input: z.strictObject({
-    patterns: z.array(z.string()).min(1).max(patternsMax),
+    patterns: z.array(fields.text(pathLengthMax)).min(1).max(patternsMax),
     mode: z.enum(['shared', 'exclusive']).optional().describe('Shared ones may overlap; default exclusive.'),
     reason: fields.reason,
     user,
@@ -90,7 +91,7 @@ export const whoHas = operation({
   name: 'locks.whoHas',
   summary: 'Reservations that cover a path, and the locks of that name; only what is held now.',
   effect: 'read',
-  input: z.strictObject({ path: z.string().min(1).max(4096) }),
+  input: z.strictObject({ path: fields.text(pathLengthMax).min(1) }),
   output: z.array(lockView),
   needs: ({ path }) => ({
     reserved: { select: 'reservations', limit: 2 * reservationsMax } as const,

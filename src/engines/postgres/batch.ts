@@ -7,7 +7,7 @@
 import type { Item } from '../../domain/item.ts'
 import { isHoldfastError } from '../../errors.ts'
 import { decide, type Prepared } from '../../operations/decide.ts'
-import type { Decision, Loaded, Needs, SealedEvents, Selector } from '../engine.ts'
+import type { Decision, Loaded, Needs, SealedEvents, Selector, Tables } from '../engine.ts'
 import { applying, eventsMax, eventsOf } from './apply.ts'
 import { planFor } from './load.ts'
 import { lookAheadQuery } from './loaders/recovery.ts'
@@ -87,6 +87,7 @@ interface Need {
 }
 
 const nothing: Plan = { queries: [], read: () => null }
+const mostlyRead = new Set<keyof Tables>(['queue', 'workflow', 'recipient'])
 const lapsing = new Set(['lapsedItems', 'lapsedLocks', 'lapsedWaiters', 'lapsedDeliveries'])
 const times = `select set_config('holdfast.now_ms', $1, true), set_config('holdfast.wall_ms', $2, true)`
 const enter = 'select holdfast.enter($1::bigint[], $2::boolean[], $3, $4)'
@@ -362,9 +363,9 @@ export class Batch {
     this.#answers.push([waiting, { result: decision.result }])
   }
 
-  /** Queues and workflows are mostly read: a command that changes one has to take its name for itself. */
+  /** A command that changes what is mostly read has to take its name for itself. */
   #assertExclusive(waiting: Waiting, decision: Decision): void {
-    const changed = decision.changes.filter(({ table }) => table === 'queue' || table === 'workflow')
+    const changed = decision.changes.filter(({ table }) => mostlyRead.has(table))
     const missing = changed.flatMap(namesOf).filter((name) => !this.#exclusive.has(name))
     if (missing.length === 0) return
     for (const name of missing) waiting.moreNames.add(name)

@@ -175,6 +175,7 @@ export class Lane {
   async #heal(claim: Command): Promise<void> {
     const { onRecovered, onRecoveryFailed } = this.#options
     const started = this.#environment.monotonic()
+    this.#environment.reached?.('recovery.begun')
     await this.#settleOne({
       prepared: this.#recoveryBefore(claim),
       resolve: (report) =>

@@ -1,7 +1,7 @@
 /** What healing did and would do. */
-import type { RecoveryRun } from '../../engine.ts'
+import type { RecoveryRun, RecoveryTotal } from '../../engine.ts'
 import type { Query } from '../plan.ts'
-import { decodeFirst, now, Parameters, query, wall } from '../rows.ts'
+import { decodeAll, decodeFirst, now, Parameters, query, wall } from '../rows.ts'
 import { tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
@@ -23,19 +23,44 @@ export function lookAheadQuery(namespace: string): Query {
 export const recoveryLoaders = {
   recoveryHistory: (_, place) => ({
     queries: [
-      query(place, tables.recoveryRun, 'none', 'order by t.at desc\nlimit 1'),
+      query(place, tables.recoveryRun, 'none', 'order by t.at desc, t.id desc\nlimit 1'),
       {
-        text: 'select coalesce(sum(locks_cleaned), 0), coalesce(sum(entries_reclaimed), 0), coalesce(sum(messages_reclaimed), 0) from holdfast.recovery_run where namespace = $1',
+        text: `select coalesce(sum(locks_cleaned), 0), coalesce(sum(entries_reclaimed), 0), coalesce(sum(messages_reclaimed), 0)
+from (
+  select locks_cleaned, entries_reclaimed, messages_reclaimed from holdfast.recovery_run where namespace = $1
+  union all
+  select locks_cleaned, entries_reclaimed, messages_reclaimed from holdfast.recovery_total where namespace = $1
+) runs`,
         values: [place.namespace],
       },
     ],
-    searched: ['recoveryRun'],
+    searched: ['recoveryRun', 'recoveryTotal'],
     read: ([last, sums]) => ({
       last: decodeFirst<RecoveryRun>(tables.recoveryRun, last),
       locksCleaned: Number(sums?.[0]?.[0]),
       entriesReclaimed: Number(sums?.[0]?.[1]),
       messagesReclaimed: Number(sums?.[0]?.[2]),
     }),
+  }),
+
+  oldRecoveryRuns({ keep, limit }, place) {
+    const parameters = new Parameters(place)
+    const rest = `and (t.at, t.id) <= (
+  select r.at, r.id from holdfast.recovery_run r where r.namespace = $1 order by r.at desc, r.id desc limit 1 offset ${parameters.add(keep)}
+)
+order by t.at, t.id
+limit ${parameters.add(limit)}`
+    return {
+      queries: [query(place, tables.recoveryRun, 'skip', rest, parameters)],
+      searched: ['recoveryRun'],
+      read: ([rows]) => decodeAll<RecoveryRun>(tables.recoveryRun, rows),
+    }
+  },
+
+  recoveryTotal: (_, place) => ({
+    names: ['recovery-total'],
+    queries: [query(place, tables.recoveryTotal, 'wait', '')],
+    read: ([rows]) => decodeFirst<RecoveryTotal>(tables.recoveryTotal, rows),
   }),
 
   lapsedCounts({ queue, name }, place) {
