@@ -60,7 +60,7 @@ export function* decide(
     return yield* settle(operation.decide(rows, input, contextOf(command, moment())))
   }
   const { earlier, ...rows } = yield { ...needs, earlier: { select: 'answer', key } }
-  if (earlier) return yield* repeat(earlier as unknown as Answer, prepared)
+  if (earlier) return yield* repeat(earlier as unknown as Answer, prepared, moment)
   const context = contextOf(command, moment())
   const decision = yield* settle(operation.decide(rows, input, context))
   return { ...decision, changes: [...decision.changes, remember(prepared, decision, context.wall)] }
@@ -75,7 +75,11 @@ function* settle(step: Decision | Ask): Generator<Needs, Decision, Loaded<Needs>
 }
 
 /** The first answer again, unless it handed out a grant that is no longer current. */
-function* repeat(earlier: Answer, prepared: Prepared): Generator<Needs, Decision, Loaded<Needs>> {
+function* repeat(
+  earlier: Answer,
+  prepared: Prepared,
+  moment: () => { now: number },
+): Generator<Needs, Decision, Loaded<Needs>> {
   if (earlier.requestHash !== prepared.requestHash) {
     throw new HoldfastError('IDEMPOTENCY_MISMATCH', {
       what: `idempotency key "${earlier.key}" was used for another request (${earlier.operation})`,
@@ -86,7 +90,7 @@ function* repeat(earlier: Answer, prepared: Prepared): Generator<Needs, Decision
   const again: Decision = { changes: [], result: JSON.parse(earlier.answer) }
   if (earlier.grants.length === 0) return again
   const rows = yield leaseNeeds(earlier.grants)
-  const [lost] = lostLeases(rows as never, earlier.grants)
+  const [lost] = lostLeases(rows as never, earlier.grants, moment().now)
   if (!lost) return again
   throw new LeaseLostError({
     subject: `${lost.kind} ${lost.id}`,

@@ -2,6 +2,7 @@
 import * as z from 'zod'
 import { type Lock, manualLockMs } from '../domain/lock.ts'
 import { loseLock, transferLock } from '../domain/lock-line.ts'
+import { isOver } from '../domain/reservation.ts'
 import type { Change, Context } from '../engines/engine.ts'
 import { InvalidError, NotFoundError } from '../errors.ts'
 import * as fields from './fields.ts'
@@ -77,7 +78,7 @@ export const transfer = operation({
   output: lockView,
   needs: ({ name }) => ({ locks: { select: 'lock', name } as const }),
   decide({ locks }, input, context) {
-    const before = onlySlot(input.name, locks, input.token)
+    const before = onlySlot(input.name, locks, input.token, context.now)
     const to = {
       agent: input.to,
       leaseMs: input.leaseMs ?? manualLockMs(input.name),
@@ -102,8 +103,10 @@ export const transfer = operation({
   },
 })
 
-function onlySlot(name: string, locks: readonly Lock[], token: number | undefined): Lock {
-  const held = locks.filter((lock) => lock.delayedSince === null && lock.token === (token ?? lock.token))
+function onlySlot(name: string, locks: readonly Lock[], token: number | undefined, now: number): Lock {
+  const held = locks.filter(
+    (lock) => lock.delayedSince === null && !isOver(lock, now) && lock.token === (token ?? lock.token),
+  )
   const [lock] = held
   if (!lock) {
     throw new NotFoundError({

@@ -12,7 +12,7 @@ import {
   type Turn,
   type Waiter,
 } from '../domain/lock-line.ts'
-import { reservationPrefix } from '../domain/reservation.ts'
+import { assertNotOver, reservationPrefix } from '../domain/reservation.ts'
 import type { Change, Context, Decision, Remark } from '../engines/engine.ts'
 import * as fields from './fields.ts'
 import { lockRef } from './lease.ts'
@@ -238,6 +238,7 @@ export const renewLock = operation({
   needs: ({ name }) => ({ locks: { select: 'lock', name } as const }),
   decide({ locks }, { name, token, leaseMs }, context) {
     const before = assertOwn(name, locks, { ...context, token })
+    assertNotOver(before, context.now)
     const after = renewLease(before, context.now, leaseMs)
     return {
       changes: [{ table: 'lock', before, after }],
