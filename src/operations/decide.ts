@@ -28,16 +28,24 @@ export function prepare(command: Command): Prepared {
   }
   if (!isName(command.caller.agent)) assertName('agent', command.caller.agent)
   const input = parseInput(operation, command.input)
-  const requestHash = command.idempotencyKey === undefined ? null : hashRequest(command)
+  const requestHash = command.idempotencyKey === undefined ? null : hashRequest(command, operation)
   return { command, operation, input, requestHash }
 }
 
-/** The same request whatever the order of its fields; a token proves who asks, it is not what is asked. */
-function hashRequest({ operation, caller, input }: Command): string {
+/** The same text for the same request, whatever the order of its fields. */
+function hashRequest({ operation, caller, input }: Command, { tokenTells }: AnyOperation): string {
   const { token, ...rest } = (input ?? {}) as Record<string, unknown>
-  return createHash('sha256')
-    .update(canonicalJson([operation, caller.agent, rest]))
+  const digest = createHash('sha256')
+    .update(canonicalJson([operation, caller.agent, tokenTells === 'which' ? input : rest]))
     .digest('hex')
+  return tokenTells === 'own' && token !== undefined ? `${digest}.${token}` : digest
+}
+
+/** The handle forgets a grant that ended, so a repeated request may have left out the token of the first. */
+function isSameRequest(one: string, other: string): boolean {
+  const [[digest, token], [otherDigest, otherToken]] = [one.split('.'), other.split('.')]
+  if (digest !== otherDigest) return false
+  return token === otherToken || token === undefined || otherToken === undefined
 }
 
 function canonicalJson(value: unknown): string {
@@ -80,7 +88,7 @@ function* repeat(
   prepared: Prepared,
   moment: () => { now: number },
 ): Generator<Needs, Decision, Loaded<Needs>> {
-  if (earlier.requestHash !== prepared.requestHash) {
+  if (!isSameRequest(earlier.requestHash, prepared.requestHash as string)) {
     throw new HoldfastError('IDEMPOTENCY_MISMATCH', {
       what: `idempotency key "${earlier.key}" was used for another request (${earlier.operation})`,
       next: 'use a new key for a new request',

@@ -18,6 +18,7 @@ export const forceRelease = operation({
   name: 'locks.forceRelease',
   summary: 'Take a lock from its holder, whose signal fires; a delay it had asked for is kept.',
   effect: 'admin',
+  tokenTells: 'which',
   input: z.strictObject({ name: fields.name.describe('Name of the lock.'), token, reason }),
   output: z.object({ released: z.number() }),
   needs: ({ name }) => ({ locks: { select: 'lock', name } as const }),
@@ -68,6 +69,7 @@ export const transfer = operation({
   name: 'locks.transfer',
   summary: 'Give a lock to another agent under a new token; its former holder is refused from then on.',
   effect: 'admin',
+  tokenTells: 'which',
   input: z.strictObject({
     name: lockName,
     to: fields.name.describe('The agent that gets it, as a manual lease.'),

@@ -233,6 +233,7 @@ export const renewLock = operation({
   name: 'locks.renewLock',
   summary: 'Renew a lock by its token: it runs for its length from now. LEASE_LOST once it is not yours.',
   effect: 'write',
+  tokenTells: 'own',
   input: z.strictObject({ name: lockName, token: fields.token, leaseMs: fields.leaseMs }),
   output: lockView,
   needs: ({ name }) => ({ locks: { select: 'lock', name } as const }),
@@ -253,6 +254,7 @@ export const releaseLock = operation({
   summary:
     'Give a lock back by its token. False, and nothing changed, when the token is not the current one.',
   effect: 'write',
+  tokenTells: 'own',
   input: z.strictObject({ name: lockName, token: fields.token }),
   output: z.object({ released: z.boolean(), depth: z.number() }),
   needs: ({ name }) => ({ line: { select: 'lockLine', name, waiter: null } as const }),
