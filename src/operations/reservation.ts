@@ -14,6 +14,7 @@ import { user } from './lock.ts'
 import { isHeld } from './lock-read.ts'
 import { operation, type Step } from './operation.ts'
 import { leaseLength } from './queue-claim.ts'
+import { holderWith, registered } from './registered.ts'
 import { lockView, viewLock } from './view.ts'
 
 /** Read before the transaction, where it keeps nobody waiting; what the rules refuse tells more than a schema. */
@@ -48,15 +49,15 @@ export const reserve = operation({
     token: fields.token.describe('Of a reservation you hold: it is not in your way.'),
   }),
   output: reserveOutcome,
-  needs: () => ({
+  needs: (_input, caller) => ({
+    process: registered(caller),
     reserved: { select: 'reservations', limit: reservationsMax } as const,
     floor: { select: 'tokenFloor' } as const,
   }),
-  decide({ reserved, floor }, input, context): Step<ReserveOutcome> {
-    const { agent, instance, now, wall } = context
+  decide({ process, reserved, floor }, input, context): Step<ReserveOutcome> {
+    const { agent, now, wall } = context
     const request = {
-      agent,
-      instance,
+      ...holderWith(context, process),
       token: input.token,
       name: `${reservationPrefix}${context.ids[0]}`,
       leaseMs: leaseLength(input.leaseMs, context, manualLeaseMs),
