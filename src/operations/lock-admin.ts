@@ -6,7 +6,7 @@ import { isOver } from '../domain/reservation.ts'
 import type { Change, Context } from '../engines/engine.ts'
 import { InvalidError, NotFoundError } from '../errors.ts'
 import * as fields from './fields.ts'
-import { delayedLock, lockName } from './lock.ts'
+import { lockName } from './lock.ts'
 import { pausedRuns, runNeeds } from './lock-run.ts'
 import { ask, operation } from './operation.ts'
 import { lockView, viewLock } from './view.ts'
@@ -60,7 +60,6 @@ export const forceReleaseAgent = operation({
 
 function forced(before: Lock, reason: string, context: Context): Change {
   const after = loseLock(before, context.now)
-  if (after) return delayedLock(before, after, 'released by force', context, { reason })
   const detail = { holder: before.agent, token: before.token, reason }
   return { table: 'lock', before, after, event: { kind: 'lock.forced', agent: context.agent, detail } }
 }

@@ -3,7 +3,7 @@ import * as z from 'zod'
 import type { Delivery } from '../domain/delivery.ts'
 import { endInstance } from '../domain/instance.ts'
 import { type Item, promoteItem } from '../domain/item.ts'
-import type { Lock } from '../domain/lock.ts'
+import { holderOf, type Lock } from '../domain/lock.ts'
 import { processingLockName } from '../domain/queue.ts'
 import {
   countRecovered,
@@ -266,7 +266,7 @@ function lockReclaim(
   trigger: string,
 ): Change {
   if (after) return delayedLock(before, after, evidence, context, { expiredForMs, trigger })
-  const detail = { holder: before.agent, token: before.token, evidence, expiredForMs, trigger }
+  const detail = { holder: holderOf(before), token: before.token, evidence, expiredForMs, trigger }
   return { table: 'lock', before, after: null, event: { kind: 'lock.expired', agent: context.agent, detail } }
 }
 
@@ -286,7 +286,7 @@ function describe(
     ...locks.map(({ before, evidence, expiredForMs }) => ({
       kind: 'lock' as const,
       id: before.name,
-      holder: before.agent,
+      holder: holderOf(before),
       expiredForMs,
       evidence,
     })),

@@ -1,6 +1,7 @@
 /** Items of one key are one item to a batch, wherever the others stand. */
 import { describe, expect, test } from 'vitest'
 import { settle, take } from '../support/locks.ts'
+import { gate } from '../support/messages.ts'
 import { forEachEngine } from '../support/stores.ts'
 
 const options = { gapMs: 0 }
@@ -102,12 +103,4 @@ async function* oneByOne(items: readonly string[]): AsyncGenerator<string> {
     yield item
     await settle()
   }
-}
-
-function gate(): { opened: Promise<void>; open: () => void } {
-  let open = () => {}
-  const opened = new Promise<void>((resolve) => {
-    open = resolve
-  })
-  return { opened, open: () => open() }
 }
