@@ -245,7 +245,7 @@ export interface Selectors {
   namedLocksOf: [{ agent: string; limit: number }, readonly Lock[]]
   /** Whether any named lock is held now. */
   isAnyLocked: [Record<never, never>, boolean]
-  /** Locks that reserve paths. */
+  /** Locks that reserve paths and have not lapsed. */
   reservations: [{ limit: number }, readonly Lock[]]
   lapsedWaiters: [{ limit: number }, readonly Waiter[]]
   waitersOfInstances: [{ instances: readonly string[]; limit: number }, readonly Waiter[]]

@@ -98,7 +98,7 @@ export const left = operation({
         .filter(({ outcome }) => outcome !== 'failed' || completion === 'processed')
         .map(({ key }) => key),
     )
-    return { changes: [], result: keys.filter((key) => !settled.has(key)) }
+    return { changes: [], result: [...new Set(keys)].filter((key) => !settled.has(key)) }
   },
 })
 

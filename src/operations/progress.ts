@@ -166,6 +166,7 @@ export const pause = operation({
   name: 'progress.pause',
   summary: 'Stop a run before its next item. Anybody may; what is done is kept. Harmless when it is paused.',
   effect: 'write',
+  tokenTells: 'which',
   input: z.strictObject({
     run: runName,
     reason: why,

@@ -1,7 +1,7 @@
 /** What taking a lease from a lost holder writes: the row, its event, the record of the run; and how it is told. */
 import type { Delivery } from '../domain/delivery.ts'
 import type { Item } from '../domain/item.ts'
-import type { Lock } from '../domain/lock.ts'
+import { holderOf, type Lock } from '../domain/lock.ts'
 import type { ItemRules, Reclaimed } from '../domain/recovery.ts'
 import { builtInWorkflow } from '../domain/workflow.ts'
 import type { Change, Context, DefinedQueue } from '../engines/engine.ts'
@@ -39,7 +39,7 @@ export function lockReclaim(
   trigger: string,
 ): Change {
   if (after) return delayedLock(before, after, evidence, context, { expiredForMs, trigger })
-  const detail = { holder: before.agent, token: before.token, evidence, expiredForMs, trigger }
+  const detail = { holder: holderOf(before), token: before.token, evidence, expiredForMs, trigger }
   return { table: 'lock', before, after: null, event: { kind: 'lock.expired', agent: context.agent, detail } }
 }
 
@@ -59,7 +59,7 @@ export function describeReclaimed(
     ...locks.map(({ before, evidence, expiredForMs }) => ({
       kind: 'lock' as const,
       id: before.name,
-      holder: before.agent,
+      holder: holderOf(before),
       expiredForMs,
       evidence,
     })),

@@ -57,6 +57,7 @@ export class Lane {
   #batch = 0
   #pumping: Promise<void> | null = null
   #closed = false
+  #avoidsDamaged = false
   #reconnecting: Promise<void> | null = null
   #lastFailure: unknown = null
   #unfit: HoldfastError | null = null
@@ -161,6 +162,7 @@ export class Lane {
         return decided ? this.#settleDoubt(batch, decided, error) : this.#try(batch, { heals, reads })
       }
       await this.#rollBack(connection)
+      if (error instanceof Again && error.avoidsDamaged) this.#avoidsDamaged = true
       if (error instanceof Again && isRead((batch[0] as Waiting).prepared)) {
         await this.#rest(reads)
         return this.#try(batch, { reads: reads + 1 })
@@ -209,6 +211,7 @@ export class Lane {
       looksAhead: heals && looksAhead,
       isPooled: address.isPooled,
       busyTimeoutMs: this.#options.busyTimeoutMs,
+      avoidsDamaged: this.#avoidsDamaged,
       isDoubtful: this.#options.isDoubtful(),
       times: this.#options.times(),
       send: (query) => this.#outside(connection.send(query)),

@@ -72,8 +72,9 @@ and slots is not null and patterns is null)`,
   reservations: (source, { limit }) =>
     source.connection
       .all(
-        `${selectReservation}\nwhere namespace = ? and patterns is not null ${readableLock}\norder by name\nlimit ${limit}`,
+        `${selectReservation}\nwhere namespace = ? and patterns is not null and expires_at >= ? ${readableLock}\norder by name\nlimit ${limit}`,
         source.namespace,
+        BigInt(source.now),
       )
       .map((row) => decode<Lock>(tables.lock, row)),
 
