@@ -4,7 +4,7 @@ import { HoldfastError, InvalidError } from '../../errors.ts'
 /** Another transaction was in the way, and the same commands may be run again at once. */
 export function isContention(error: unknown): boolean {
   const code = sqlState(error)
-  return code === '55P03' || code === '40P01' || code === '40001' || code === '23505'
+  return code === '40P01' || code === '40001' || code === '23505'
 }
 
 /** The connection was lost: what was under way may or may not have happened. */
@@ -19,6 +19,11 @@ export function isDisconnect(error: unknown): boolean {
   const code = sqlState(error)
   if (code === null) return error instanceof Disconnected
   return code.startsWith('08') || code.startsWith('57P') || code === '25P03' || code === '25P04'
+}
+
+/** A row or a name was held by another: for too long, or where nobody waits. */
+export function isLockedOut(error: unknown): boolean {
+  return sqlState(error) === '55P03'
 }
 
 /** Only the server's words have a severity; what the driver or the system says has codes of its own. */
