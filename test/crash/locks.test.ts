@@ -1,10 +1,18 @@
 /** Locks among real processes: one holder at a time, in order, whoever is killed or frozen. */
-import { fork } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { Lock, OpenOptions } from 'holdfast'
 import { expect, test } from 'vitest'
-import { Actor, expectSoundAndFree, newStore, openHere, print, program, query, until } from './support.ts'
+import {
+  type Actor,
+  expectSoundAndFree,
+  newStore,
+  openHere,
+  print,
+  query,
+  startProgram,
+  until,
+} from './support.ts'
 
 test('8 processes in 200 rounds each have one winner at a time, and share fairly [L19] [L16] [X6]', {
   timeout: 120_000,
@@ -115,8 +123,7 @@ test('a frozen holder thawed late is refused: its record, its release, and its s
 })
 
 async function openLocker(store: string, options: OpenOptions): Promise<Actor> {
-  const locker = new Actor(fork(program('locker'), [], { stdio: ['ignore', 'inherit', 'pipe', 'ipc'] }))
-  await locker.told('ready')
+  const locker = await startProgram('locker')
   await locker.ask('open', { store, ...options })
   return locker
 }

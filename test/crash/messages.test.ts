@@ -1,11 +1,10 @@
 /** Couriers that die, freeze and race between claim, sending and record, and a real server that counts what arrives. */
-import { fork } from 'node:child_process'
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { type Holdfast, importPendingAcks, type OpenOptions, webhook } from 'holdfast'
 import { expect, onTestFinished, test } from 'vitest'
 import {
-  Actor,
+  type Actor,
   audit,
   countById,
   eventOf,
@@ -13,8 +12,8 @@ import {
   newStore,
   openHere,
   print,
-  program,
   until,
+  startProgram,
 } from './support.ts'
 
 interface Arrival {
@@ -41,8 +40,7 @@ async function startServer(answer: (response: ServerResponse) => void = (respons
 }
 
 async function openCourier(store: string, url: string, options: OpenOptions = {}): Promise<Actor> {
-  const courier = new Actor(fork(program('courier'), [], { stdio: ['ignore', 'inherit', 'pipe', 'ipc'] }))
-  await courier.told('ready')
+  const courier = await startProgram('courier')
   await courier.ask('open', { store, url, ...options })
   return courier
 }

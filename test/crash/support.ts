@@ -188,8 +188,20 @@ export class Actor {
 }
 
 /** Starts an actor that has not opened anything yet. */
-export async function startActor(span: Span = 'test'): Promise<Actor> {
-  const actor = new Actor(fork(program('actor'), [], { stdio: ['ignore', 'inherit', 'pipe', 'ipc'] }), span)
+export function startActor(span: Span = 'test'): Promise<Actor> {
+  return startProgram('actor', { span })
+}
+
+/** Starts a program that takes orders. */
+export async function startProgram(
+  name: string,
+  { span = 'test', env = {} }: { span?: Span; env?: Readonly<Record<string, string>> } = {},
+): Promise<Actor> {
+  const child = fork(program(name), [], {
+    stdio: ['ignore', 'inherit', 'pipe', 'ipc'],
+    env: { ...process.env, ...env },
+  })
+  const actor = new Actor(child, span)
   await actor.told('ready')
   return actor
 }
