@@ -229,15 +229,11 @@ export class Batch {
         answers[index] = rows
       })
     })
-    const asked = needs.flatMap((need) => {
-      const got: Row[][] = []
-      need.answers = got
-      return need.plan.queries.map((query, index) => ({ query, got, index }))
-    })
+    const asked = distinct(needs)
     // What may wait before what never does: nobody waits for a row while holding what others search.
-    for (const { query, got, index } of [...asked.filter(waits), ...asked.filter((each) => !waits(each))]) {
+    for (const { query, takers } of [...asked.filter(waits), ...asked.filter((each) => !waits(each))]) {
       send(query, (rows) => {
-        got[index] = rows
+        for (const take of takers) take(rows)
       })
     }
     for (const query of this.#lineQueries(needs)) send(query, (rows) => this.#takeItems(query, rows))
@@ -440,6 +436,29 @@ async function allOf(sent: readonly Promise<void>[]): Promise<void> {
  */
 function assertOlder(rows: readonly Row[], column: number): void {
   if (rows.some((row) => row[column] === true)) throw new Again('a row was written by a younger transaction')
+}
+
+interface AskedQuery {
+  readonly query: Query
+  readonly takers: ((rows: Row[]) => void)[]
+}
+
+/** Fifty commands on one queue ask fifty times for its definition: it is sent for once. */
+function distinct(needs: readonly Need[]): AskedQuery[] {
+  const asked = new Map<string, AskedQuery>()
+  for (const need of needs) {
+    const answers: Row[][] = []
+    need.answers = answers
+    for (const [index, query] of need.plan.queries.entries()) {
+      const key = `${JSON.stringify(query.values)}\n${query.text}`
+      const known = asked.get(key) ?? { query, takers: [] }
+      known.takers.push((rows) => {
+        answers[index] = rows
+      })
+      asked.set(key, known)
+    }
+  }
+  return [...asked.values()]
 }
 
 function waits({ query }: { query: Query }): boolean {
