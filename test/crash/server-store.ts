@@ -1,11 +1,11 @@
 /** Stores on a PostgreSQL server of the file's own, which its tests may restart, kill and cut off. */
 import type { Event, Holdfast } from 'holdfast'
 import { Client } from 'pg'
-import { afterAll, afterEach, beforeAll } from 'vitest'
+import { afterAll, beforeAll } from 'vitest'
 import { Proxy } from '../support/proxy.ts'
 import { Server, type Settings } from '../support/server.ts'
 import { leaveGround } from '../support/server-ground.ts'
-import { audit, until } from './support.ts'
+import { audit, closeAfterHandles, until } from './support.ts'
 
 export interface OwnServer {
   readonly server: Server
@@ -21,7 +21,6 @@ export interface OwnServer {
 
 /** Started before the first test of the file, gone after the last. */
 export function ownServer(settings: Settings = {}): OwnServer {
-  const closing: (() => Promise<unknown>)[] = []
   let server: Server | null = null
   let stores = 0
   const running = () => {
@@ -31,16 +30,13 @@ export function ownServer(settings: Settings = {}): OwnServer {
   beforeAll(async () => {
     server = await Server.create('18', settings)
   })
-  afterEach(async () => {
-    await Promise.allSettled(closing.splice(0).map((close) => close()))
-  })
   afterAll(() => leaveGround())
   const connect = async () => {
     const client = new Client({ connectionString: running().url })
     // Its server may go away before it does.
     client.on('error', () => {})
     await client.connect()
-    closing.push(() => client.end())
+    closeAfterHandles(() => client.end())
     return client
   }
   return {
@@ -50,7 +46,7 @@ export function ownServer(settings: Settings = {}): OwnServer {
     newStore: () => `${running().url}?schema=store_${++stores}`,
     async openProxy() {
       const proxy = await Proxy.open(running())
-      closing.push(() => proxy.close())
+      closeAfterHandles(() => proxy.close())
       return proxy
     },
     connect,

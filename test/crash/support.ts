@@ -18,11 +18,13 @@ const folders: string[] = []
 const handles: Holdfast[] = []
 const children: Record<Span, ChildProcess[]> = { test: [], file: [] }
 const strays: number[] = []
+const ways: (() => Promise<unknown>)[] = []
 
 afterEach(async () => {
   for (const pid of strays.splice(0)) killQuietly(pid)
   await Promise.all(children.test.splice(0).map(killAndWait))
   await Promise.allSettled(handles.splice(0).map((handle) => handle.close()))
+  await Promise.allSettled(ways.splice(0).map((close) => close()))
   for (const folder of folders.splice(0)) rmSync(folder, { recursive: true, force: true })
 })
 afterAll(() => Promise.all(children.file.splice(0).map(killAndWait)))
@@ -32,6 +34,11 @@ export function newStore(): string {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-crash-'))
   folders.push(folder)
   return join(folder, 'store.db')
+}
+
+/** Closed after the test, when nobody needs it any more to leave in good order. */
+export function closeAfterHandles(close: () => Promise<unknown>): void {
+  ways.push(close)
 }
 
 /** A handle of the test's own process. */

@@ -51,9 +51,10 @@ async function count() {
   known.counted++
 }
 
-function handle({ payload }, { signal }) {
+async function handle({ payload }, { signal }) {
   known.handled.push(payload.number)
-  signal.addEventListener('abort', () => known.lost++)
+  await new Promise(setImmediate)
+  if (signal.aborted) known.lost++
 }
 
 async function repeat(act) {
