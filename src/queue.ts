@@ -78,6 +78,15 @@ export type Claim<Payload> =
       readonly lock?: LockView
     }
   | Exclude<ClaimOutcome, { outcome: 'claimed' }>
+export type ManyClaims<Payload> =
+  | {
+      readonly outcome: 'claimed'
+      readonly items: { readonly item: QueueItem<Payload>; readonly lease: Lease | null }[]
+    }
+  | Exclude<ClaimManyOutcome, { outcome: 'claimed' }>
+export type ProcessingLock =
+  | { readonly outcome: 'claimed'; readonly lock: LockView; readonly lease: Lease | null }
+  | Exclude<AcquireOutcome, { outcome: 'claimed' }>
 
 type Failure = Error | string | { message: string; code?: string }
 
@@ -147,16 +156,15 @@ export class Queue<Payload = unknown> {
 
   /** Claims one item. Through this handle's own agent the lease is renewed until it is finished or released. */
   next(options: ClaimOptions = {}): Promise<Claim<Payload>> {
-    return this.#claim('queue.next', options)
+    return this.#session.withRoom(2, options, () => this.#claim('queue.next', options))
   }
 
   /** Takes the processing lock and the next item together; called again by the holder, its unfinished item. */
   nextWithLock(options: ClaimOptions = {}): Promise<Claim<Payload>> {
-    return this.#claim('queue.nextWithLock', options)
+    return this.#session.withRoom(2, options, () => this.#claim('queue.nextWithLock', options))
   }
 
   async #claim(operation: string, options: ClaimOptions): Promise<Claim<Payload>> {
-    this.#session.assertRoom(2, options)
     const tokenBefore = this.#lockToken(options)
     for (;;) {
       const requestedAt = this.#session.environment.monotonic()
@@ -176,14 +184,11 @@ export class Queue<Payload = unknown> {
   }
 
   /** Claims up to `limit` items, each under a lease of its own. */
-  async claimMany(
-    limit: number,
-    options: Omit<ClaimOptions, 'token'> = {},
-  ): Promise<
-    | { outcome: 'claimed'; items: { item: QueueItem<Payload>; lease: Lease | null }[] }
-    | Exclude<ClaimManyOutcome, { outcome: 'claimed' }>
-  > {
-    this.#session.assertRoom(limit, options)
+  claimMany(limit: number, options: Omit<ClaimOptions, 'token'> = {}): Promise<ManyClaims<Payload>> {
+    return this.#session.withRoom(limit, options, () => this.#claimMany(limit, options))
+  }
+
+  async #claimMany(limit: number, options: ClaimOptions): Promise<ManyClaims<Payload>> {
     const requestedAt = this.#session.environment.monotonic()
     const leaseMs = this.#session.leaseMs(options.leaseMs, options)
     const answer = await this.#write<ClaimManyOutcome>('queue.claimMany', { ...options, limit, leaseMs })
@@ -336,12 +341,11 @@ export class Queue<Payload = unknown> {
     return changed
   }
 
-  async acquireProcessingLock(
-    options: ClaimOptions & { reason?: string } = {},
-  ): Promise<
-    | { outcome: 'claimed'; lock: LockView; lease: Lease | null }
-    | Exclude<AcquireOutcome, { outcome: 'claimed' }>
-  > {
+  acquireProcessingLock(options: ClaimOptions & { reason?: string } = {}): Promise<ProcessingLock> {
+    return this.#session.withRoom(1, options, () => this.#acquireProcessingLock(options))
+  }
+
+  async #acquireProcessingLock(options: ClaimOptions & { reason?: string }): Promise<ProcessingLock> {
     const requestedAt = this.#session.environment.monotonic()
     const answer = await this.#write<AcquireOutcome>('queue.acquireProcessingLock', {
       ...options,

@@ -63,6 +63,8 @@ export class Batch<Item> {
   readonly #signal: AbortSignal
   /** Keys under way and finished ones behind them, in order: what is before them all is done. */
   readonly #order: { readonly key: string; settled: boolean }[] = []
+  /** Keys handed out whose outcome is not recorded, or was a failure that a later run mends. */
+  readonly #taken = new Set<string>()
   #completion: ProgressView['completion'] = 'processed'
   #stopReason: string | null = null
   #error: unknown = null
@@ -105,11 +107,18 @@ export class Batch<Item> {
   async #begin(): Promise<ProgressView> {
     const known = await this.#runs.get(this.#run)
     if (known?.status === 'completed') return known
-    const total = this.#options.total ?? countOf(this.#items)
+    const total = this.#options.total ?? this.#count()
     const under = { lock: this.#lock, token: this.#lease.token, ...(total === undefined ? {} : { total }) }
     if (known) return this.#runs.resume(this.#run, under)
     const { completion } = this.#options
     return this.#runs.start(this.#run, { ...under, ...(completion === undefined ? {} : { completion }) })
+  }
+
+  /** As many as there are keys, where that can be known beforehand. */
+  #count(): number | undefined {
+    const items: unknown = this.#items
+    if (!Array.isArray(items) && !(items instanceof Set) && !(items instanceof Map)) return undefined
+    return new Set(Array.from(items as Iterable<Item>, (item) => this.#keyOf(item))).size
   }
 
   /** The items without an outcome. Looked up many at a time where the items are at hand. */
@@ -133,14 +142,15 @@ export class Batch<Item> {
   }
 
   async #unsettled(window: readonly { item: Item; key: string }[]) {
-    const left = new Set(
-      await this.#runs.left(
-        this.#run,
-        window.map(({ key }) => key),
-      ),
-    )
+    // Before asking: what is recorded while we ask may be missing from the answer, and was still under way here.
+    const fresh = window.filter(({ key }) => !this.#taken.has(key))
+    if (fresh.length === 0) return []
+    const keys = fresh.map(({ key }) => key)
+    const left = new Set(await this.#runs.left(this.#run, keys))
     // Of items with the same key only the first: the others are the same work.
-    return window.filter(({ key }) => left.delete(key))
+    const rest = fresh.filter(({ key }) => left.delete(key))
+    for (const { key } of rest) this.#taken.add(key)
+    return rest
   }
 
   /** One item after the other; several lines share the rest. */
@@ -188,6 +198,7 @@ export class Batch<Item> {
     })
     // Where none may fail, one that failed is to be done again, so the cursor must not pass it.
     place.settled = outcome.outcome !== 'failed' || this.#completion === 'processed'
+    if (place.settled) this.#taken.delete(key)
     if (isLast) this.#last = progress
   }
 
@@ -244,11 +255,6 @@ export class Batch<Item> {
       cause: this.#error,
     })
   }
-}
-
-function countOf(items: unknown): number | undefined {
-  if (Array.isArray(items)) return items.length
-  return items instanceof Set || items instanceof Map ? items.size : undefined
 }
 
 function isLost(error: unknown): boolean {

@@ -14,6 +14,9 @@ export type CommitFault =
   /** The client is cut off at once; the server gets the commit when `deliver` is called. */
   | 'late'
 
+/** Long enough for a client to be back and ask. */
+const lateMs = 100
+
 export class Proxy {
   readonly #listener: Listener
   readonly #links = new Set<Link>()
@@ -21,6 +24,7 @@ export class Proxy {
   #isCut = false
   #isStalled = false
   #fault: CommitFault | null = null
+  #faults: (() => CommitFault | null) | null = null
   #onFault: () => void = () => {}
   #deliver: () => void = () => {}
   /** So long each message takes in each direction. */
@@ -90,6 +94,11 @@ export class Proxy {
     })
   }
 
+  /** Asked for each commit from now on; a late one is delivered a moment later. */
+  breakCommits(choose: (() => CommitFault | null) | null): void {
+    this.#faults = choose
+  }
+
   /** Hands over the commit that is late. */
   deliver(): void {
     this.#deliver()
@@ -116,8 +125,9 @@ export class Proxy {
 
   /** Whether a message of the client goes on to the server. */
   #pass(link: Link, message: Message): boolean {
-    const fault = this.#fault
-    if (fault === null || !isCommit(message)) return true
+    if (!isCommit(message)) return true
+    const fault = this.#fault ?? this.#faults?.() ?? null
+    if (fault === null) return true
     this.#fault = null
     switch (fault) {
       case 'lost':
@@ -132,6 +142,7 @@ export class Proxy {
         return true
       case 'late':
         this.#deliver = link.leave(message.bytes)
+        if (this.#faults !== null) setTimeout(this.#deliver, lateMs)
         this.#onFault()
         return false
     }

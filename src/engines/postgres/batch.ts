@@ -7,13 +7,13 @@
 import type { Item } from '../../domain/item.ts'
 import { isHoldfastError } from '../../errors.ts'
 import { decide, type Prepared } from '../../operations/decide.ts'
-import type { Decision, Loaded, Needs, SealedEvents, Selector } from '../engine.ts'
+import type { Decision, Loaded, Needs, SealedEvents, Selector, Tables } from '../engine.ts'
 import { applying, eventsMax, eventsOf } from './apply.ts'
 import { planFor } from './load.ts'
 import { lookAheadQuery } from './loaders/recovery.ts'
 import { namedItems } from './named-items.ts'
 import { lockNumber, namesOf } from './names.ts'
-import type { Place, Plan, Query, Row } from './plan.ts'
+import type { LineWant, Place, Plan, Query, Row } from './plan.ts'
 import { decodeReadable } from './rows.ts'
 import { settings } from './settings.ts'
 import { tables } from './tables.ts'
@@ -40,6 +40,8 @@ export interface BatchPlace {
   readonly bucket: number
   /** Look for lapsed leases before claims. */
   readonly looksAhead: boolean
+  /** Damaged items were met: lines are searched without them. */
+  readonly avoidsDamaged: boolean
   /** Leases are not judged by the clock now. */
   readonly isDoubtful: boolean
   /** Behind a pooler nothing lasts longer than a transaction. */
@@ -67,9 +69,12 @@ export interface Done {
 export class Again extends Error {
   /** Leases have lapsed or delays ended: heal first. */
   readonly heals: boolean
-  constructor(why: string, { heals } = { heals: false }) {
+  /** Damaged items are to be looked for, and passed over. */
+  readonly avoidsDamaged: boolean
+  constructor(why: string, { heals = false, avoidsDamaged = false } = {}) {
     super(why)
     this.heals = heals
+    this.avoidsDamaged = avoidsDamaged
   }
 }
 
@@ -87,6 +92,7 @@ interface Need {
 }
 
 const nothing: Plan = { queries: [], read: () => null }
+const mostlyRead = new Set<keyof Tables>(['queue', 'workflow', 'recipient'])
 const lapsing = new Set(['lapsedItems', 'lapsedLocks', 'lapsedWaiters', 'lapsedDeliveries'])
 const times = `select set_config('holdfast.now_ms', $1, true), set_config('holdfast.wall_ms', $2, true)`
 const enter = 'select holdfast.enter($1::bigint[], $2::boolean[], $3, $4)'
@@ -236,7 +242,7 @@ export class Batch {
         for (const take of takers) take(rows)
       })
     }
-    for (const query of this.#lineQueries(needs)) send(query, (rows) => this.#takeItems(query, rows))
+    for (const query of this.#lineQueries(needs)) send(query, (rows) => this.#takeLine(rows))
     send({ text: readClock, values: [] }, ([row]) => {
       this.#clock = { now: Number(row?.[0]), wall: Number(row?.[1]) }
     })
@@ -247,6 +253,14 @@ export class Batch {
   #takeItems(query: Query, rows: readonly Row[]): void {
     if (query.youngerAt === undefined) return
     this.#set.load(decodeReadable<Item>(tables.item, rows))
+  }
+
+  #takeLine(rows: readonly Row[]): void {
+    const items = decodeReadable<Item>(tables.item, rows)
+    // Those behind the damaged one would not be seen.
+    if (items.length < rows.length && !this.#place.avoidsDamaged)
+      throw new Again('a damaged item stands in line', { avoidsDamaged: true })
+    this.#set.load(items)
   }
 
   #movedTimes(): Query[] {
@@ -295,17 +309,13 @@ export class Batch {
   }
 
   #lineQueries(needs: readonly Need[]): Query[] {
-    const lines = new Map<string, { limit: number; query: (limit: number, from: null) => Query }>()
+    const lines = new Map<string, { want: LineWant; limit: number }>()
     for (const { plan } of needs) {
       if (!plan.line) continue
-      const { line, limit } = plan.line
-      const want = plan.line
-      lines.set(line, {
-        limit: limit + (lines.get(line)?.limit ?? 0),
-        query: (all, from) => want.query(all, from),
-      })
+      const limit = plan.line.limit + (lines.get(plan.line.line)?.limit ?? 0)
+      lines.set(plan.line.line, { want: plan.line, limit })
     }
-    return [...lines.values()].map(({ limit, query }) => query(limit, null))
+    return [...lines.values()].map(({ want, limit }) => want.query(limit, null, this.#place.avoidsDamaged))
   }
 
   #isBehind(member: Member, needs = member.needs): boolean {
@@ -362,9 +372,9 @@ export class Batch {
     this.#answers.push([waiting, { result: decision.result }])
   }
 
-  /** Queues and workflows are mostly read: a command that changes one has to take its name for itself. */
+  /** A command that changes what is mostly read has to take its name for itself. */
   #assertExclusive(waiting: Waiting, decision: Decision): void {
-    const changed = decision.changes.filter(({ table }) => table === 'queue' || table === 'workflow')
+    const changed = decision.changes.filter(({ table }) => mostlyRead.has(table))
     const missing = changed.flatMap(namesOf).filter((name) => !this.#exclusive.has(name))
     if (missing.length === 0) return
     for (const name of missing) waiting.moreNames.add(name)

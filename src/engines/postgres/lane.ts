@@ -26,7 +26,10 @@ const attemptsMax = 200
 const attemptsTogether = 3
 const buckets = 64
 
-const askLane = 'select batch from holdfast.lane where id = $1 for update'
+/** Written, not only read: of its first batch a lane has no row yet that could be waited for. */
+const askLane = `insert into holdfast.lane as lane (id, batch, at) values ($1, 0, holdfast.wall_ms())
+on conflict (id) do update set at = excluded.at
+returning lane.batch`
 const leaveLane = 'delete from holdfast.lane where id = $1'
 
 export interface LaneOptions {
@@ -57,6 +60,7 @@ export class Lane {
   #batch = 0
   #pumping: Promise<void> | null = null
   #closed = false
+  #avoidsDamaged = false
   #reconnecting: Promise<void> | null = null
   #lastFailure: unknown = null
   #unfit: HoldfastError | null = null
@@ -161,6 +165,7 @@ export class Lane {
         return decided ? this.#settleDoubt(batch, decided, error) : this.#try(batch, { heals, reads })
       }
       await this.#rollBack(connection)
+      if (error instanceof Again && error.avoidsDamaged) this.#avoidsDamaged = true
       if (error instanceof Again && isRead((batch[0] as Waiting).prepared)) {
         await this.#rest(reads)
         return this.#try(batch, { reads: reads + 1 })
@@ -175,6 +180,7 @@ export class Lane {
   async #heal(claim: Command): Promise<void> {
     const { onRecovered, onRecoveryFailed } = this.#options
     const started = this.#environment.monotonic()
+    this.#environment.reached?.('recovery.begun')
     await this.#settleOne({
       prepared: this.#recoveryBefore(claim),
       resolve: (report) =>
@@ -208,6 +214,7 @@ export class Lane {
       looksAhead: heals && looksAhead,
       isPooled: address.isPooled,
       busyTimeoutMs: this.#options.busyTimeoutMs,
+      avoidsDamaged: this.#avoidsDamaged,
       isDoubtful: this.#options.isDoubtful(),
       times: this.#options.times(),
       send: (query) => this.#outside(connection.send(query)),
