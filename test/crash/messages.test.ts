@@ -12,8 +12,8 @@ import {
   newStore,
   openHere,
   print,
-  until,
   startProgram,
+  until,
 } from './support.ts'
 
 interface Arrival {

@@ -4,16 +4,7 @@ import { expect, test } from 'vitest'
 import { refusal } from '../support/outcomes.ts'
 import { expectAcknowledgedOnce, goesOn, openLoad } from './load.ts'
 import { ownServer, wholeAudit } from './server-store.ts'
-import {
-  type Actor,
-  claimBy,
-  isRenewed,
-  openActor,
-  openHere,
-  print,
-  until,
-  warmUp,
-} from './support.ts'
+import { type Actor, claimBy, isRenewed, openActor, openHere, print, until, warmUp } from './support.ts'
 
 /** Few connections, so that a test can take them all. */
 const own = ownServer({ max_connections: 20 })
@@ -140,11 +131,9 @@ async function holdAgainstRival(hf: Holdfast, store: string, ms: number) {
 async function expectNeverTaken(hf: Holdfast, holder: Actor, id: string): Promise<void> {
   const events = (await wholeAudit(hf, own.server)).filter((event) => event.id === id)
   expect(holder.all('aborted').filter(({ item }) => item === id)).toEqual([])
-  expect(events.filter(({ kind }) => kind !== 'item.progressed').map(({ kind, agent }) => `${kind} by ${agent}`)).toEqual([
-    'item.created by test',
-    'item.claimed by holder',
-    'item.completed by holder',
-  ])
+  expect(
+    events.filter(({ kind }) => kind !== 'item.progressed').map(({ kind, agent }) => `${kind} by ${agent}`),
+  ).toEqual(['item.created by test', 'item.claimed by holder', 'item.completed by holder'])
 }
 
 /** Every connection the server gives to anybody. */

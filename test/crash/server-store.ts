@@ -2,7 +2,7 @@
 import type { Event, Holdfast } from 'holdfast'
 import { Client } from 'pg'
 import { afterAll, beforeAll } from 'vitest'
-import { Proxy } from '../support/proxy.ts'
+import { TcpProxy } from '../support/proxy.ts'
 import { Server, type Settings } from '../support/server.ts'
 import { leaveGround } from '../support/server-ground.ts'
 import { audit, closeAfterHandles, until } from './support.ts'
@@ -12,7 +12,7 @@ export interface OwnServer {
   /** The URL of a store that is not there yet. */
   newStore(): string
   /** A way to the server that the test can break; gone after the test. */
-  openProxy(): Promise<Proxy>
+  openProxy(): Promise<TcpProxy>
   /** A connection past Holdfast, closed after the test. */
   connect(): Promise<Client>
   /** The answer to one statement past Holdfast; `holdfast.` stands for the schema of the store. */
@@ -45,7 +45,7 @@ export function ownServer(settings: Settings = {}): OwnServer {
     },
     newStore: () => `${running().url}?schema=store_${++stores}`,
     async openProxy() {
-      const proxy = await Proxy.open(running())
+      const proxy = await TcpProxy.open(running())
       closeAfterHandles(() => proxy.close())
       return proxy
     },

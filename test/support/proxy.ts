@@ -2,7 +2,7 @@
  * A bad network between clients and a PostgreSQL server: it cuts connections, holds bytes back, takes its time, and
  * loses a commit or the answer to one.
  */
-import { createServer, connect, type Server as Listener, type Socket } from 'node:net'
+import { connect, createServer, type Server as Listener, type Socket } from 'node:net'
 import { hasCommitted, isCommit, type Message, Messages } from './wire.ts'
 
 /** What becomes of the next commit, once. */
@@ -17,7 +17,7 @@ export type CommitFault =
 /** Long enough for a client to be back and ask. */
 const lateMs = 100
 
-export class Proxy {
+export class TcpProxy {
   readonly #listener: Listener
   readonly #links = new Set<Link>()
   #target: number
@@ -35,9 +35,9 @@ export class Proxy {
     this.#target = target
   }
 
-  static async open({ port }: { readonly port: number }): Promise<Proxy> {
+  static async open({ port }: { readonly port: number }): Promise<TcpProxy> {
     const listener = createServer()
-    const proxy = new Proxy(listener, port)
+    const proxy = new TcpProxy(listener, port)
     listener.on('connection', (client) => proxy.#accept(client))
     await new Promise<void>((listening) => listener.listen(0, '127.0.0.1', listening))
     return proxy

@@ -21,7 +21,8 @@ const orders = {
   },
 
   start({ name }) {
-    for (let adder = 0; adder < adders; adder++) loops.push(repeat((round) => add(`${name}-${adder}-${round}`)))
+    for (let adder = 0; adder < adders; adder++)
+      loops.push(repeat((round) => add(`${name}-${adder}-${round}`)))
     loops.push(repeat(count))
     worker = hf.work('q', handle, { concurrency: 5 })
   },
@@ -72,7 +73,11 @@ process.on('message', async ({ number, order, facts }) => {
   try {
     await tell({ type: 'answer', number, result: await orders[order](facts) })
   } catch (error) {
-    await tell({ type: 'answer', number, error: { code: error.code, message: error.message, facts: error.facts } })
+    await tell({
+      type: 'answer',
+      number,
+      error: { code: error.code, message: error.message, facts: error.facts },
+    })
   }
 })
 await tell({ type: 'ready', pid: process.pid })
