@@ -130,8 +130,12 @@ export class Actor {
   }
 
   /** Gives an order and waits for its answer; a refusal fails the test. */
-  async ask<Result = unknown>(order: string, facts: object = {}): Promise<Result> {
-    const { result, error } = await this.order(order, facts)
+  async ask<Result = unknown>(
+    order: string,
+    facts: object = {},
+    { patience = patienceMs } = {},
+  ): Promise<Result> {
+    const { result, error } = await this.order(order, facts, patience)
     if (error) throw new Error(`${order} was refused: ${error.code} ${error.message}`)
     return result as Result
   }
@@ -143,9 +147,9 @@ export class Actor {
     return error as Refusal
   }
 
-  order(order: string, facts: object = {}): Promise<Told<'answer'>> {
+  order(order: string, facts: object = {}, patience = patienceMs): Promise<Told<'answer'>> {
     const number = this.send(order, facts)
-    return this.told('answer', (message) => message.number === number)
+    return this.told('answer', (message) => message.number === number, patience)
   }
 
   /** Gives an order and does not wait: its answer may never come. */
@@ -159,6 +163,7 @@ export class Actor {
   told<Type extends Message['type']>(
     type: Type,
     matches: (message: Told<Type>) => boolean = () => true,
+    patience = patienceMs,
   ): Promise<Told<Type>> {
     const find = () => this.all(type).find(matches)
     const waiting = new Promise<Told<Type>>((resolve, reject) => {
@@ -172,7 +177,7 @@ export class Actor {
       this.#listeners.add(look)
       look()
     })
-    return within(`"${type}" of process ${this.pid}`, waiting)
+    return within(`"${type}" of process ${this.pid}`, waiting, patience)
   }
 
   all<Type extends Message['type']>(type: Type): Told<Type>[] {
