@@ -1,5 +1,6 @@
 /** `hf.queue(name)`: a thin view on the operations of one queue. */
 import { processingLockName } from './domain/queue.ts'
+import { fitText } from './domain/text.ts'
 import type { Workflow } from './domain/workflow.ts'
 import type { EventView } from './operations/event.ts'
 import { lockRef } from './operations/lease.ts'
@@ -555,10 +556,11 @@ function withWallTime<Options extends { runAt?: number | Date }>(options: Option
   return { ...rest, runAt: runAt instanceof Date ? runAt.getTime() : runAt }
 }
 
+/** In the words of a program, which may be anything; only what a caller wrote itself is refused when it is too long. */
 function failureOf(error: Failure): { message: string; code?: string } {
-  if (typeof error === 'string') return { message: error }
-  const code = 'code' in error && typeof error.code === 'string' ? { code: error.code } : {}
-  return { message: String(error.message).slice(0, 10_000), ...code }
+  if (typeof error === 'string') return { message: fitText(error, error.length) }
+  const code = 'code' in error && typeof error.code === 'string' ? { code: fitText(error.code, 200) } : {}
+  return { message: fitText(String(error.message), 10_000), ...code }
 }
 
 /** Without the fields nobody gave: an absent option and an undefined one are the same. */

@@ -2,6 +2,7 @@
 import * as z from 'zod'
 import { leaseMsMax } from '../domain/lease.ts'
 import { isName, nameLengthMax } from '../domain/name.ts'
+import { isText } from '../domain/text.ts'
 import type { State } from '../domain/workflow.ts'
 import { InvalidError } from '../errors.ts'
 
@@ -12,9 +13,6 @@ export const batchMax = 1000
 const pageMax = 500
 
 const nameRule = `1 to ${nameLengthMax} letters, digits or _ . : / @ + # = , ~ - and inner spaces, without ".."`
-
-/** NUL is what PostgreSQL cannot store; half a character would come back as another. */
-const isText = (text: string) => !/[\0\p{Surrogate}]/u.test(text)
 
 /** Words of people and programs: anything that can be stored and read again as it was. */
 export const text = (lengthMax: number) =>

@@ -6,6 +6,7 @@
  * Not promised: that an item is handled once. A process that dies after an effect and before its record repeats it.
  */
 import { concurrencyFor } from '../domain/progress.ts'
+import { fitText } from '../domain/text.ts'
 import { pause } from '../environment.ts'
 import { InvalidError, isHoldfastError, NotFoundError } from '../errors.ts'
 import type { ProgressView } from '../operations/progress-view.ts'
@@ -182,7 +183,7 @@ export class Batch<Item> {
   }
 
   #stop(reason: string): void {
-    this.#stopReason ??= reason
+    this.#stopReason ??= fitText(reason, 2000)
   }
 
   async #handle({ item, key }: { item: Item; key: string }): Promise<void> {
@@ -216,7 +217,7 @@ export class Batch<Item> {
       return { outcome: answer === 'skipped' ? ('skipped' as const) : ('done' as const) }
     } catch (error) {
       if (this.#signal.aborted || isLost(error)) return null
-      return { outcome: 'failed' as const, error: messageOf(error).slice(0, 10_000) }
+      return { outcome: 'failed' as const, error: fitText(messageOf(error), 10_000) }
     }
   }
 

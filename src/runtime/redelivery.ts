@@ -7,6 +7,7 @@ import type { Adapter, Delivered } from '../delivery/adapter.ts'
 import { inbox } from '../delivery/inbox.ts'
 import { safetyMarginMs } from '../domain/lease.ts'
 import { inboxAdapter } from '../domain/recipient.ts'
+import { fitText } from '../domain/text.ts'
 import { isHoldfastError } from '../errors.ts'
 import type { SetAside } from '../operations/message-aside.ts'
 import { claimMax, type DeliveryClaim, type DeliveryClaims } from '../operations/message-retry.ts'
@@ -257,7 +258,7 @@ function recordOf(result: Delivered | null): { outcome: string; error?: string }
   if (result === null) return { outcome: 'released' }
   return result.outcome === 'delivered'
     ? { outcome: 'sent' }
-    : { outcome: 'failed', error: result.error.slice(0, 2000) }
+    : { outcome: 'failed', error: fitText(result.error, 2000) }
 }
 
 /** All of them come to their end before the first failure is told. */

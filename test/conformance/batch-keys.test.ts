@@ -1,6 +1,6 @@
 /** Items of one key are one item to a batch, wherever the others stand. */
 import { describe, expect, test } from 'vitest'
-import { settle, take } from '../support/locks.ts'
+import { take } from '../support/locks.ts'
 import { gate } from '../support/messages.ts'
 import { forEachEngine } from '../support/stores.ts'
 
@@ -101,6 +101,6 @@ forEachEngine((engine) => {
 async function* oneByOne(items: readonly string[]): AsyncGenerator<string> {
   for (const item of items) {
     yield item
-    await settle()
+    await new Promise(setImmediate)
   }
 }

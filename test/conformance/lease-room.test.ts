@@ -1,7 +1,7 @@
 /** A process can keep so many leases; what it could not keep it does not take, also when several ask at once. */
 import type { Holdfast } from 'holdfast'
 import { expect, test } from 'vitest'
-import { settle, take } from '../support/locks.ts'
+import { take } from '../support/locks.ts'
 import { refusal, refusalCode } from '../support/outcomes.ts'
 import { forEachEngine } from '../support/stores.ts'
 
@@ -27,7 +27,7 @@ forEachEngine((engine) => {
     await take(other, 'deploy')
     await fill(hf, leasesMax - 1)
     const waiting = hf.locks.acquireLock('deploy', { waitMs: minuteMs })
-    await settle()
+    await env.advance(0)
 
     const meanwhile = await refusalCode(() => hf.locks.acquireLock('one more'))
     await other.locks.releaseLock('deploy')
@@ -47,7 +47,7 @@ forEachEngine((engine) => {
     await take(other, 'deploy')
     await fill(hf, leasesMax - 1)
     const waiting = hf.locks.acquireLock('deploy', { waitMs: 1_000 })
-    await settle()
+    await env.advance(0)
     await env.advance(2_000)
 
     expect(await waiting).toMatchObject({ outcome: 'held' })

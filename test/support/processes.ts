@@ -38,9 +38,9 @@ export function machine(env: MovableEnvironment, place: Partial<ProcessIdentity>
       id: () => env.id(),
       outside: (work) => env.outside(work),
       host: {
+        ...env.host,
         identity: { ...env.host.identity, ...place, pid, startTime: `start of ${pid}` },
         leaveMark: () => {},
-        networkFileSystem: () => null,
         identify: (other) =>
           dead.has(other)
             ? null

@@ -15,7 +15,7 @@ import { namedItems } from './named-items.ts'
 import { lockNumber, namesOf } from './names.ts'
 import type { LineWant, Place, Plan, Query, Row } from './plan.ts'
 import { decodeReadable } from './rows.ts'
-import { settings } from './settings.ts'
+import { type SessionOptions, settings } from './settings.ts'
 import { tables } from './tables.ts'
 import { WorkingSet } from './working-set.ts'
 
@@ -46,9 +46,11 @@ export interface BatchPlace {
   readonly isDoubtful: boolean
   /** Behind a pooler nothing lasts longer than a transaction. */
   readonly isPooled: boolean
-  readonly busyTimeoutMs: number
+  readonly session: SessionOptions
   /** For tests that move time: the times that take the place of the server's own. */
   readonly times: { readonly now: number; readonly wall: number } | null
+  /** Whether those times have changed since. */
+  hasMoved(): boolean
   send(query: Query): Promise<Row[]>
   /** True when the transaction was committed, false when the server rolled it back. */
   commit(): Promise<boolean>
@@ -111,9 +113,14 @@ export class Batch {
   readonly #events: ReturnType<typeof eventsOf> = []
   readonly #sealed: SealedEvents[] = []
   readonly #exclusive = new Set<string>()
-  #blocking = new Set<unknown>()
+  /** Of the items named by id: those that others wait for. */
+  #blocking: { readonly asked: ReadonlySet<string>; readonly found: ReadonlySet<unknown> } = {
+    asked: new Set(),
+    found: new Set(),
+  }
   #clock = { now: 0, wall: 0 }
   #wakes = false
+  #isClosed = false
 
   constructor(place: BatchPlace, batch: readonly Waiting[]) {
     this.#place = place
@@ -126,7 +133,8 @@ export class Batch {
     await this.#load(members)
     const asking: [Member, readonly Need[]][] = []
     for (const member of inTurn(members)) {
-      if (this.#isBehind(member) || this.#events.length > eventsMax / 2) this.#left.push(member.waiting)
+      if (this.#isClosed || this.#isBehind(member) || this.#events.length > eventsMax / 2)
+        this.#left.push(member.waiting)
       else this.#advance(member, member.needs, asking)
     }
     if (asking.length > 0) await this.#answerAsking(asking)
@@ -200,17 +208,18 @@ export class Batch {
       ids.length > 0 ? [{ text: readBlockers, values: [this.#place.namespace, ids] }] : []
     const opening = [
       { text: 'begin', values: [] },
-      ...(this.#place.isPooled
-        ? [settings({ isLocal: true, lockTimeoutMs: this.#place.busyTimeoutMs })]
-        : []),
+      ...(this.#place.isPooled ? [settings(this.#place.session, { isLocal: true })] : []),
       ...this.#movedTimes(),
       this.#entering(members),
       ...this.#itemQueries(needs),
     ]
     const [before = [], found = []] = await this.#sendAll(opening, needs, [...ahead, ...blocking])
+    // A wait for others took its time where only a test can say how much.
+    if (this.#place.hasMoved()) throw new Again('time was moved meanwhile')
     if (looks && before.some((row) => row[0] === true || row[1] === true))
       throw new Again('leases have lapsed or delays ended', { heals: true })
-    this.#blocking = new Set((looks ? found : before).map(([blocker]) => blocker))
+    const blockers = (looks ? found : before).map(([blocker]) => blocker)
+    this.#blocking = { asked: new Set(ids), found: new Set(blockers) }
   }
 
   /** Sends everything at once; answers the queries of `extra`, after the items and before the lines. */
@@ -336,6 +345,8 @@ export class Batch {
         return
       }
       for (const { plan } of needs) this.#set.reserve(plan, this.#itemsOf(plan), member)
+      // What it found by searching is in no list: nobody decides beside it.
+      this.#isClosed ||= needs.some(({ plan }) => (plan.searched ?? []).length > 0)
       asking.push([member, this.#planAll(step.value, locks)])
     } catch (error) {
       if (!isHoldfastError(error)) throw error
@@ -356,7 +367,7 @@ export class Batch {
     return Object.values(needs).every(
       (selector) =>
         selector?.select === 'dependents' &&
-        selector.ids.every((id) => this.#set.named({ ids: [id] }).length === 1 && !this.#blocking.has(id)) &&
+        selector.ids.every((id) => this.#blocking.asked.has(id) && !this.#blocking.found.has(id)) &&
         !this.#set.isWaitedFor(selector.ids),
     )
   }

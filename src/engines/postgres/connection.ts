@@ -5,7 +5,7 @@ import type { Address, ServerHost } from './address.ts'
 import { Disconnected } from './classify.ts'
 import type { Query, Row } from './plan.ts'
 import { inSchema } from './schema-name.ts'
-import { settings } from './settings.ts'
+import { type SessionOptions, settings } from './settings.ts'
 
 /** A server that answers nothing for so long is taken for gone. */
 const answerTimeoutMs = 10_000
@@ -57,7 +57,7 @@ export class Connection {
   static async open(
     address: Address,
     { host, port }: ServerHost,
-    { lockTimeoutMs }: { lockTimeoutMs: number },
+    session: SessionOptions,
   ): Promise<Connection> {
     const { Client, types } = await loadDriver()
     const client = new Client({
@@ -80,7 +80,7 @@ export class Connection {
     } as ClientConfig & { pipeline: boolean })
     const connection = new Connection(client, address)
     await client.connect()
-    if (!address.isPooled) await connection.send(settings({ isLocal: false, lockTimeoutMs }))
+    if (!address.isPooled) await connection.send(settings(session, { isLocal: false }))
     return connection
   }
 

@@ -2,6 +2,7 @@
 import { HoldfastError } from '../../errors.ts'
 import type { Address, ServerHost } from './address.ts'
 import { Connection } from './connection.ts'
+import type { SessionOptions } from './settings.ts'
 
 /** What a server said of itself when it was met. */
 export interface ServerFacts {
@@ -24,10 +25,9 @@ export interface Met {
   readonly facts: ServerFacts
 }
 
-export interface Wanted {
+export interface Wanted extends SessionOptions {
   /** A server that is behind what was seen before lost a failover. */
   readonly timelineMin: number
-  readonly lockTimeoutMs: number
 }
 
 /** The primary among the hosts. Throws what the last one said when none serves. */
@@ -44,12 +44,9 @@ export async function findPrimary(address: Address, wanted: Wanted): Promise<Met
   throw failure
 }
 
-async function meet(
-  address: Address,
-  host: ServerHost,
-  { timelineMin, lockTimeoutMs }: Wanted,
-): Promise<Met> {
-  const connection = await Connection.open(address, host, { lockTimeoutMs })
+async function meet(address: Address, host: ServerHost, wanted: Wanted): Promise<Met> {
+  const { timelineMin } = wanted
+  const connection = await Connection.open(address, host, wanted)
   try {
     const [row] = await connection.send({ text: askFacts, values: [] })
     const [isStandby, version, number, fsync, fullPageWrites, synchronousCommit, standbys, timeline] =
