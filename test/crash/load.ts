@@ -51,7 +51,7 @@ export async function expectAcknowledgedOnce(
   const rest = hf.work('q', () => {}, { concurrency: 20 })
   await until('nothing is left', async () => (await hf.queue('q').stats()).pending === 0)
   await rest.stop()
-  const events = await wholeAudit(hf, server)
+  const events = (await wholeAudit(hf, server)).filter(({ queue }) => queue === 'q')
 
   const acknowledged = known.flatMap(({ added }) => added)
   const counted = known.reduce((total, each) => total + each.counted, 0)
