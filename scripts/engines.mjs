@@ -7,7 +7,7 @@
 const defaultEngines = ['sqlite']
 
 /** Suites with one body for every engine. */
-const engineSuites = ['conformance', 'model']
+export const engineSuites = ['conformance', 'model']
 
 const suffixes = { sqlite: '', 'postgres-14': '-pg14', 'postgres-18': '-pg18', postgres: '-pg' }
 

@@ -106,11 +106,19 @@ export function classify(error: unknown, location: string): unknown {
 
 export function unavailable(location: string, cause: unknown): HoldfastError {
   return new HoldfastError('STORE_UNAVAILABLE', {
-    what: `${location} cannot be reached; nothing was changed`,
+    what: `${location} cannot be reached (${reasonOf(cause)}); nothing was changed`,
     next: 'this process goes on trying; call again',
     facts: { location, inDoubt: false },
     cause,
   })
+}
+
+/** Told in the message, for a cause does not cross a thread. */
+function reasonOf(cause: unknown): string {
+  if (cause instanceof HoldfastError) return cause.what
+  // Where a name has several addresses, the error of all of them says nothing itself.
+  if (cause instanceof AggregateError) return cause.errors.map(reasonOf).join(', ')
+  return cause instanceof Error ? cause.message : 'no answer'
 }
 
 /** The server was gone when it should have answered a commit, and did not come back in time to be asked. */

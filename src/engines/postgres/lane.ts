@@ -28,7 +28,10 @@ const attemptsMax = 200
 const attemptsTogether = 3
 const buckets = 64
 
-const askLane = 'select batch from holdfast.lane where id = $1 for update'
+/** Written, not only read: of its first batch a lane has no row yet that could be waited for. */
+const askLane = `insert into holdfast.lane as lane (id, batch, at) values ($1, 0, holdfast.wall_ms())
+on conflict (id) do update set at = excluded.at
+returning lane.batch`
 const leaveLane = 'delete from holdfast.lane where id = $1'
 
 export interface LaneOptions {
