@@ -27,7 +27,7 @@ export function isLockedOut(error: unknown): boolean {
 }
 
 /** Only the server's words have a severity; what the driver or the system says has codes of its own. */
-export function sqlState(error: unknown): string | null {
+function sqlState(error: unknown): string | null {
   if (!(error instanceof Error) || !('severity' in error) || !('code' in error)) return null
   return typeof error.code === 'string' ? error.code : null
 }
