@@ -2,6 +2,7 @@
 import { Agents } from './agents.ts'
 import type { StoreStatus } from './engines/engine.ts'
 import { openEngine } from './engines/open.ts'
+import { isPostgresUrl } from './engines/postgres/address.ts'
 import { type Environment, pause } from './environment.ts'
 import { closedError } from './errors.ts'
 import { getAgentId } from './host/agent-id.ts'
@@ -21,6 +22,7 @@ import { logRecovery } from './runtime/heal.ts'
 import { Keeper } from './runtime/keeper.ts'
 import { Redelivery } from './runtime/redelivery.ts'
 import { reportStaleLocks, type StaleLocksOptions } from './runtime/stale-locks.ts'
+import { openThreaded } from './runtime/threaded-engine.ts'
 import { type Handler, Worker, type WorkOptions } from './runtime/worker.ts'
 import { type Health, type RecoveryStats, Session } from './session.ts'
 import { type States, statesOf } from './state.ts'
@@ -40,7 +42,9 @@ export async function open(url: string, options: OpenOptions = {}): Promise<Hold
     environment,
   )
   const agent = settings.agent ?? getAgentId()
-  const engine = await openEngine(url, {
+  // A batch on PostgreSQL waits for answers while it holds rows: no handler of this program may come between.
+  const isThreaded = isPostgresUrl(url) && settings.background && !environment.isLocal
+  const engine = await (isThreaded ? openThreaded : openEngine)(url, {
     environment,
     durability: settings.durability,
     busyTimeoutMs: settings.busyTimeoutMs,
@@ -48,6 +52,7 @@ export async function open(url: string, options: OpenOptions = {}): Promise<Hold
     onRecovered: (report, trigger, ms) =>
       logRecovery((level, name, facts) => logger[level]?.(facts, name), report, trigger, ms),
     onRecoveryFailed: (error, trigger) => logger.warn({ trigger, error: String(error) }, 'recovery.failed'),
+    log: (level, name, facts) => logger[level]?.(facts, name),
   })
   try {
     return await begin({ url, engine, environment, settings, logger, health, agent })
@@ -87,6 +92,7 @@ async function begin({ url, ...parts }: Beginning): Promise<Holdfast> {
   const session = new Session({ ...parts, instance, keeper })
   const atOpen = settings.recovery.onOpen ? await healAtOpen(session) : null
   if (instance === null) return new Holdfast(session, atOpen)
+  if (!session.storeIsLocal) environment.host.leaveMark(environment.host.identity)
   await session.call('instance.start', { id: instance, ...environment.host.identity })
   keeper.employ(
     employCaretaker({
@@ -105,7 +111,7 @@ async function begin({ url, ...parts }: Beginning): Promise<Holdfast> {
         recovery: settings.recovery,
         retention: settings.retention,
         wedgedAfterMs: settings.wedgedAfterMs,
-        storeIsLocal: true,
+        storeIsLocal: session.storeIsLocal,
       },
       rejoined: (fresh) => {
         session.instance = fresh
