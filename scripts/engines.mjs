@@ -8,6 +8,8 @@ const defaultEngines = ['sqlite', 'postgres-18']
 
 /**
  * Files that take long on a server, where each opening, each moved second and each round is a trip over the network.
+ * Six of them (clock, damaged-rows,
+ * lease-room, log-lines, stale-lock-regressions, task-locks) each had a test that failed there when last run whole.
  * `npm test` leaves them out there; `npm run test:postgres` runs all files on PostgreSQL 14 and 18.
  */
 export const slowOnServers = [
