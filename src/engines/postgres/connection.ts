@@ -7,8 +7,8 @@ import type { Query, Row } from './plan.ts'
 import { inSchema } from './schema-name.ts'
 import { type SessionOptions, settings } from './settings.ts'
 
-/** A server that answers nothing for so long is taken for gone. */
-const answerTimeoutMs = 10_000
+/** A server that answers nothing for so long is taken for gone; waiting for locks comes on top. */
+const answerTimeoutMs = 5_000
 const connectTimeoutMs = 5_000
 const int8 = 20
 const numeric = 1700
@@ -71,7 +71,7 @@ export class Connection {
       keepAlive: true,
       keepAliveInitialDelayMillis: 5_000,
       connectionTimeoutMillis: connectTimeoutMs,
-      query_timeout: answerTimeoutMs,
+      query_timeout: answerTimeoutMs + session.lockTimeoutMs,
       application_name: 'holdfast',
       // Per client: a parser set for all would change what the program around us gets.
       types: {

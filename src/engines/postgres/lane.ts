@@ -11,7 +11,15 @@ import { chanceFor } from '../../operations/table.ts'
 import type { Command } from '../engine.ts'
 import type { Address } from './address.ts'
 import { Again, Batch, type BatchPlace, type Done, type Waiting } from './batch.ts'
-import { classify, inDoubt, isContention, isDisconnect, isLockedOut, unavailable } from './classify.ts'
+import {
+  classify,
+  Disconnected,
+  inDoubt,
+  isContention,
+  isDisconnect,
+  isLockedOut,
+  unavailable,
+} from './classify.ts'
 import type { Connection } from './connection.ts'
 import type { SessionOptions } from './settings.ts'
 import { ChangedTwice } from './working-set.ts'
@@ -33,6 +41,11 @@ const askLane = `insert into holdfast.lane as lane (id, batch, at) values ($1, 0
 on conflict (id) do update set at = excluded.at
 returning lane.batch`
 const leaveLane = 'delete from holdfast.lane where id = $1'
+/** Rows of processes that were killed. A lane that did nothing for so long gets its row back with its next batch. */
+export const forgetLanes = `delete from holdfast.lane
+where id in (
+  select id from holdfast.lane where at < (select holdfast.wall_ms()) - $1 for update skip locked
+)`
 
 export interface LaneOptions {
   readonly address: Address
@@ -61,7 +74,7 @@ export class Lane {
   #connection: Connection
   #batch = 0
   #pumping: Promise<void> | null = null
-  #closed = false
+  readonly #over = new AbortController()
   #avoidsDamaged = false
   #reconnecting: Promise<void> | null = null
   #lastFailure: unknown = null
@@ -172,11 +185,14 @@ export class Lane {
       this.#answer(done, { wrote: !transaction.isEmpty })
       return null
     } catch (error) {
+      // A server that ends a connection may say so in any words; one that rolls back is still there.
+      if (!isDisconnect(error)) await this.#rollBack(connection)
       if (isDisconnect(error) || !connection.isOpen) {
         connection.destroy(error as Error)
-        return decided ? this.#settleDoubt(batch, decided, error) : this.#try(batch, { heals, reads })
+        if (decided) return this.#settleDoubt(batch, decided, error)
+        if (this.#environment.monotonic() <= lastDeadline(batch)) return this.#try(batch, { heals, reads })
+        return new Disconnected(error)
       }
-      await this.#rollBack(connection)
       if (error instanceof Again && error.avoidsDamaged) this.#avoidsDamaged = true
       if (error instanceof Again && isRead((batch[0] as Waiting).prepared)) {
         await this.#rest(reads)
@@ -307,9 +323,11 @@ export class Lane {
   /** For ever, until there is a server again or nobody wants one. */
   async #reconnect(): Promise<void> {
     this.#unfit = null
-    for (let attempt = 1; !this.#connection.isOpen && !this.#closed; attempt++) {
+    for (let attempt = 1; !this.#connection.isOpen && !this.#over.signal.aborted; attempt++) {
       try {
-        this.#use(await this.#outside(this.#options.connect()))
+        const connection = await this.#outside(this.#options.connect())
+        if (this.#over.signal.aborted) connection.destroy(new Error('the store was closed meanwhile'))
+        else this.#use(connection)
         return
       } catch (error) {
         this.#lastFailure = error
@@ -317,7 +335,7 @@ export class Lane {
           this.#unfit = error
           return
         }
-        await pause(this.#environment, jittered(reconnectMs, attempt, this.#environment))
+        await pause(this.#environment, jittered(reconnectMs, attempt, this.#environment), this.#over.signal)
       }
     }
   }
@@ -326,7 +344,7 @@ export class Lane {
     this.#connection = connection
     if (!this.#options.staysConnected) return
     connection.onEnd(() => {
-      if (this.#closed) return
+      if (this.#over.signal.aborted) return
       this.#reconnecting ??= this.#reconnect().finally(() => {
         this.#reconnecting = null
       })
@@ -343,8 +361,8 @@ export class Lane {
 
   /** Answers what is waiting, then closes. */
   async close(): Promise<void> {
-    this.#closed = true
     while (this.#pumping !== null) await this.#pumping
+    this.#over.abort()
     if (!this.#connection.isOpen) return
     try {
       await this.#outside(this.#connection.send({ text: leaveLane, values: [this.#id] }))
