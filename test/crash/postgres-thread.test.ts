@@ -35,7 +35,10 @@ test('while no thread can reach the server commands are refused as not done, and
   proxy.cut()
   await (await thread).terminate()
   const refused = await refusal(() => hf.queue('q').add('refused'))
-  await until('three threads have failed', () => lines.filter(({ name }) => name === 'renew.failed').length >= 3)
+  await until(
+    'three threads have failed',
+    () => lines.filter(({ name }) => name === 'renew.failed').length >= 3,
+  )
   const began = nextThread()
   proxy.mend()
   await began

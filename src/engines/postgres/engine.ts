@@ -11,7 +11,7 @@ import type { Waiting } from './batch.ts'
 import { classify, unavailable } from './classify.ts'
 import { movedOffset, ServerClock } from './clock.ts'
 import type { Connection } from './connection.ts'
-import { forgetLanes, isRead, Lane, type LaneOptions } from './lane.ts'
+import { isRead, Lane, type LaneOptions } from './lane.ts'
 import { Listener } from './listener.ts'
 import { migrate, schemaVersion } from './migrate.ts'
 import { findPrimary, type ServerFacts, type Wanted } from './servers.ts'
@@ -20,7 +20,6 @@ import { Wake } from './wake.ts'
 
 /** A command waits so long for a server that is away; a restart or a failover is over by then. */
 const patienceMs = 20_000
-const lanesKeptMs = 24 * 3_600_000
 /** What keeps leases alive goes past the batches. */
 const urgent = new Set(['lease.renew', 'lease.check', 'instance.beat'])
 
@@ -140,10 +139,7 @@ export class PostgresEngine implements Engine {
     await this.#listenOn(this.#side.connection)
     const { wakeUrl } = this.#address
     if (wakeUrl !== null) this.#listener = new Listener(this.#environment, () => this.#listenAt(wakeUrl))
-    await Promise.all([
-      this.#noteTimeline(this.#facts.timeline, this.#side.connection),
-      this.#side.connection.send({ text: forgetLanes, values: [lanesKeptMs] }),
-    ])
+    await this.#noteTimeline(this.#facts.timeline, this.#side.connection)
   }
 
   get status(): StoreStatus {

@@ -30,6 +30,8 @@ const reconnectMs = { first: 20, max: 2_000 }
 const contentionMs = { first: 1, max: 40 }
 /** So often reading a feed that an open transaction holds back is tried again, a moment later each time. */
 const readsMax = 20
+/** So often a claim comes back to rows that others have locked, a moment later each time. */
+const shortsMax = 8
 /** Where time is moved by a test, waits are counted. */
 const attemptsMax = 200
 /** A batch that meets others so often is taken apart. */
@@ -40,12 +42,9 @@ const buckets = 64
 const askLane = `insert into holdfast.lane as lane (id, batch, at) values ($1, 0, holdfast.wall_ms())
 on conflict (id) do update set at = excluded.at
 returning lane.batch`
-const leaveLane = 'delete from holdfast.lane where id = $1'
-/** Rows of processes that were killed. A lane that did nothing for so long gets its row back with its next batch. */
-export const forgetLanes = `delete from holdfast.lane
-where id in (
-  select id from holdfast.lane where at < (select holdfast.wall_ms()) - $1 for update skip locked
-)`
+/** With those of processes that were killed. A lane that was idle for so long gets its row back with its next batch. */
+const leaveLane = 'delete from holdfast.lane where id = $1 or at < (select holdfast.wall_ms()) - $2'
+const lanesKeptMs = 24 * 3_600_000
 
 export interface LaneOptions {
   readonly address: Address
@@ -158,12 +157,12 @@ export class Lane {
   }
 
   /** Null when the batch was answered; else what was in its way, with nothing changed. */
-  async #try(batch: readonly Waiting[], { heals = true, reads = 1 } = {}): Promise<unknown> {
+  async #try(batch: readonly Waiting[], { heals = true, reads = 1, shorts = 1 } = {}): Promise<unknown> {
     const connection = await this.#connected(batch, (waiting, cause) =>
       waiting.reject(unavailable(this.#options.address.shown, cause)),
     )
     if (connection === null) return null
-    const transaction = new Batch(this.#place(batch, connection, heals), batch)
+    const transaction = new Batch(this.#place(batch, connection, { heals, shorts }), batch)
     let decided: Done | null = null
     try {
       if (isRead((batch[0] as Waiting).prepared)) {
@@ -190,13 +189,18 @@ export class Lane {
       if (isDisconnect(error) || !connection.isOpen) {
         connection.destroy(error as Error)
         if (decided) return this.#settleDoubt(batch, decided, error)
-        if (this.#environment.monotonic() <= lastDeadline(batch)) return this.#try(batch, { heals, reads })
+        if (this.#environment.monotonic() <= lastDeadline(batch))
+          return this.#try(batch, { heals, reads, shorts })
         return new Disconnected(error)
       }
       if (error instanceof Again && error.avoidsDamaged) this.#avoidsDamaged = true
       if (error instanceof Again && isRead((batch[0] as Waiting).prepared)) {
         await this.#rest(reads)
         return this.#try(batch, { reads: reads + 1 })
+      }
+      if (error instanceof Again && error.isShort) {
+        await this.#rest(shorts)
+        return this.#try(batch, { heals, shorts: shorts + 1 })
       }
       if (!(error instanceof Again && error.heals)) return error
       await this.#heal(claimOf(batch))
@@ -231,8 +235,12 @@ export class Lane {
     await this.#outside(this.#connection.send(query)).catch(() => {})
   }
 
-  #place(batch: readonly Waiting[], connection: Connection, heals: boolean): BatchPlace {
-    const { address, environment, looksAhead } = this.#options
+  #place(
+    batch: readonly Waiting[],
+    connection: Connection,
+    { heals, shorts }: { heals: boolean; shorts: number },
+  ): BatchPlace {
+    const { address, environment, looksAhead, promotesOnly } = this.#options
     const times = this.#options.times()
     return {
       namespace: (batch[0] as Waiting).prepared.command.namespace,
@@ -241,6 +249,8 @@ export class Lane {
       batch: this.#batch + 1,
       bucket: this.#bucket,
       looksAhead: heals && looksAhead,
+      healsLapsed: !promotesOnly,
+      acceptsShort: shorts > shortsMax,
       isPooled: address.isPooled,
       session: this.#options.session,
       avoidsDamaged: this.#avoidsDamaged,
@@ -363,13 +373,14 @@ export class Lane {
   async close(): Promise<void> {
     while (this.#pumping !== null) await this.#pumping
     this.#over.abort()
-    if (!this.#connection.isOpen) return
+    const connection = this.#connection
+    if (!connection.isOpen) return
     try {
-      await this.#outside(this.#connection.send({ text: leaveLane, values: [this.#id] }))
-      await this.#outside(this.#connection.close())
+      await this.#outside(connection.send({ text: leaveLane, values: [this.#id, lanesKeptMs] }))
     } catch {
-      // A row left behind goes with the old ones; a connection that fails to close is closed.
+      // A row left behind goes with the old ones.
     }
+    await this.#outside(connection.close()).catch((error: Error) => connection.destroy(error))
   }
 }
 
