@@ -7,7 +7,7 @@ import { inSchema } from './schema-name.ts'
 import { settings } from './settings.ts'
 
 /** A server that answers nothing for so long is taken for gone. */
-const answerTimeoutMs = 10_000
+const defaultAnswerTimeoutMs = 10_000
 const connectTimeoutMs = 5_000
 const int8 = 20
 const numeric = 1700
@@ -17,7 +17,7 @@ interface Statement {
   readonly text: string
 }
 
-type Driver = (typeof import('pg'))['default']
+type Driver = typeof import('pg')['default']
 
 let loaded: Promise<{ readonly default: Driver }> | null = null
 
@@ -37,6 +37,10 @@ async function loadDriver(): Promise<Driver> {
   }
 }
 
+export interface ConnectionOptions {
+  readonly answerTimeoutMs?: number
+}
+
 export class Connection {
   readonly #client: Client
   readonly #address: Address
@@ -53,7 +57,11 @@ export class Connection {
     client.on('notification', (message) => this.#onNotification(message))
   }
 
-  static async open(address: Address, { host, port }: ServerHost): Promise<Connection> {
+  static async open(
+    address: Address,
+    { host, port }: ServerHost,
+    { answerTimeoutMs = defaultAnswerTimeoutMs }: ConnectionOptions = {},
+  ): Promise<Connection> {
     const { Client, types } = await loadDriver()
     const client = new Client({
       host,

@@ -1,7 +1,7 @@
 /** Finding the server that decides: tries the hosts in turn, takes no standby, and none that fell behind what was seen. */
 import { HoldfastError } from '../../errors.ts'
 import type { Address, ServerHost } from './address.ts'
-import { Connection } from './connection.ts'
+import { Connection, type ConnectionOptions } from './connection.ts'
 
 /** What a server said of itself when it was met. */
 export interface ServerFacts {
@@ -25,11 +25,15 @@ export interface Met {
 }
 
 /** The primary among the hosts. Throws what the last one said when none serves. */
-export async function findPrimary(address: Address, timelineMin: number): Promise<Met> {
+export async function findPrimary(
+  address: Address,
+  timelineMin: number,
+  options: ConnectionOptions = {},
+): Promise<Met> {
   let failure: unknown
   for (const host of address.hosts) {
     try {
-      return await meet(address, host, timelineMin)
+      return await meet(address, host, timelineMin, options)
     } catch (error) {
       if (error instanceof HoldfastError && error.code === 'STORE_UNFIT') throw error
       failure = error
@@ -38,8 +42,13 @@ export async function findPrimary(address: Address, timelineMin: number): Promis
   throw failure
 }
 
-async function meet(address: Address, host: ServerHost, timelineMin: number): Promise<Met> {
-  const connection = await Connection.open(address, host)
+async function meet(
+  address: Address,
+  host: ServerHost,
+  timelineMin: number,
+  options: ConnectionOptions,
+): Promise<Met> {
+  const connection = await Connection.open(address, host, options)
   try {
     const [row] = await connection.send({ text: askFacts, values: [] })
     const [isStandby, version, number, fsync, fullPageWrites, synchronousCommit, standbys, timeline] = row as [

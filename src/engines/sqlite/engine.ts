@@ -10,14 +10,16 @@ import { decide, type Prepared, prepare } from '../../operations/decide.ts'
 import type { RecoveryReport } from '../../operations/recovery.ts'
 import { chanceFor } from '../../operations/table.ts'
 import type { Command, Decision, Engine, EngineOptions, StoreStatus } from '../engine.ts'
+import { movedError } from '../marks.ts'
 import { apply } from './apply.ts'
-import { classify, isBusy } from './classify.ts'
+import { classify, isBusy, isRefusedByTrigger } from './classify.ts'
 import { bootOffset } from './clock.ts'
 import { Connection } from './connection.ts'
 import { driver } from './driver.ts'
 import { Known, Memory } from './known.ts'
 import { load } from './load.ts'
 import { lookAhead } from './loaders/recovery.ts'
+import { assertUsableStore, movedTo } from './marks.ts'
 import { isCurrent, migrate, schemaVersion } from './migrate.ts'
 import type { Source } from './rows.ts'
 import { Turn } from './turn.ts'
@@ -87,6 +89,7 @@ async function prepareStore(
     connection.run('begin immediate')
     try {
       if (!isCurrent(connection, location)) migrate(connection)
+      assertUsableStore(connection, location)
       const offset = bootOffset(connection, environment)
       connection.run('commit')
       return offset
@@ -186,9 +189,15 @@ export class SqliteEngine implements Engine {
       try {
         await this.#turn.take(() => this.#transact([each], { alone: true }))
       } catch (error) {
-        each.reject(classify(error, this.#location))
+        each.reject(this.#typed(error))
       }
     }
+  }
+
+  /** A trigger refuses what would change a store that has moved. */
+  #typed(error: unknown): unknown {
+    const to = isRefusedByTrigger(error) ? movedTo(this.#connection) : null
+    return to === null ? classify(error, this.#location) : movedError(this.#location, to, error)
   }
 
   /** False: rolled back without any answer given. Throws only what concerns the store as a whole (busy). */

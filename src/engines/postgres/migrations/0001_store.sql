@@ -472,9 +472,18 @@ $$ select coalesce(nullif(current_setting('holdfast.now_ms', true), '')::bigint,
 create function holdfast.wall_ms() returns bigint language sql volatile as
 $$ select coalesce(nullif(current_setting('holdfast.wall_ms', true), '')::bigint, floor(extract(epoch from clock_timestamp()) * 1000)::bigint) $$;
 
--- Added to the ids of transactions, which begin anew where a store is restored on another server.
-create function holdfast.event_base() returns bigint language sql stable as
-$$ select coalesce((select value::bigint from holdfast.meta where key = 'event_base'), 0) $$;
+-- Added to the ids of transactions, which begin anew where a store is restored on another server. A store that has
+-- moved numbers no more events, so nothing is changed there any more, by whoever still has it open.
+create function holdfast.event_base() returns bigint language plpgsql stable as $$
+declare
+  place text;
+begin
+  select value::json ->> 'to' into place from holdfast.meta where key = 'moved';
+  if place is not null then
+    raise exception '%', place using errcode = 'HF002';
+  end if;
+  return coalesce((select value::bigint from holdfast.meta where key = 'event_base'), 0);
+end $$;
 
 -- A field of a JSON object as text; null when it is not there, also in damaged JSON, which must not stop a search.
 create function holdfast.json_field(object text, field text) returns text language plpgsql immutable as

@@ -1,0 +1,54 @@
+/** A row of one store as it has to lie in another: on the lease clock there, in characters it can hold. */
+import { clocks, moveTime, moveTimes } from '../engines/clocks.ts'
+import type { Cell, TransferRow, TransferTable } from '../engines/transfer.ts'
+
+export interface Translation {
+  /** Lease clock of the target minus that of the source. */
+  readonly shiftMs: number
+  /** Whether the target holds the character NUL. */
+  readonly holdsNul: boolean
+}
+
+export type Translator = (row: TransferRow) => TransferRow
+
+export function translator(table: TransferTable, { shiftMs, holdsNul }: Translation): Translator {
+  const shift = shiftMs === 0 ? asItIs : shifter(table, shiftMs)
+  return holdsNul ? shift : (row) => withoutNul(shift(row))
+}
+
+const asItIs: Translator = (row) => row
+
+function shifter(table: TransferTable, shiftMs: number): Translator {
+  const { columns } = table
+  const lease = table.rows === null ? [] : clocks[table.rows].lease
+  // What events and images tell of a thing has the names the thing has.
+  const told = table.name === 'event' ? ['change', 'detail'] : table.name === 'image' ? ['image'] : []
+  const subjectAt = columns.findIndex(({ name }) => name === 'subject')
+  return (row) =>
+    row.map((cell, place) => {
+      const { field, kind } = columns[place] as TransferTable['columns'][number]
+      if (cell === null) return null
+      if (told.includes(field))
+        return movedJson(cell, (value) => moveTimes(String(row[subjectAt]), value, shiftMs))
+      if (!lease.includes(field)) return cell
+      return kind === 'json'
+        ? movedJson(cell, (value) => moveTime(value, shiftMs) as object)
+        : Number(cell) + shiftMs
+    })
+}
+
+/** Damaged JSON is carried as it is. */
+function movedJson(cell: Cell, move: (value: object) => object): Cell {
+  try {
+    const value: unknown = JSON.parse(String(cell))
+    return typeof value === 'object' && value !== null ? JSON.stringify(move(value)) : cell
+  } catch {
+    return cell
+  }
+}
+
+/** It says nothing in a text, and PostgreSQL has no way to keep it. JSON spells it out, so payloads stay as they are. */
+function withoutNul(row: TransferRow): TransferRow {
+  const has = (cell: Cell) => typeof cell === 'string' && cell.includes('\0')
+  return row.some(has) ? row.map((cell) => (has(cell) ? String(cell).replaceAll('\0', '\ufffd') : cell)) : row
+}
