@@ -43,7 +43,10 @@ export function addCopy(program: Command, edge: CopyEdge): void {
 
 function show(report: CopyReport): void {
   const { outcome, from, to, tables, rows, running, source, ms } = report
-  if (outcome === 'already') return printLine(`${from} was copied to ${to} before; nothing was left to do`)
+  if (outcome === 'already') {
+    printLine(`${from} was copied to ${to} before; nothing was left to do`)
+    return
+  }
   const filled = tables.filter((table) => table.rows > 0)
   printTable(
     ['table', 'rows', 'digest'],

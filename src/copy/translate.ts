@@ -18,11 +18,16 @@ export function translator(table: TransferTable, { shiftMs, holdsNul }: Translat
 
 const asItIs: Translator = (row) => row
 
+/** What events and images tell of a thing has the names the thing itself has. */
+const toldFields: Readonly<Record<string, readonly string[]>> = {
+  event: ['change', 'detail'],
+  image: ['image'],
+}
+
 function shifter(table: TransferTable, shiftMs: number): Translator {
   const { columns } = table
   const lease = table.rows === null ? [] : clocks[table.rows].lease
-  // What events and images tell of a thing has the names the thing has.
-  const told = table.name === 'event' ? ['change', 'detail'] : table.name === 'image' ? ['image'] : []
+  const told = toldFields[table.name] ?? []
   const subjectAt = columns.findIndex(({ name }) => name === 'subject')
   return (row) =>
     row.map((cell, place) => {

@@ -1,0 +1,512 @@
+/** A store grows up: everything goes over, nothing is lost, and whatever dies on the way, the same command goes on. */
+import { createHash } from 'node:crypto'
+import { copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { type CopyReport, copyStore, type Holdfast, open } from 'holdfast'
+import type { Client } from 'pg'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describeStore, type Grants, populate } from '../support/populated.ts'
+import { Server } from '../support/server.ts'
+import { leaveGround } from '../support/server-ground.ts'
+import { openRaw } from '../support/sqlite-file.ts'
+import { onServer, shifted, tablesOf, tablesOfFile } from './store-tables.ts'
+import { newStore, openActor, openHere, program, query, run } from './support.ts'
+
+const hour = 3_600_000
+/** The laptop slept: its lease clock is so much behind the wall clock. */
+const sleptMs = 8 * hour
+
+let serverUrl = ''
+let schemas = 0
+/** A store with something of everything in it. */
+let folder = ''
+let template = ''
+let grants: Grants
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'holdfast-copy-'))
+  template = join(folder, 'template.db')
+  grants = await makeTemplate(template)
+  serverUrl = process.env.HOLDFAST_TEST_POSTGRES_URL ?? (await Server.create('18')).url
+})
+afterAll(async () => {
+  rmSync(folder, { recursive: true, force: true })
+  await leaveGround()
+})
+
+describe('from SQLite to PostgreSQL', () => {
+  test('everything is there afterwards, as the API tells it and as the tables hold it', async () => {
+    const { from } = populatedStore()
+    const before = await described(from)
+    const other = await describedBeside(from)
+    const to = newSchema()
+
+    const report = await copy(from, to)
+
+    expect(report).toMatchObject({ outcome: 'copied', began: 'fresh', source: 'shut' })
+    // A table that nothing was put into would be copied by nobody's word.
+    expect(report.tables.filter(({ rows }) => rows === 0)).toEqual([])
+    expect(report.rows).toBe(report.tables.reduce((sum, { rows }) => sum + rows, 0))
+    expect(Math.abs(report.shiftMs - sleptMs)).toBeLessThan(2_000)
+    expect(await tablesOf(to)).toEqual(shifted(tablesOfFile(from), report.shiftMs))
+    expect(await described(to)).toEqual(before)
+    expect(await describedBeside(to)).toEqual(other)
+  })
+
+  test('a lease has as much time left as it had', async () => {
+    const { from } = populatedStore()
+    const before = await timesLeft(from)
+    const to = newSchema()
+
+    await copy(from, to)
+    const after = await timesLeft(to)
+
+    expect(Object.keys(after)).toEqual(Object.keys(before))
+    expect(Object.keys(after).length).toBeGreaterThan(5)
+    // What the copy itself took has passed, and nothing more.
+    for (const [lease, leftMs] of Object.entries(after)) {
+      expect(before[lease] as number, lease).toBeGreaterThanOrEqual(leftMs - 100)
+      expect(before[lease] as number, lease).toBeLessThan(leftMs + 30_000)
+    }
+  })
+
+  test('who holds something goes on holding it, who lost it is refused, and tokens only grow', async () => {
+    const { from } = populatedStore()
+    const highest = query(from, 'select max(token) as token from event')[0] as { token: number }
+    const to = newSchema()
+    await copy(from, to)
+    const hf = await openHere(to, { background: false })
+
+    const { item, lock } = grants
+    const done = await hf.queue('jobs').complete(item.id, { agent: 'holder', token: item.token })
+    await hf.locks.forceRelease(lock.name, { reason: 'its turn is over' })
+    const late = await hf.locks.releaseLock(lock.name, { agent: 'holder', token: lock.token })
+    const renewal = hf.locks.renewLock(lock.name, { agent: 'holder', token: lock.token })
+    await expect(renewal).rejects.toMatchObject({ code: 'LEASE_LOST' })
+    const tokens = []
+    for (const name of [lock.name, 'brief']) {
+      const granted = await hf.locks.acquireLock(name, { agent: 'next' })
+      tokens.push(granted.outcome === 'claimed' ? granted.lock.lease.token : 0)
+    }
+
+    expect(done.state).toBe('done')
+    expect(late).toBe(false)
+    expect(Math.min(...tokens)).toBeGreaterThan(highest.token)
+  })
+
+  test('an answer given under an idempotency key is given again', async () => {
+    const { from } = populatedStore()
+    const to = newSchema()
+    await copy(from, to)
+    const hf = await openHere(to, { agent: 'populator', background: false })
+
+    const again = await hf.execute(
+      'queue.add',
+      { queue: 'jobs', payload: 'keyed' },
+      { idempotencyKey: 'key-1' },
+    )
+
+    const { item } = again as { item: { id: string } }
+    const found = await hf.queue('jobs').get(item.id)
+    expect(found).toMatchObject({ payload: 'keyed', version: 1 })
+  })
+
+  test('events go on after those that were copied', async () => {
+    const { from } = populatedStore()
+    const newest = query(from, 'select max(seq) as seq from event')[0] as { seq: number }
+    const to = newSchema()
+    await copy(from, to)
+    const hf = await openHere(to, { background: false, recovery: { onOpen: false } })
+
+    await hf.state('after').set('the copy')
+
+    const events = (await hf.execute('events.list', { since: newest.seq })) as { kind: string; seq: number }[]
+    expect(events.map(({ kind }) => kind)).toEqual(['state.set'])
+  })
+
+  test('and back to SQLite: the same again', async () => {
+    const { from } = populatedStore()
+    const [there, back] = [newSchema(), newStore()]
+    await copy(from, there)
+    const before = await described(there)
+
+    const report = await copy(there, back)
+
+    expect(report.outcome).toBe('copied')
+    expect(tablesOfFile(back)).toEqual(shifted(await tablesOf(there), report.shiftMs))
+    expect(await described(back)).toEqual(before)
+    const hf = await openHere(back)
+    await hf.state('after').set('both copies')
+    expect(query(back, 'pragma foreign_key_check')).toEqual([])
+    await expect(open(there)).rejects.toMatchObject({ code: 'STORE_UNFIT', facts: { movedTo: back } })
+  })
+})
+
+describe('interrupted', () => {
+  test('a copy killed in the middle is refused to all, and goes on where it stopped', async () => {
+    const { from } = populatedStore()
+    const before = await described(from)
+    const to = newSchema()
+
+    const ending = await killedCopy({ from, to, point: 'copy.carried', times: 12 })
+    const half = await tablesOf(to)
+    const refusal = await open(to).catch((error) => error)
+    const report = await copy(from, to)
+
+    expect(ending).toBe('SIGKILL')
+    expect(half.item?.length).toBeGreaterThan(0)
+    expect(half.event).toEqual([])
+    expect(refusal).toMatchObject({ code: 'STORE_UNFIT', facts: { from } })
+    expect(refusal.message).not.toContain('secret')
+    expect(report).toMatchObject({ outcome: 'copied', began: 'resumed' })
+    expect(await tablesOf(to)).toEqual(shifted(tablesOfFile(from), report.shiftMs))
+    expect(await described(to)).toEqual(before)
+  })
+
+  test('a source that changed meanwhile is copied from the beginning', async () => {
+    const { from } = populatedStore()
+    const to = newSchema()
+    await killedCopy({ from, to, point: 'copy.carried', times: 12 })
+    const hf = await open(from, { logger: false })
+    await hf.queue('jobs').add('added after the crash')
+    await hf.close()
+    const before = await described(from)
+
+    const report = await copy(from, to)
+
+    expect(report).toMatchObject({ outcome: 'copied', began: 'restarted' })
+    expect(await described(to)).toEqual(before)
+  })
+
+  test('killed between shutting the source and opening the target, both are refused until it is run again', async () => {
+    const { from } = populatedStore()
+    const to = newSchema()
+
+    await killedCopy({ from, to, point: 'copy.shut', times: 1 })
+
+    await expect(open(from)).rejects.toMatchObject({ code: 'STORE_UNFIT' })
+    await expect(open(to)).rejects.toMatchObject({ code: 'STORE_UNFIT' })
+    expect(await copy(from, to)).toMatchObject({ outcome: 'copied', began: 'resumed' })
+    expect(await copy(from, to)).toMatchObject({ outcome: 'already' })
+    const hf = await openHere(to)
+    expect((await hf.queue('jobs').list()).items.length).toBeGreaterThan(5)
+  })
+
+  test('rows that came into the target by another way are found, and the source stays in use', async () => {
+    const { from } = populatedStore()
+    const to = newSchema()
+    await killedCopy({ from, to, point: 'copy.carried', times: 12 })
+    await onServer(to, (client, schema) =>
+      client.query(`update ${schema}.item set priority = priority + 1 where key = 'first'`),
+    )
+
+    const refusal = await copy(from, to).catch((error) => error)
+
+    expect(refusal).toMatchObject({ code: 'STORE_UNFIT', facts: { tables: [{ table: 'item' }] } })
+    const hf = await openHere(from)
+    await hf.state('still').set('usable')
+    await hf.close()
+    await expect(open(to)).rejects.toMatchObject({ code: 'STORE_UNFIT' })
+    expect(await copyStore({ from, to, restart: true })).toMatchObject({
+      outcome: 'copied',
+      began: 'restarted',
+    })
+  })
+})
+
+describe('refused', () => {
+  test('a dry run says what would go over and changes nothing', async () => {
+    const { from } = populatedStore()
+    const [file, to] = [digestOf(from), newSchema()]
+    const place = newStore()
+
+    const planned = await copyStore({ from, to, dryRun: true })
+    const beside = await copyStore({ from, to: place, dryRun: true })
+
+    expect(planned).toMatchObject({ outcome: 'planned', began: 'fresh', running: [] })
+    expect(planned.rows).toBe(beside.rows)
+    expect(planned.rows).toBeGreaterThan(3_000)
+    expect(digestOf(from)).toBe(file)
+    expect(existsSync(place)).toBe(false)
+    expect(await onServer(to, (client, schema) => hasSchema(client, schema))).toBe(false)
+  })
+
+  test('a target that holds anything else is left as it is', async () => {
+    const from = newStore()
+    await (await open(from, { logger: false })).close()
+    const to = newSchema()
+    const hf = await open(to, { logger: false, background: false })
+    await hf.state('mine').set(1)
+    await hf.close()
+    const before = await tablesOf(to)
+
+    const refusals = [
+      await copy(from, to).catch((error) => error),
+      await copyStore({ from, to, dryRun: true }).catch((error) => error),
+    ]
+
+    for (const refusal of refusals)
+      expect(refusal).toMatchObject({ code: 'STORE_UNFIT', facts: { rows: { state: 1 } } })
+    expect(await tablesOf(to)).toEqual(before)
+    await (await open(to, { logger: false, background: false })).close()
+  })
+
+  test('an unfinished copy of another store is left as it is', async () => {
+    const { from } = populatedStore()
+    const to = newSchema()
+    await killedCopy({ from, to, point: 'copy.carried', times: 12 })
+    const other = newStore()
+    await (await open(other, { logger: false })).close()
+
+    await expect(copy(other, to)).rejects.toMatchObject({ code: 'STORE_UNFIT', facts: { from } })
+    expect(await copy(from, to)).toMatchObject({ began: 'resumed' })
+  })
+
+  test('a source that a living process works on is not copied, and the process is named', async () => {
+    const from = newStore()
+    const worker = await openActor(from, { agent: 'busy' })
+    const to = newStore()
+
+    const refusal = await copy(from, to).catch((error) => error)
+    const planned = await copyStore({ from, to, dryRun: true })
+    worker.kill()
+    await worker.ended()
+    const report = await copy(from, to)
+
+    expect(refusal).toMatchObject({
+      code: 'HELD',
+      facts: { running: [{ agent: 'busy', pid: worker.pid, namespace: 'default' }] },
+    })
+    expect(planned.running).toMatchObject([{ agent: 'busy' }])
+    expect(report.outcome).toBe('copied')
+    // Its death was proven where it could be: nothing of it runs on in the copy.
+    expect(query(to, 'select agent from instance where ended_at is null')).toEqual([])
+  })
+
+  test('a process of another machine counts as gone once it has been silent for two minutes', async () => {
+    const from = newStore()
+    const hf = await open(from, { logger: false, agent: 'far-away' })
+    await hf.close()
+    const elsewhere = (beatAt: number) =>
+      raw(from, `update instance set ended_at = null, host_name = 'elsewhere', beat_at = ${beatAt}`)
+    const to = newStore()
+
+    elsewhere(Date.now() - 60_000)
+    const refusal = await copy(from, to).catch((error) => error)
+    elsewhere(Date.now() - 180_000)
+    const report = await copy(from, to)
+
+    expect(refusal).toMatchObject({ code: 'HELD', facts: { running: [{ agent: 'far-away' }] } })
+    expect(report.outcome).toBe('copied')
+  })
+
+  test('a store that is not there, or is both ends, or is private, is no source', async () => {
+    const from = newStore()
+    await expect(copy(from, newStore())).rejects.toMatchObject({ code: 'NOT_FOUND' })
+    expect(existsSync(from)).toBe(false)
+    await (await open(from, { logger: false })).close()
+    await expect(copy(from, from)).rejects.toMatchObject({ code: 'INVALID' })
+    await expect(copy('sqlite::memory:', from)).rejects.toMatchObject({ code: 'INVALID' })
+    await expect(copy(newSchema(), newStore())).rejects.toMatchObject({ code: 'NOT_FOUND' })
+  })
+})
+
+describe('the source afterwards', () => {
+  test('is refused to whoever opens it, naming the new place without its password', async () => {
+    const from = newStore()
+    await (await open(from, { logger: false })).close()
+    const to = newSchema()
+    await copy(from, to)
+
+    const refusal = await open(from).catch((error) => error)
+
+    expect(refusal).toMatchObject({ code: 'STORE_UNFIT', facts: { movedTo: withoutPassword(to) } })
+    expect(refusal.message).toContain(withoutPassword(to))
+    expect(refusal.message).not.toContain('secret')
+  })
+
+  test.each([
+    ['a file', () => newStore()],
+    ['a schema', () => newSchema()],
+  ])('%s takes no change of a handle that was opened before', async (_, place) => {
+    const from = place()
+    const hf = await openHere(from, { background: false })
+    await hf.state('before').set(1)
+
+    await copy(from, newStore())
+
+    await expect(hf.state('after').set(1)).rejects.toMatchObject({
+      code: 'STORE_UNFIT',
+      facts: { movedTo: expect.stringContaining('store.db') },
+    })
+    await expect(hf.queue('q').add(1)).rejects.toMatchObject({ code: 'STORE_UNFIT' })
+  })
+
+  test('stays usable when that was asked for', async () => {
+    const from = newStore()
+    await (await open(from, { logger: false })).close()
+    const to = newSchema()
+
+    const report = await copyStore({ from, to, keepSource: true })
+
+    expect(report.source).toBe('kept')
+    for (const url of [from, to]) {
+      const hf = await openHere(url, { background: false })
+      await hf.state('own').set(url.length)
+    }
+    await expect(copy(from, to)).rejects.toMatchObject({ code: 'STORE_UNFIT' })
+  })
+})
+
+describe('on the command line', () => {
+  test('the report is a table for people and one object with --json; off a terminal there is no bar', async () => {
+    const from = newStore()
+    const hf = await open(from, { logger: false })
+    await hf.queue('jobs').add('work')
+    await hf.close()
+
+    const plan = await runCopy(from, newStore(), '--dry-run')
+    const told = await runCopy(from, newStore(), '--keep-source')
+    const json = await runCopy(from, newSchema(), '--json')
+    const refused = await runCopy(from, newStore(), '--json')
+
+    expect(plan).toMatchObject({ code: 0, stderr: '' })
+    expect(plan.stdout).toContain('nothing was changed')
+    expect(told).toMatchObject({ code: 0, stderr: '' })
+    expect(told.stdout).toMatch(/item\s.*1/)
+    expect(told.stdout).toContain('stays usable')
+    expect(json).toMatchObject({ code: 0, stderr: '' })
+    expect(JSON.parse(json.stdout)).toMatchObject({ schemaVersion: 1, outcome: 'copied', source: 'shut' })
+    expect(refused.code).toBe(10)
+    expect(JSON.parse(refused.stdout)).toMatchObject({ error: { code: 'STORE_UNFIT' } })
+  })
+})
+
+test('a store restored on a server that has seen fewer transactions goes on telling events in order', async () => {
+  const to = newSchema()
+  const hf = await open(to, { logger: false, background: false })
+  await hf.state('before').set(1)
+  await hf.close()
+  const { seq } = await onServer(to, async (client, schema) => {
+    const { rows } = await client.query(
+      `update ${schema}.event set seq = seq + 8192::bigint * 1000000000 returning seq`,
+    )
+    return { seq: Number(rows[0].seq) }
+  })
+
+  const restored = await openHere(to, { background: false })
+  await restored.state('after').set(1)
+
+  const events = (await restored.execute('events.list', { since: seq - 1 })) as { kind: string; id: string }[]
+  expect(events.map(({ id }) => id)).toEqual(['before', 'after'])
+})
+
+function copy(from: string, to: string): Promise<CopyReport> {
+  return copyStore({ from, to })
+}
+
+async function runCopy(from: string, to: string, ...more: string[]) {
+  const main = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url))
+  return run(process.execPath, [main, 'copy', '--from', from, '--to', to, ...more])
+}
+
+/** A copy in a process of its own that is killed at a point; says by what it ended. */
+async function killedCopy(facts: { from: string; to: string; point: string; times: number }) {
+  const { signal, stderr } = await run(process.execPath, [program('copier'), JSON.stringify(facts)])
+  expect(stderr).toBe('')
+  return signal
+}
+
+/** A copy of the file is a copy of the store while nobody has it open. */
+function populatedStore(): { from: string; grants: Grants } {
+  const from = newStore()
+  copyFileSync(template, from)
+  return { from, grants }
+}
+
+async function makeTemplate(from: string): Promise<Grants> {
+  await (await open(from, { agent: 'one-that-ended', logger: false })).close()
+  raw(from, `update lease_clock set offset_ms = offset_ms - ${sleptMs}`)
+  const hf = await open(from, { agent: 'populator', background: false, logger: false })
+  const given = await populate(hf)
+  await hf.close()
+  const other = await open(from, { agent: 'populator', namespace: 'other', background: false, logger: false })
+  await other.queue('jobs').add('of another namespace', { key: 'first' })
+  await other.state('config').set('other')
+  await other.close()
+  return given
+}
+
+async function described(url: string): Promise<Record<string, unknown>> {
+  const hf = await reader(url)
+  const told = await describeStore(hf)
+  await hf.close()
+  return told
+}
+
+/** What is in the other namespace. */
+async function describedBeside(url: string): Promise<unknown[]> {
+  const hf = await reader(url, 'other')
+  const told = [
+    await hf.queue('jobs').list(),
+    await hf.state('config').get(),
+    await hf.execute('events.list', {}),
+  ]
+  await hf.close()
+  return told
+}
+
+/** Looks on, and heals nothing. */
+function reader(url: string, namespace = 'default'): Promise<Holdfast> {
+  return open(url, {
+    agent: 'reader',
+    namespace,
+    background: false,
+    logger: false,
+    recovery: { onOpen: false },
+  })
+}
+
+/** How long each lease lasts and how soon each message is due, as the store itself sees it. */
+async function timesLeft(url: string): Promise<Record<string, number>> {
+  const hf = await reader(url)
+  const { locks } = await hf.locks.list()
+  const { items } = await hf.queue('jobs').list({ standing: 'held' })
+  const held = [...locks, ...items].map(
+    (each) =>
+      [`${'name' in each ? `${each.name}#${each.slot}` : each.id}`, each.lease?.remainingMs ?? 0] as const,
+  )
+  const { dueInMs } = (await hf.execute('messages.nextDue', { adapters: ['inbox', 'nowhere'] })) as {
+    dueInMs: number
+  }
+  await hf.close()
+  return Object.fromEntries([...held, ['the next message', dueInMs]])
+}
+
+function newSchema(): string {
+  schemas += 1
+  return `${serverUrl}?schema=copy_${process.pid}_${schemas}`
+}
+
+function withoutPassword(url: string): string {
+  return url.replace(/:[^:@/]*@/, '@')
+}
+
+async function hasSchema(client: Client, schema: string): Promise<boolean> {
+  const { rows } = await client.query('select 1 from pg_namespace where nspname = $1', [
+    schema.replaceAll('"', ''),
+  ])
+  return rows.length > 0
+}
+
+function raw(path: string, sql: string): void {
+  const database = openRaw(path)
+  database.exec(sql)
+  database.close()
+}
+
+function digestOf(path: string): string {
+  return createHash('sha256').update(readFileSync(path)).digest('hex')
+}
