@@ -188,6 +188,8 @@ export function revive({ code, ...parts }: ReturnType<HoldfastError['toJSON']>):
   const error = new HoldfastError(code, parts)
   const original = classes[code]
   return original
-    ? Object.defineProperty(Object.setPrototypeOf(error, original.prototype), 'name', { value: original.name })
+    ? Object.defineProperty(Object.setPrototypeOf(error, original.prototype), 'name', {
+        value: original.name,
+      })
     : error
 }

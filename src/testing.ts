@@ -31,7 +31,7 @@ export class MovableEnvironment implements Environment {
   #order = 0
   /** What is awaited from outside and holds time up. */
   readonly #awaited = new Set<Promise<unknown>>()
-  #allArrived: () => void = () => {}
+  #onAllArrived: (() => void)[] = []
 
   /**
    * How long, in real ms, one thing from outside may hold time up. Time then goes on without it: it may be waiting for
@@ -145,15 +145,16 @@ export class MovableEnvironment implements Environment {
         for (const work of awaited) this.#forget(work)
         resolve()
       }, this.patienceMs)
-      this.#allArrived = () => {
+      this.#onAllArrived.push(() => {
         clearTimeout(patience)
         resolve()
-      }
+      })
     })
   }
 
   #forget(work: Promise<unknown>): void {
     this.#awaited.delete(work)
-    if (this.#awaited.size === 0) this.#allArrived()
+    if (this.#awaited.size > 0) return
+    for (const arrive of this.#onAllArrived.splice(0)) arrive()
   }
 }

@@ -17,7 +17,10 @@ function folder(): string {
 }
 
 function pathOf({ bootId, pidNamespace, pid, startTime }: ProcessIdentity): string {
-  const digest = createHash('sha1').update(`${bootId}\n${pidNamespace}\n${startTime}`).digest('hex').slice(0, 16)
+  const digest = createHash('sha1')
+    .update(`${bootId}\n${pidNamespace}\n${startTime}`)
+    .digest('hex')
+    .slice(0, 16)
   return join(folder(), `${pid}-${digest}`)
 }
 
@@ -32,9 +35,11 @@ export function leaveMark(process: ProcessIdentity): void {
 }
 
 function makeFolder(): void {
-  if (existsSync(folder())) return sweep()
-  mkdirSync(folder(), { recursive: true })
-  chmodSync(folder(), shared)
+  if (existsSync(folder())) sweep()
+  else {
+    mkdirSync(folder(), { recursive: true })
+    chmodSync(folder(), shared)
+  }
 }
 
 /** Marks of long ago serve nobody. */

@@ -3,8 +3,8 @@ import { Worker } from 'node:worker_threads'
 import type { Command, EngineOptions, StoreStatus } from '../engines/engine.ts'
 import type { OpenedEngine } from '../engines/open.ts'
 import { closedError, HoldfastError, revive } from '../errors.ts'
-import type { LeaseRef } from '../operations/lease.ts'
 import { prepare } from '../operations/decide.ts'
+import type { LeaseRef } from '../operations/lease.ts'
 import type { Board } from './board.ts'
 import type { CaretakerOptions } from './caretaker.ts'
 import type { Answered, Asked, EngineThreadData, FromEngine, ToEngine } from './engine-messages.ts'
@@ -104,7 +104,8 @@ export class ThreadedEngine implements OpenedEngine {
   }
 
   #employAgain(): void {
-    if (this.#employed) this.#post({ type: 'employ', options: this.#employed.options, board: this.#employed.board.buffer })
+    if (this.#employed)
+      this.#post({ type: 'employ', options: this.#employed.options, board: this.#employed.board.buffer })
     this.#flush()
   }
 

@@ -72,25 +72,6 @@ forEachEngine((engine) => {
   })
 
   describe('a host that sleeps', () => {
-    test("takes nobody's lease and lets none run out: the lease clock sleeps with it", async () => {
-      const { hf, env, store } = await engine.open()
-      const q = hf.queue('jobs')
-      await q.addMany([{ payload: 1 }, { payload: 2 }])
-      const bound = await claimed(q.next())
-      const manual = await claimed(q.next({ agent: 'worker-1', leaseMs: 60_000 }))
-
-      env.suspend(8 * 3_600_000)
-      const rival = (await store.open({ agent: 'rival' })).queue('jobs')
-      await env.advance(1_000)
-
-      expect((await rival.next()).outcome).toBe('empty')
-      expect(bound.lease?.isHeld).toBe(true)
-      expect(await q.get(manual.item.id)).toMatchObject({
-        holder: 'worker-1',
-        lease: { remainingMs: 59_000 },
-      })
-    })
-
     test('finds what came due meanwhile due when it wakes', async () => {
       const { hf, env } = await engine.open()
       const q = hf.queue('jobs')

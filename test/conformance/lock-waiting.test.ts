@@ -2,7 +2,7 @@
 import type { AcquiredLock, Holdfast } from 'holdfast'
 import { describe, expect, test } from 'vitest'
 import { readFeed } from '../support/feed.ts'
-import { settle, take, taken } from '../support/locks.ts'
+import { take, taken } from '../support/locks.ts'
 import { refusal } from '../support/outcomes.ts'
 import { machine } from '../support/processes.ts'
 import { forEachEngine, type Store } from '../support/stores.ts'
@@ -17,7 +17,7 @@ forEachEngine((engine) => {
     const waits: Promise<void>[] = []
     for (const agent of ['a', 'b', 'c', 'd']) {
       waits.push(waitAndRelease(hf, agent, served))
-      await settle()
+      await env.advance(0)
     }
 
     await hf.locks.releaseLock('deploy')
@@ -183,7 +183,7 @@ forEachEngine((engine) => {
     const waits: Promise<AcquiredLock>[] = []
     for (const agent of ['a', 'b', 'c']) {
       waits.push(hf.locks.acquireLock('gpu', { slots: 2, agent, waitMs: 3_000 }))
-      await settle()
+      await env.advance(0)
     }
 
     await hf.locks.releaseLock('gpu', { token: first.lock.lease.token })

@@ -73,6 +73,7 @@ forEachEngine((engine) => {
       const environment = new MovableEnvironment({ reached })
       const { hf } = await engine.open({ environment, recovery: { everyMs: 0, probeEveryMs: 0 } })
       const q = hf.queue('jobs')
+      await q.define()
       const seen: number[] = []
       const worker = hf.work(q, () => void seen.push(transactions))
       await environment.advance(100)

@@ -38,7 +38,7 @@ afterAll(async () => {
 
 describe('from SQLite to PostgreSQL', () => {
   test('everything is there afterwards, as the API tells it and as the tables hold it', async () => {
-    const { from } = populatedStore()
+    const from = populatedStore()
     const before = await described(from)
     const other = await describedBeside(from)
     const to = newSchema()
@@ -56,7 +56,7 @@ describe('from SQLite to PostgreSQL', () => {
   })
 
   test('a lease has as much time left as it had', async () => {
-    const { from } = populatedStore()
+    const from = populatedStore()
     const before = await timesLeft(from)
     const to = newSchema()
 
@@ -73,7 +73,7 @@ describe('from SQLite to PostgreSQL', () => {
   })
 
   test('who holds something goes on holding it, who lost it is refused, and tokens only grow', async () => {
-    const { from } = populatedStore()
+    const from = populatedStore()
     const highest = query(from, 'select max(token) as token from event')[0] as { token: number }
     const to = newSchema()
     await copy(from, to)
@@ -97,7 +97,7 @@ describe('from SQLite to PostgreSQL', () => {
   })
 
   test('an answer given under an idempotency key is given again', async () => {
-    const { from } = populatedStore()
+    const from = populatedStore()
     const to = newSchema()
     await copy(from, to)
     const hf = await openHere(to, { agent: 'populator', background: false })
@@ -114,7 +114,7 @@ describe('from SQLite to PostgreSQL', () => {
   })
 
   test('events go on after those that were copied', async () => {
-    const { from } = populatedStore()
+    const from = populatedStore()
     const newest = query(from, 'select max(seq) as seq from event')[0] as { seq: number }
     const to = newSchema()
     await copy(from, to)
@@ -127,7 +127,7 @@ describe('from SQLite to PostgreSQL', () => {
   })
 
   test('and back to SQLite: the same again', async () => {
-    const { from } = populatedStore()
+    const from = populatedStore()
     const [there, back] = [newSchema(), newStore()]
     await copy(from, there)
     const before = await described(there)
@@ -146,7 +146,7 @@ describe('from SQLite to PostgreSQL', () => {
 
 describe('interrupted', () => {
   test('a copy killed in the middle is refused to all, and goes on where it stopped', async () => {
-    const { from } = populatedStore()
+    const from = populatedStore()
     const before = await described(from)
     const to = newSchema()
 
@@ -166,7 +166,7 @@ describe('interrupted', () => {
   })
 
   test('a source that changed meanwhile is copied from the beginning', async () => {
-    const { from } = populatedStore()
+    const from = populatedStore()
     const to = newSchema()
     await killedCopy({ from, to, point: 'copy.carried', times: 12 })
     const hf = await open(from, { logger: false })
@@ -181,7 +181,7 @@ describe('interrupted', () => {
   })
 
   test('killed between shutting the source and opening the target, both are refused until it is run again', async () => {
-    const { from } = populatedStore()
+    const from = populatedStore()
     const to = newSchema()
 
     await killedCopy({ from, to, point: 'copy.shut', times: 1 })
@@ -195,7 +195,7 @@ describe('interrupted', () => {
   })
 
   test('rows that came into the target by another way are found, and the source stays in use', async () => {
-    const { from } = populatedStore()
+    const from = populatedStore()
     const to = newSchema()
     await killedCopy({ from, to, point: 'copy.carried', times: 12 })
     await onServer(to, (client, schema) =>
@@ -218,7 +218,7 @@ describe('interrupted', () => {
 
 describe('refused', () => {
   test('a dry run says what would go over and changes nothing', async () => {
-    const { from } = populatedStore()
+    const from = populatedStore()
     const [file, to] = [digestOf(from), newSchema()]
     const place = newStore()
 
@@ -254,7 +254,7 @@ describe('refused', () => {
   })
 
   test('an unfinished copy of another store is left as it is', async () => {
-    const { from } = populatedStore()
+    const from = populatedStore()
     const to = newSchema()
     await killedCopy({ from, to, point: 'copy.carried', times: 12 })
     const other = newStore()
@@ -420,10 +420,10 @@ async function killedCopy(facts: { from: string; to: string; point: string; time
 }
 
 /** A copy of the file is a copy of the store while nobody has it open. */
-function populatedStore(): { from: string; grants: Grants } {
+function populatedStore(): string {
   const from = newStore()
   copyFileSync(template, from)
-  return { from, grants }
+  return from
 }
 
 async function makeTemplate(from: string): Promise<Grants> {

@@ -43,6 +43,18 @@ test('time waits until the last of several arrived', async () => {
   ])
 })
 
+test('everybody who moves time at once waits, and goes on', async () => {
+  const env = new MovableEnvironment()
+  let isThere = false
+  void env.outside(turns(50)).then(() => {
+    isThere = true
+  })
+
+  const seen = await Promise.all([1, 2, 3].map(() => env.advance(0).then(() => isThere)))
+
+  expect(seen).toEqual([true, true, true])
+})
+
 test('what comes back is what went out, a failure too', async () => {
   const env = new MovableEnvironment()
   const failing = env.outside(turns(10).then(() => Promise.reject(new Error('refused'))))

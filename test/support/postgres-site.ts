@@ -1,5 +1,6 @@
 /** A PostgreSQL store in a schema of its own, and the ways to damage it. */
 import { randomBytes } from 'node:crypto'
+import { setTimeout as pause } from 'node:timers/promises'
 import { open } from 'holdfast'
 import { Client, escapeIdentifier } from 'pg'
 import type { Damage, Site, Undo, UnfitPlace } from './stores.ts'
@@ -55,10 +56,36 @@ function siteOn(
     },
     readTables: () =>
       readTables(async (table) => (await admin.query(`select * from ${schema}.${table}`)).rows),
+    countRows: () => countRows(admin, schema),
+    whenReadable: () => whenReadable(admin),
     async remove() {
       if (isDamaged) await drop(admin, schema)
       else if (await wash(admin, schema)) washed.push(schema)
     },
+  }
+}
+
+async function countRows(admin: Client, schema: string): Promise<Record<string, number>> {
+  const counts: Record<string, number> = {}
+  for (const table of await tablesOf(admin, schema)) {
+    const { rows } = await admin.query<{ rows: number }>(`select count(*) as rows from ${schema}.${table}`)
+    counts[table] = Number(rows[0]?.rows)
+  }
+  return counts
+}
+
+/** Events are shown when no transaction older than theirs runs any more, of whatever program on this server. */
+async function whenReadable(admin: Client): Promise<void> {
+  const { rows } = await admin.query<{ next: number }>(
+    'select pg_snapshot_xmax(pg_current_snapshot())::text::bigint as next',
+  )
+  for (let waitedMs = 0; ; waitedMs += 5) {
+    const answer = await admin.query<{ oldest: number }>(
+      'select pg_snapshot_xmin(pg_current_snapshot())::text::bigint as oldest',
+    )
+    if (Number(answer.rows[0]?.oldest) >= Number(rows[0]?.next)) return
+    if (waitedMs > 5_000) throw new Error('a transaction on this server holds the feed of events back')
+    await pause(5)
   }
 }
 

@@ -23,6 +23,7 @@ export function machine(env: MovableEnvironment, place: Partial<ProcessIdentity>
       outside: (work) => env.outside(work),
       host: {
         identity: { ...env.host.identity, ...place, pid, startTime: `start of ${pid}` },
+        leaveMark: () => {},
         networkFileSystem: () => null,
         identify: (other) =>
           dead.has(other)

@@ -5,33 +5,37 @@
 import { Client } from 'pg'
 import type { TestProject } from 'vitest/node'
 import { Server } from './server.ts'
-import { type ServerVersion, serverVersions } from './server-binaries.ts'
+import { serverVersions } from './server-binaries.ts'
 import { leaveGround } from './server-ground.ts'
 
 declare module 'vitest' {
   interface ProvidedContext {
-    /** Where each PostgreSQL engine is, by the name of the engine. */
-    postgresUrls: Readonly<Record<string, string>>
+    /** The servers of this project's engine; files that run at the same time use different ones where they can. */
+    postgresUrls: readonly string[]
   }
 }
 
 export default async function startServers(project: TestProject): Promise<() => Promise<void>> {
-  const engines = project.config.env.HOLDFAST_TEST_ENGINES?.split(',') ?? []
+  const engine = project.config.env.HOLDFAST_TEST_ENGINES
   const own = process.env.HOLDFAST_TEST_POSTGRES_URL
   if (own) {
     await assertReachable(own)
-    project.provide('postgresUrls', { postgres: own })
+    project.provide('postgresUrls', [own])
     return async () => {}
   }
-  const versions = serverVersions.filter((version) => engines.includes(`postgres-${version}`))
-  const started = await Promise.all(versions.map(startServer))
-  project.provide('postgresUrls', Object.fromEntries(started))
+  const version = serverVersions.find((each) => engine === `postgres-${each}`)
+  if (version === undefined) throw new Error(`there is no server for the engine ${engine}`)
+  // One for each worker: an open transaction keeps events of everybody else on its server from being read.
+  const servers = await Promise.all(workersOf(project).map(() => Server.create(version)))
+  project.provide(
+    'postgresUrls',
+    servers.map(({ url }) => url),
+  )
   return () => leaveGround()
 }
 
-async function startServer(version: ServerVersion): Promise<[engine: string, url: string]> {
-  const server = await Server.create(version)
-  return [`postgres-${version}`, server.url]
+function workersOf({ vitest }: TestProject): number[] {
+  return Array.from({ length: Number(vitest.config.maxWorkers) || 1 }, (_, index) => index)
 }
 
 async function assertReachable(url: string): Promise<void> {

@@ -15,8 +15,21 @@ export async function createSqliteSite(): Promise<Site> {
     damage: damageTo(url),
     readTables: () =>
       using(url, (database) => readTables(async (table) => database.prepare(`select * from ${table}`).all())),
+    countRows: () => using(url, countRows),
+    whenReadable: async () => {},
     remove: async () => rmSync(folder, { recursive: true, force: true }),
   }
+}
+
+function countRows(database: RawDatabase): Record<string, number> {
+  const tables = database.prepare("select name from sqlite_schema where type = 'table'").all() as {
+    name: string
+  }[]
+  const counts = tables.map(({ name }) => {
+    const [row] = database.prepare(`select count(*) as rows from "${name}"`).all() as { rows: number }[]
+    return [name, Number(row?.rows)]
+  })
+  return Object.fromEntries(counts)
 }
 
 export const unfitSqliteFiles: Readonly<Record<string, () => Promise<UnfitPlace>>> = {

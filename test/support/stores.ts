@@ -14,6 +14,10 @@ export interface Site {
   readonly damage: Damage
   /** The rows that events rebuild, by subject and id, with the names the rules use. */
   readTables(): Promise<Map<string, Record<string, unknown>>>
+  /** How many rows each table has. */
+  countRows(): Promise<Record<string, number>>
+  /** Resolves when every event recorded so far can be read; some engines show them a moment later. */
+  whenReadable(): Promise<void>
   remove(): Promise<void>
 }
 
@@ -66,6 +70,8 @@ export interface Store {
   readonly damage: Damage
   /** The rows that events rebuild, by subject and id, with the names the rules use. */
   readTables(): Promise<Map<string, Record<string, unknown>>>
+  /** How many rows each table has. */
+  countRows(): Promise<Record<string, number>>
   /** One more handle on the same store. Silent unless it is given a logger. */
   open(options?: OpenOptions): Promise<Holdfast>
 }
@@ -96,15 +102,14 @@ interface Kind {
   close(): Promise<void>
 }
 
-/** Runs the same body once for every engine of this project (see scripts/engines.mjs). */
+/** Runs the body on the engine of this project; there is a project for each (see scripts/engines.mjs). */
 export function forEachEngine(body: (engine: Engine) => void): void {
-  for (const name of process.env.HOLDFAST_TEST_ENGINES?.split(',') ?? ['sqlite']) {
-    const kind = kindOf(name)
-    describe(name, () => {
-      afterAll(() => kind.close())
-      body(engineOf(name, kind))
-    })
-  }
+  const name = process.env.HOLDFAST_TEST_ENGINES ?? 'sqlite'
+  const kind = kindOf(name)
+  describe(name, () => {
+    afterAll(() => kind.close())
+    body(engineOf(name, kind))
+  })
 }
 
 function kindOf(name: string): Kind {
@@ -115,7 +120,9 @@ function kindOf(name: string): Kind {
       unfit: unfitSqliteFiles,
       close: async () => {},
     }
-  const url = inject('postgresUrls')[name]
+  const urls = inject('postgresUrls')
+  const worker = Number(process.env.VITEST_POOL_ID ?? 1)
+  const url = urls[worker % urls.length]
   if (url === undefined) throw new Error(`no server was started for the engine ${name}`)
   return postgresServer(url)
 }
@@ -134,6 +141,13 @@ function engineOf(name: string, { createSite, createEmptySite, unfit }: Kind): E
       Object.entries(unfit).map(([what, place]) => [what, async () => removedAfterwards(await place())]),
     ),
   }
+}
+
+const siteOf = new WeakMap<Holdfast, Site>()
+
+/** Resolves when every event recorded so far can be read through this handle. */
+export async function whenReadable(hf: Holdfast): Promise<void> {
+  await siteOf.get(hf)?.whenReadable()
 }
 
 function removedAfterwards(place: UnfitPlace): UnfitPlace {
@@ -155,10 +169,12 @@ function createStore(site: Site, isReal: boolean): Store {
       return damageInMovedTime(site.damage, env)
     },
     readTables: () => site.readTables(),
+    countRows: () => site.countRows(),
     async open(options = {}) {
       const environment = isReal ? systemEnvironment : env
       const handle = await open(site.url, { environment, logger: false, ...options })
       handles.push(handle)
+      siteOf.set(handle, site)
       return handle
     },
   }

@@ -119,11 +119,18 @@ export const importsFollowTheArrows: Rule = (files) =>
     })
   })
 
+const drivers: Record<string, RegExp> = {
+  'src/engines/sqlite/': /['"](?:@photostructure\/sqlite|node:sqlite)['"]/,
+  'src/engines/postgres/': /['"]pg(?:-[a-z]+)?['"]/,
+}
+
 export const driversStayInTheirEngine: Rule = (files) =>
-  findLines(
-    inSource(files).filter(({ path }) => !path.startsWith('src/engines/sqlite/')),
-    /['"](?:@photostructure\/sqlite|node:sqlite)['"]/,
-    withoutComments,
+  Object.entries(drivers).flatMap(([folder, driver]) =>
+    findLines(
+      inSource(files).filter(({ path }) => !path.startsWith(folder)),
+      driver,
+      withoutComments,
+    ),
   )
 
 export const dependenciesHaveOneFolder: Rule = (files) => {

@@ -8,7 +8,7 @@ import type { Item } from '../../domain/item.ts'
 import type { Lock } from '../../domain/lock.ts'
 import { differenceJson, newRowJson } from '../difference.ts'
 import type { Change, Decision, EventDraft, SealedEvents } from '../engine.ts'
-import { columnOf, type Kind, jsonText, type Schema, schema } from '../schema.ts'
+import { columnOf, jsonText, type Kind, type Schema, schema } from '../schema.ts'
 import type { Query } from './plan.ts'
 import { columnName } from './tables.ts'
 import type { Net } from './working-set.ts'
@@ -16,7 +16,8 @@ import type { Net } from './working-set.ts'
 /** Events of one transaction are numbered below this; a batch is closed before it has more. */
 export const eventsMax = 8192
 
-interface EventRow extends Pick<StoredEvent, 'kind' | 'subject' | 'id' | 'queue' | 'version' | 'agent' | 'token'> {
+interface EventRow
+  extends Pick<StoredEvent, 'kind' | 'subject' | 'id' | 'queue' | 'version' | 'agent' | 'token'> {
   readonly change: string | null
   readonly detail: string | null
 }
@@ -113,21 +114,21 @@ function updates(namespace: string, nets: readonly Net[]): Query[] {
     .map(([, { table, fields, nets: alike }]) => update(namespace, table, fields, alike))
 }
 
-function update(
-  namespace: string,
-  table: Schema,
-  fields: readonly string[],
-  nets: readonly Net[],
-): Query {
+function update(namespace: string, table: Schema, fields: readonly string[], nets: readonly Net[]): Query {
   const guards = table.asRead
   const arrays = [
     ...guards.map((field) => valuesOf(table, field, nets, 'before')),
     ...fields.map((field) => valuesOf(table, field, nets, 'after')),
   ]
   const types = [...guards, ...fields].map((field, index) => `$${index + 3}::${typeOf(table, field)}[]`)
-  const names = [...guards.map((field) => `old_${columnOf(field)}`), ...fields.map((field) => `new_${columnOf(field)}`)]
+  const names = [
+    ...guards.map((field) => `old_${columnOf(field)}`),
+    ...fields.map((field) => `new_${columnOf(field)}`),
+  ]
   const sets = fields.map((field) => `${columnName(columnOf(field))} = v.new_${columnOf(field)}`).join(', ')
-  const met = guards.map((field) => `and t.${columnName(columnOf(field))} = v.old_${columnOf(field)}`).join('\n')
+  const met = guards
+    .map((field) => `and t.${columnName(columnOf(field))} = v.old_${columnOf(field)}`)
+    .join('\n')
   const statement = `update holdfast.${table.name} t set ${sets}
 from unnest(${types.join(', ')}) as v(${names.join(', ')})
 where t.namespace = $1
@@ -145,7 +146,9 @@ function removals(namespace: string, nets: readonly Net[]): Query[] {
     const guards = table.asRead
     const types = guards.map((field, index) => `$${index + 3}::${typeOf(table, field)}[]`)
     const names = guards.map((field) => `old_${columnOf(field)}`)
-    const met = guards.map((field) => `and t.${columnName(columnOf(field))} = v.old_${columnOf(field)}`).join('\n')
+    const met = guards
+      .map((field) => `and t.${columnName(columnOf(field))} = v.old_${columnOf(field)}`)
+      .join('\n')
     return {
       text: counted(`delete from holdfast.${table.name} t
 using unnest(${types.join(', ')}) as v(${names.join(', ')})
@@ -242,7 +245,9 @@ function recording(namespace: string, events: readonly EventRow[], wall: number)
     values: [
       namespace,
       events.map((_, number) => number),
-      ...(['kind', 'subject', 'id', 'queue', 'version', 'agent', 'token', 'change', 'detail'] as const).map(column),
+      ...(['kind', 'subject', 'id', 'queue', 'version', 'agent', 'token', 'change', 'detail'] as const).map(
+        column,
+      ),
       wall,
     ],
   }

@@ -11,9 +11,9 @@ import type { Decision, Loaded, Needs, SealedEvents, Selector } from '../engine.
 import { applying, eventsMax, eventsOf } from './apply.ts'
 import { planFor } from './load.ts'
 import { lookAheadQuery } from './loaders/recovery.ts'
+import { namedItems } from './named-items.ts'
 import { lockNumber, namesOf } from './names.ts'
 import type { Place, Plan, Query, Row } from './plan.ts'
-import { namedItems } from './named-items.ts'
 import { decodeReadable } from './rows.ts'
 import { settings } from './settings.ts'
 import { tables } from './tables.ts'
@@ -44,6 +44,7 @@ export interface BatchPlace {
   readonly isDoubtful: boolean
   /** Behind a pooler nothing lasts longer than a transaction. */
   readonly isPooled: boolean
+  readonly busyTimeoutMs: number
   /** For tests that move time: the times that take the place of the server's own. */
   readonly times: { readonly now: number; readonly wall: number } | null
   send(query: Query): Promise<Row[]>
@@ -89,7 +90,8 @@ const nothing: Plan = { queries: [], read: () => null }
 const lapsing = new Set(['lapsedItems', 'lapsedLocks', 'lapsedWaiters', 'lapsedDeliveries'])
 const times = `select set_config('holdfast.now_ms', $1, true), set_config('holdfast.wall_ms', $2, true)`
 const enter = 'select holdfast.enter($1::bigint[], $2::boolean[], $3, $4)'
-const tryNames = 'select coalesce(bool_and(pg_try_advisory_xact_lock(number)), true) from unnest($1::bigint[]) as number'
+const tryNames =
+  'select coalesce(bool_and(pg_try_advisory_xact_lock(number)), true) from unnest($1::bigint[]) as number'
 const readClock = 'select holdfast.now_ms(), holdfast.wall_ms()'
 const readBlockers =
   'select distinct blocker from holdfast.blocker where namespace = $1 and blocker = any($2::text[])'
@@ -118,7 +120,7 @@ export class Batch {
     await this.#load(members)
     const asking: [Member, readonly Need[]][] = []
     for (const member of inTurn(members)) {
-      if (this.#isBehind(member.needs) || this.#events.length > eventsMax / 2) this.#left.push(member.waiting)
+      if (this.#isBehind(member) || this.#events.length > eventsMax / 2) this.#left.push(member.waiting)
       else this.#advance(member, member.needs, asking)
     }
     if (asking.length > 0) await this.#answerAsking(asking)
@@ -126,13 +128,20 @@ export class Batch {
   }
 
   /** Answers reads from one snapshot, in one round trip where no command asks for more. */
-  async read(): Promise<Done> {
+  async read({ isLast } = { isLast: true }): Promise<Done> {
     const members = this.#batch.map((waiting) => this.#begin(waiting, false))
-    await this.#sendAll([
-      { text: 'begin isolation level repeatable read read only', values: [] },
-      ...this.#movedTimes(),
-      ...this.#itemQueries(members.flatMap(({ needs }) => needs)),
-    ], members.flatMap(({ needs }) => needs))
+    await this.#sendAll(
+      [
+        { text: 'begin isolation level repeatable read read only', values: [] },
+        ...this.#movedTimes(),
+        ...this.#itemQueries(members.flatMap(({ needs }) => needs)),
+      ],
+      members.flatMap(({ needs }) => needs),
+    )
+    const isPartial = members.some(({ needs }) =>
+      needs.some(({ plan, answers }) => plan.isPartial?.(answers)),
+    )
+    if (isPartial && !isLast) throw new Again('a transaction that is still open holds the feed back')
     const asking: [Member, readonly Need[]][] = []
     for (const member of members) this.#advance(member, member.needs, asking)
     if (asking.length > 0) {
@@ -165,7 +174,8 @@ export class Batch {
     return Object.entries(needs).map(([field, selector]) => ({
       field,
       selector,
-      plan: selector === null || this.#isUndecidable(selector) ? emptyPlan(selector) : planFor(selector, place),
+      plan:
+        selector === null || this.#isUndecidable(selector) ? emptyPlan(selector) : planFor(selector, place),
       answers: [],
     }))
   }
@@ -184,7 +194,9 @@ export class Batch {
       ids.length > 0 ? [{ text: readBlockers, values: [this.#place.namespace, ids] }] : []
     const opening = [
       { text: 'begin', values: [] },
-      ...(this.#place.isPooled ? [settings({ isLocal: true })] : []),
+      ...(this.#place.isPooled
+        ? [settings({ isLocal: true, lockTimeoutMs: this.#place.busyTimeoutMs })]
+        : []),
       ...this.#movedTimes(),
       this.#entering(members),
       ...this.#itemQueries(needs),
@@ -196,7 +208,11 @@ export class Batch {
   }
 
   /** Sends everything at once; answers the queries of `extra`, after the items and before the lines. */
-  async #sendAll(opening: readonly Query[], needs: readonly Need[], extra: readonly Query[] = []): Promise<Row[][]> {
+  async #sendAll(
+    opening: readonly Query[],
+    needs: readonly Need[],
+    extra: readonly Query[] = [],
+  ): Promise<Row[][]> {
     const sent: Promise<void>[] = []
     const answers: Row[][] = []
     const send = (query: Query, take: (rows: Row[]) => void) => {
@@ -296,8 +312,8 @@ export class Batch {
     return [...lines.values()].map(({ limit, query }) => query(limit, null))
   }
 
-  #isBehind(needs: readonly Need[]): boolean {
-    return needs.some(({ plan }) => this.#set.isBehind(plan))
+  #isBehind(member: Member, needs = member.needs): boolean {
+    return needs.some(({ plan }) => this.#set.isBehind(plan, member))
   }
 
   /** Gives a command its rows; it decides, asks for more, or is refused, which touches nothing. */
@@ -313,7 +329,7 @@ export class Batch {
         this.#decided(waiting, step.value)
         return
       }
-      for (const { plan } of needs) this.#set.reserve(plan, this.#itemsOf(plan))
+      for (const { plan } of needs) this.#set.reserve(plan, this.#itemsOf(plan), member)
       asking.push([member, this.#planAll(step.value, locks)])
     } catch (error) {
       if (!isHoldfastError(error)) throw error
@@ -370,7 +386,9 @@ export class Batch {
     }
     const opening = this.#itemQueries(needs, { nowait: true })
     const trying: Query[] =
-      missing.length > 0 ? [{ text: tryNames, values: [missing.map((name) => this.#number(name)).sort()] }] : []
+      missing.length > 0
+        ? [{ text: tryNames, values: [missing.map((name) => this.#number(name)).sort()] }]
+        : []
     const clock = this.#clock
     const [tried] = await this.#sendAll(opening, needs, trying)
     if (tried && tried[0]?.[0] !== true) {
@@ -382,7 +400,7 @@ export class Batch {
     // Later than the first reading: nothing was decided on what lies between.
     this.#clock = clock
     for (const [member, more] of asking) {
-      if (this.#isBehind(more)) throw new Again('a command needs what another of the batch changed')
+      if (this.#isBehind(member, more)) throw new Again('a command needs what another of the batch changed')
       this.#advance(member, more, [])
     }
   }

@@ -8,23 +8,18 @@ export function isContention(error: unknown): boolean {
   return code === '55P03' || code === '40P01' || code === '40001' || code === '23505'
 }
 
-/** The connection is of no use any more; what was under way may or may not have happened. */
-export function isDisconnect(error: unknown): boolean {
-  const code = sqlState(error)
-  if (code === null) return error instanceof Error && !('what' in error)
-  return (
-    code.startsWith('08') ||
-    code.startsWith('57P') ||
-    code === '25P03' ||
-    code === '25P04' ||
-    /^E[A-Z]+$/.test(code)
-  )
+/** The connection was lost: what was under way may or may not have happened. */
+export class Disconnected extends Error {
+  constructor(cause: unknown) {
+    super('the connection to the server was lost', { cause })
+  }
 }
 
-/** The server is there but does not take part now: a standby, one that starts or stops, one that is full. */
-export function isUnready(error: unknown): boolean {
+/** Lost, or said by the server to end: shut down, killed, timed out inside a transaction. */
+export function isDisconnect(error: unknown): boolean {
   const code = sqlState(error)
-  return code === '25006' || code === '53300' || code === '57P03' || code === '57P01' || code === '57P02'
+  if (code === null) return error instanceof Disconnected
+  return code.startsWith('08') || code.startsWith('57P') || code === '25P03' || code === '25P04'
 }
 
 export function sqlState(error: unknown): string | null {
@@ -33,6 +28,7 @@ export function sqlState(error: unknown): string | null {
 
 /** A typed error for what the server said; anything else passes through unchanged. */
 export function classify(error: unknown, location: string): unknown {
+  if (error instanceof Disconnected) return unavailable(location, error.cause)
   const code = sqlState(error)
   if (code === null || error instanceof HoldfastError) return error
   const facts = { location, sqlState: code }

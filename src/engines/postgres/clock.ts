@@ -26,7 +26,8 @@ export class ServerClock {
     // An answer that was long under way makes the server look slow, never fast.
     if (this.#offset === null || Math.abs(byMs) > disagreesMs) this.#offset = offset
     else this.#offset = Math.max(this.#offset, offset)
-    if (Math.abs(byMs) > disagreesMs) this.doubt('the clock of the server and that of this process disagree', byMs)
+    if (Math.abs(byMs) > disagreesMs)
+      this.doubt('the clock of the server and that of this process disagree', byMs)
   }
 
   doubt(reason: string, byMs = 0): void {

@@ -1,12 +1,12 @@
 /** One connection: queries are sent without waiting for earlier answers, and answered in order as arrays. */
-import type { Client, ClientConfig, Notification } from 'pg'
+import type { Client, ClientConfig, Notification, QueryArrayConfig } from 'pg'
 import { HoldfastError } from '../../errors.ts'
 import type { Address, ServerHost } from './address.ts'
+import { Disconnected } from './classify.ts'
 import type { Query, Row } from './plan.ts'
 import { inSchema } from './schema-name.ts'
 import { settings } from './settings.ts'
 
-/** A server that answers nothing for so long is taken for gone. */
 const defaultAnswerTimeoutMs = 10_000
 const connectTimeoutMs = 5_000
 const int8 = 20
@@ -38,6 +38,8 @@ async function loadDriver(): Promise<Driver> {
 }
 
 export interface ConnectionOptions {
+  readonly lockTimeoutMs: number
+  /** A server that answers nothing for so long is taken for gone. */
   readonly answerTimeoutMs?: number
 }
 
@@ -60,7 +62,7 @@ export class Connection {
   static async open(
     address: Address,
     { host, port }: ServerHost,
-    { answerTimeoutMs = defaultAnswerTimeoutMs }: ConnectionOptions = {},
+    { lockTimeoutMs, answerTimeoutMs = defaultAnswerTimeoutMs }: ConnectionOptions,
   ): Promise<Connection> {
     const { Client, types } = await loadDriver()
     const client = new Client({
@@ -83,7 +85,7 @@ export class Connection {
     } as ClientConfig & { pipeline: boolean })
     const connection = new Connection(client, address)
     await client.connect()
-    if (!address.isPooled) await connection.send(settings({ isLocal: false }))
+    if (!address.isPooled) await connection.send(settings({ isLocal: false, lockTimeoutMs }))
     return connection
   }
 
@@ -107,15 +109,18 @@ export class Connection {
 
   /** With the command tag: after a failed statement, COMMIT answers ROLLBACK without an error. */
   async answer({ text, values }: Query): Promise<{ rows: Row[]; command: string }> {
-    if (this.#ended) throw this.#ended
+    if (this.#ended) throw new Disconnected(this.#ended)
     const statement = this.#statement(text)
-    const answer = await this.#client.query<unknown[]>({
-      rowMode: 'array',
-      text: statement.text,
-      values: values as unknown[],
-      ...(statement.name !== undefined && values.length > 0 ? { name: statement.name } : {}),
-    } as never)
-    return answer as unknown as { rows: Row[]; command: string }
+    const name = values.length > 0 ? statement.name : undefined
+    const config = { rowMode: 'array' as const, text: statement.text, values: values as unknown[], name }
+    try {
+      return (await this.#client.query(config as QueryArrayConfig)) as { rows: Row[]; command: string }
+    } catch (error) {
+      // What the server says has a severity; everything else is said by the driver of a connection that failed.
+      if (error instanceof Error && 'severity' in error) throw error
+      this.#end(error as Error)
+      throw new Disconnected(error)
+    }
   }
 
   #statement(text: string): Statement {
@@ -137,7 +142,7 @@ export class Connection {
 
   async close(): Promise<void> {
     if (this.#ended) return
-    this.#ended = new Error('the connection was closed')
+    this.#end(new Error('the connection was closed'))
     await this.#client.end()
   }
 

@@ -2,7 +2,7 @@
  * The PostgreSQL engine: group commit over two connections. One lane runs the batches of writes; the other answers
  * reads, renews leases, which must not wait behind a batch, and hears what others ring.
  */
-import { type Environment } from '../../environment.ts'
+import type { Environment } from '../../environment.ts'
 import { closedError, isHoldfastError } from '../../errors.ts'
 import { prepare } from '../../operations/decide.ts'
 import type { Command, Engine, EngineOptions, StoreStatus } from '../engine.ts'
@@ -13,6 +13,7 @@ import { movedOffset, ServerClock } from './clock.ts'
 import type { Connection } from './connection.ts'
 import { raiseEventBase } from './event-base.ts'
 import { isRead, Lane, type LaneOptions } from './lane.ts'
+import { Listener } from './listener.ts'
 import { assertUsableStore } from './marks.ts'
 import { migrate, schemaVersion } from './migrate.ts'
 import { findPrimary, type ServerFacts } from './servers.ts'
@@ -27,15 +28,27 @@ export async function openPostgres(url: string, options: EngineOptions): Promise
   const address = parseAddress(url)
   const connections: Connection[] = []
   try {
-    const { connection, facts } = await findPrimary(address, 0)
+    const { connection, facts } = await findPrimary(address, {
+      timelineMin: 0,
+      lockTimeoutMs: options.busyTimeoutMs,
+    })
     connections.push(connection)
     await prepareStore(connection, address)
-    const second = await findPrimary(address, facts.timeline)
+    const second = await findPrimary(address, {
+      timelineMin: facts.timeline,
+      lockTimeoutMs: options.busyTimeoutMs,
+    })
     connections.push(second.connection)
     const offset = options.environment.isLocal
       ? await movedOffset(options.environment, (query) => connection.send(query))
       : null
-    const engine = new PostgresEngine(address, facts, offset, connections as [Connection, Connection], options)
+    const engine = new PostgresEngine(
+      address,
+      facts,
+      offset,
+      connections as [Connection, Connection],
+      options,
+    )
     await engine.begin()
     return engine
   } catch (error) {
@@ -73,6 +86,7 @@ export class PostgresEngine implements Engine {
   readonly #batches: Lane
   readonly #side: Lane
   readonly #movedOffset: number | null
+  #listener: Listener | null = null
   #facts: ServerFacts
   #closed = false
 
@@ -88,10 +102,13 @@ export class PostgresEngine implements Engine {
     this.#movedOffset = offset
     this.#options = options
     this.#environment = options.environment
-    this.#clock = new ServerClock(options.environment, (doubt) => options.log('warn', 'clock.doubtful', doubt))
+    this.#clock = new ServerClock(options.environment, (doubt) =>
+      options.log('warn', 'clock.doubtful', doubt),
+    )
     const shared: Omit<LaneOptions, 'connect' | 'staysConnected' | 'looksAhead'> = {
       address,
       environment: options.environment,
+      busyTimeoutMs: options.busyTimeoutMs,
       promotesOnly: !options.recoverOnClaim,
       onRecovered: options.onRecovered,
       onRecoveryFailed: options.onRecoveryFailed,
@@ -121,6 +138,8 @@ export class PostgresEngine implements Engine {
 
   async begin(): Promise<void> {
     await this.#listenOn(this.#side.connection)
+    const { wakeUrl } = this.#address
+    if (wakeUrl !== null) this.#listener = new Listener(this.#environment, () => this.#listenAt(wakeUrl))
     await this.#noteTimeline(this.#side.connection)
   }
 
@@ -169,7 +188,10 @@ export class PostgresEngine implements Engine {
 
   /** The primary again. On a new timeline another server decides from now on: its clock is not trusted at once. */
   async #connect(): Promise<Connection> {
-    const { connection, facts } = await findPrimary(this.#address, this.#facts.timeline)
+    const { connection, facts } = await findPrimary(this.#address, {
+      timelineMin: this.#facts.timeline,
+      lockTimeoutMs: this.#options.busyTimeoutMs,
+    })
     const { timeline } = this.#facts
     this.#facts = facts
     if (facts.timeline !== timeline) {
@@ -191,11 +213,20 @@ export class PostgresEngine implements Engine {
     if (!this.#address.isPooled) await this.#wake.listenOn(connection)
   }
 
+  async #listenAt(url: string): Promise<Connection> {
+    const { connection } = await findPrimary(parseAddress(url), {
+      timelineMin: this.#facts.timeline,
+      lockTimeoutMs: this.#options.busyTimeoutMs,
+    })
+    await this.#wake.listenOn(connection)
+    return connection
+  }
+
   /** Answers what is waiting, then closes; a second call does nothing. */
   async close(): Promise<void> {
     if (this.#closed) return
     this.#closed = true
-    await Promise.all([this.#batches.close(), this.#side.close()])
+    await Promise.all([this.#batches.close(), this.#side.close(), this.#listener?.close()])
     this.#wake.close()
   }
 }

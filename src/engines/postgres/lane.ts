@@ -18,6 +18,10 @@ const batchMax = 500
 /** Quick at first, for a restart takes a second; never all clients at once. */
 const reconnectMs = { first: 20, max: 2_000 }
 const contentionMs = { first: 1, max: 40 }
+/** So often reading a feed that an open transaction holds back is tried again, a moment later each time. */
+const readsMax = 20
+/** Where time is moved by a test, waits are counted. */
+const attemptsMax = 200
 /** A batch that meets others so often is taken apart. */
 const attemptsTogether = 3
 const buckets = 64
@@ -29,6 +33,7 @@ export interface LaneOptions {
   readonly address: Address
   readonly environment: Environment
   readonly looksAhead: boolean
+  readonly busyTimeoutMs: number
   connect(): Promise<Connection>
   /** Found again at once when it is lost, also with nothing to do: somebody listens on it. */
   readonly staysConnected: boolean
@@ -113,20 +118,22 @@ export class Lane {
   }
 
   async #settleOne(waiting: Waiting): Promise<void> {
+    const started = this.#environment.monotonic()
     for (let attempt = 1; ; attempt++) {
       const failure = await this.#try([waiting])
       if (failure === null) return
-      const isOver = this.#environment.monotonic() > waiting.deadline
+      const waitedMs = this.#environment.monotonic() - started
+      const isOver = waitedMs > this.#options.busyTimeoutMs || attempt > attemptsMax
       if (isOver || !mayTryAgain(failure)) {
         waiting.reject(this.#typed(failure))
         return
       }
-      await pause(this.#environment, jittered(contentionMs, attempt, this.#environment))
+      await this.#rest(jittered(contentionMs, attempt, this.#environment))
     }
   }
 
   /** Null when the batch was answered; else what was in its way, with nothing changed. */
-  async #try(batch: readonly Waiting[], { heals } = { heals: true }): Promise<unknown> {
+  async #try(batch: readonly Waiting[], { heals = true, reads = 1 } = {}): Promise<unknown> {
     const connection = await this.#connected(batch, (waiting, cause) =>
       waiting.reject(unavailable(this.#options.address.shown, cause)),
     )
@@ -135,7 +142,7 @@ export class Lane {
     let decided: Done | null = null
     try {
       if (isRead((batch[0] as Waiting).prepared)) {
-        this.#answer(await transaction.read(), { wrote: false })
+        this.#answer(await transaction.read({ isLast: reads >= readsMax }), { wrote: false })
         return null
       }
       this.#batch++
@@ -151,9 +158,13 @@ export class Lane {
     } catch (error) {
       if (isDisconnect(error) || !connection.isOpen) {
         connection.destroy(error as Error)
-        return decided ? this.#settleDoubt(batch, decided, error) : this.#try(batch, { heals })
+        return decided ? this.#settleDoubt(batch, decided, error) : this.#try(batch, { heals, reads })
       }
       await this.#rollBack(connection)
+      if (error instanceof Again && isRead((batch[0] as Waiting).prepared)) {
+        await this.#rest(reads)
+        return this.#try(batch, { reads: reads + 1 })
+      }
       if (!(error instanceof Again && error.heals)) return error
       await this.#heal(claimOf(batch))
       return this.#try(batch, { heals: false })
@@ -180,6 +191,12 @@ export class Lane {
     return prepare({ operation: 'recovery.run', input, namespace, caller, chance })
   }
 
+  /** A moment without anything held, in the time of the server. */
+  async #rest(ms: number): Promise<void> {
+    const query = { text: 'select pg_sleep($1)', values: [ms / 1000] }
+    await this.#outside(this.#connection.send(query)).catch(() => {})
+  }
+
   #place(batch: readonly Waiting[], connection: Connection, heals: boolean): BatchPlace {
     const { address, environment, looksAhead } = this.#options
     return {
@@ -190,6 +207,7 @@ export class Lane {
       bucket: this.#bucket,
       looksAhead: heals && looksAhead,
       isPooled: address.isPooled,
+      busyTimeoutMs: this.#options.busyTimeoutMs,
       isDoubtful: this.#options.isDoubtful(),
       times: this.#options.times(),
       send: (query) => this.#outside(connection.send(query)),
@@ -235,7 +253,10 @@ export class Lane {
       isCommitted = Number(row?.[0]) === number
     } catch (error) {
       connection.destroy(error as Error)
-      return this.#settleDoubt(batch, done, cause)
+      // The old transaction may wait for a standby that never comes.
+      if (this.#environment.monotonic() < lastDeadline(batch)) return this.#settleDoubt(batch, done, cause)
+      for (const waiting of batch) waiting.reject(inDoubt(this.#options.address.shown, cause))
+      return null
     }
     if (!isCommitted) return this.#try(batch)
     this.#answer(done, { wrote: true })
@@ -248,14 +269,13 @@ export class Lane {
     giveUp: (waiting: Waiting, cause: unknown) => void,
   ): Promise<Connection | null> {
     if (this.#connection.isOpen) return this.#connection
-    const lastDeadline = Math.max(...batch.map(({ deadline }) => deadline))
     const over = new AbortController()
     this.#reconnecting ??= this.#reconnect().finally(() => {
       this.#reconnecting = null
     })
     await Promise.race([
       this.#reconnecting,
-      pause(this.#environment, Math.max(0, lastDeadline - this.#environment.monotonic()), over.signal),
+      pause(this.#environment, Math.max(0, lastDeadline(batch) - this.#environment.monotonic()), over.signal),
     ])
     over.abort()
     if (this.#unfit !== null) throw this.#unfit
@@ -314,6 +334,10 @@ export class Lane {
 
 export function isRead({ operation }: Prepared): boolean {
   return operation.effect === 'read'
+}
+
+function lastDeadline(batch: readonly Waiting[]): number {
+  return Math.max(...batch.map(({ deadline }) => deadline))
 }
 
 function isAlike(left: Prepared, right: Prepared): boolean {

@@ -24,16 +24,17 @@ export interface Met {
   readonly facts: ServerFacts
 }
 
+export interface Wanted extends ConnectionOptions {
+  /** A server that is behind what was seen before lost a failover. */
+  readonly timelineMin: number
+}
+
 /** The primary among the hosts. Throws what the last one said when none serves. */
-export async function findPrimary(
-  address: Address,
-  timelineMin: number,
-  options: ConnectionOptions = {},
-): Promise<Met> {
+export async function findPrimary(address: Address, wanted: Wanted): Promise<Met> {
   let failure: unknown
   for (const host of address.hosts) {
     try {
-      return await meet(address, host, timelineMin, options)
+      return await meet(address, host, wanted)
     } catch (error) {
       if (error instanceof HoldfastError && error.code === 'STORE_UNFIT') throw error
       failure = error
@@ -45,22 +46,13 @@ export async function findPrimary(
 async function meet(
   address: Address,
   host: ServerHost,
-  timelineMin: number,
-  options: ConnectionOptions,
+  { timelineMin, ...options }: Wanted,
 ): Promise<Met> {
   const connection = await Connection.open(address, host, options)
   try {
     const [row] = await connection.send({ text: askFacts, values: [] })
-    const [isStandby, version, number, fsync, fullPageWrites, synchronousCommit, standbys, timeline] = row as [
-      boolean,
-      string,
-      string,
-      boolean,
-      boolean,
-      string,
-      string,
-      string,
-    ]
+    const [isStandby, version, number, fsync, fullPageWrites, synchronousCommit, standbys, timeline] =
+      row as [boolean, string, string, boolean, boolean, string, string, string]
     const facts: ServerFacts = {
       version,
       timeline: Number(timeline),
@@ -71,7 +63,10 @@ async function meet(
     }
     if (isStandby) throw notServing(host, 'it is a standby')
     if (facts.timeline < timelineMin)
-      throw notServing(host, `it is on timeline ${facts.timeline}, behind ${timelineMin} that was seen before`)
+      throw notServing(
+        host,
+        `it is on timeline ${facts.timeline}, behind ${timelineMin} that was seen before`,
+      )
     assertFit(address, Number(number), facts)
     return { connection, facts }
   } catch (error) {

@@ -2,9 +2,8 @@
 import type { Query } from './plan.ts'
 
 const wanted = {
-  // Nobody waits longer for a row than the server lets a frozen client keep one.
-  lock_timeout: '8000',
-  idle_in_transaction_session_timeout: '5000',
+  // A client frozen inside a transaction is ended before others give up waiting for what it holds.
+  idle_in_transaction_session_timeout: '4000',
   // No statement_timeout: a commit that waits for a standby and is cut short counts here and is lost there.
   statement_timeout: '0',
   // Every statement goes by an index, whatever the statistics say of a table that was empty a minute ago.
@@ -20,10 +19,12 @@ const durable =
 
 const text = `select ${[
   ...Object.entries(wanted).map(([name, value]) => `set_config('${name}', '${value}', $1)`),
+  "set_config('lock_timeout', $2, $1)",
   durable,
 ].join(', ')}`
 
 /** Once for a connection of our own; in each transaction behind a pooler, which gives it to others in between. */
-export function settings({ isLocal }: { isLocal: boolean }): Query {
-  return { text, values: [isLocal] }
+export function settings({ isLocal, lockTimeoutMs }: { isLocal: boolean; lockTimeoutMs: number }): Query {
+  // 0 would mean for ever.
+  return { text, values: [isLocal, String(Math.max(1, lockTimeoutMs))] }
 }

@@ -24,9 +24,11 @@ import { findPrimary } from './servers.ts'
 
 /** Counting a large table and waiting for a lock take longer than anything a batch does. */
 const answerTimeoutMs = 10 * 60_000
+/** Transactions of others are short; whoever holds rows for longer makes the copy BUSY. */
+const lockTimeoutMs = 8_000
 
 /** A copy stays in one transaction for as long as it takes, and is on disk when it says so. */
-const settings = `select set_config('lock_timeout', '8000', true), set_config('statement_timeout', '0', true),
+const settings = `select set_config('lock_timeout', '${lockTimeoutMs}', true), set_config('statement_timeout', '0', true),
 set_config('idle_in_transaction_session_timeout', '0', true),
 set_config('synchronous_commit', case when current_setting('synchronous_commit') in ('off', 'local') then 'on' else current_setting('synchronous_commit') end, true)`
 
@@ -44,7 +46,7 @@ select holdfast.expect((select count(*) from met), 1)`
 export async function openPostgresTransfer(url: string): Promise<PostgresTransfer> {
   const address = parseAddress(url)
   try {
-    const { connection } = await findPrimary(address, 0, { answerTimeoutMs })
+    const { connection } = await findPrimary(address, { timelineMin: 0, lockTimeoutMs, answerTimeoutMs })
     return new PostgresTransfer(address, connection)
   } catch (error) {
     const typed = classify(error, address.shown)

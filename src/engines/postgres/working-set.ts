@@ -20,8 +20,8 @@ export class WorkingSet {
   readonly #nets = new Map<string, Net>()
   readonly #names = new Set<string>()
   readonly #tables = new Set<keyof Tables>()
-  /** What a command that asked for more rows has in hand: nobody else decides on it meanwhile. */
-  readonly #reservedItems = new Set<string>()
+  /** What a command that asked for more rows has in hand, by name or id: nobody else decides on it meanwhile. */
+  readonly #reserved = new Map<string, unknown>()
   /** What stands in each line, sorted once for all claims of the batch. */
   readonly #lines = new Map<string, readonly Item[]>()
 
@@ -51,19 +51,23 @@ export class WorkingSet {
     else if (before) this.#items.delete(before.id)
   }
 
-  /** Whether the plan was loaded without something that an earlier command of the batch did. */
-  isBehind(plan: Plan): boolean {
+  /** Whether the plan was loaded without something that another command of the batch did, or is about to do. */
+  isBehind(plan: Plan, owner: unknown): boolean {
+    const names = [...(plan.names ?? []), ...(plan.sharedNames ?? [])]
     return (
-      (plan.names ?? []).some((name) => this.#names.has(name)) ||
-      (plan.sharedNames ?? []).some((name) => this.#names.has(name)) ||
+      names.some((name) => this.#names.has(name) || this.#isReserved(name, owner)) ||
       (plan.searched ?? []).some((table) => this.#tables.has(table)) ||
-      this.named(plan.items ?? {}).some(({ id }) => this.#reservedItems.has(id))
+      this.named(plan.items ?? {}).some(({ id }) => this.#isReserved(id, owner))
     )
   }
 
-  reserve(plan: Plan, items: readonly Item[]): void {
-    for (const name of plan.names ?? []) this.#names.add(name)
-    for (const item of items) this.#reservedItems.add(item.id)
+  #isReserved(name: string, owner: unknown): boolean {
+    return this.#reserved.has(name) && this.#reserved.get(name) !== owner
+  }
+
+  reserve(plan: Plan, items: readonly Item[], owner: unknown): void {
+    for (const name of plan.names ?? []) this.#reserved.set(name, owner)
+    for (const { id } of items) this.#reserved.set(id, owner)
   }
 
   named({ ids = [], keys = [], dedupeKeys = [] }: ItemNames): Item[] {
@@ -82,7 +86,7 @@ export class WorkingSet {
     const waiting = this.#lines.get(line) ?? [...this.#items.values()].filter(fits).sort(byPlace)
     const free = waiting.filter(({ id }) => {
       const item = this.#items.get(id)
-      return item !== undefined && fits(item) && !this.#reservedItems.has(id)
+      return item !== undefined && fits(item) && !this.#reserved.has(id)
     })
     this.#lines.set(line, free)
     return free.slice(0, limit)

@@ -71,7 +71,7 @@ select item from waiting limit ${parameters.add(limit)}`
     // Finished is what nothing waits for at all: an item that somebody is at work on still waits.
     const cascades = `select ${columnsOf(tables.cascade)}, exists (select 1 from holdfast.blocker b where b.namespace = $1 and b.blocker = t.blocker)
 from holdfast.cascade t
-where t.namespace = $1 and t.blocker in (${some})${lockClause(place, 'skip')}`
+where t.namespace = $1 and t.blocker = any(array(${some}))${lockClause(place, 'skip')}`
     const parameters = new Parameters(place)
     const dependents = `select ${columns}, wanted.blocker
 from (${some}) wanted

@@ -20,8 +20,10 @@ const eventColumns = [
 ] as const
 
 /** Transactions that have ended and all before them: what is numbered below can no longer be joined by others. */
-const settled =
-  't.seq < ((select pg_snapshot_xmin(pg_current_snapshot())::text::bigint) + (select holdfast.event_base())) * 8192'
+const horizon =
+  '((select pg_snapshot_xmin(pg_current_snapshot())::text::bigint) + (select holdfast.event_base())) * 8192'
+/** Committed, but behind a transaction that is still open. */
+const isHeldBack = `select exists (select 1 from holdfast.event t where t.namespace = $1 and t.seq >= ${horizon})`
 
 function event(row: readonly unknown[]): StoredEvent {
   const fields = Object.fromEntries(eventColumns.map((name, index) => [name, row[index]]))
@@ -40,14 +42,19 @@ export const eventLoaders = {
     if (id !== null) conditions.push(`t.id = ${parameters.add(id)}`)
     if (before !== undefined) conditions.push(`t.seq < ${parameters.add(before)}`)
     // Changes of one thing come one after the other; those of several may still commit in between.
-    if (subject === null || id === null) conditions.push(settled)
+    const isFeed = subject === null || id === null
+    if (isFeed) conditions.push(`t.seq < ${horizon}`)
     const text = `select ${eventColumns.map((name) => `t.${name}`).join(', ')}
 from holdfast.event t
 where ${conditions.join(' and ')}
 order by t.seq ${newest ? 'desc' : 'asc'}
 limit ${parameters.add(limit)}`
     return {
-      queries: [{ text, values: parameters.values }],
+      queries: [
+        { text, values: parameters.values },
+        ...(isFeed ? [{ text: isHeldBack, values: [place.namespace] }] : []),
+      ],
+      isPartial: ([rows = [], heldBack]) => rows.length < limit && heldBack?.[0]?.[0] === true,
       read([rows]) {
         const events = (rows ?? []).map(event)
         return newest ? events.reverse() : events

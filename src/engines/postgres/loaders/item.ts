@@ -10,7 +10,7 @@ import type { Loaders } from './loader.ts'
 
 /** What others still wait for stays, or nobody could say why they wait. */
 const unneeded =
-  'and not exists (select 1 from holdfast.blocker b where b.namespace = t.namespace and b.blocker = t.id)'
+  'and not exists (select 1 from holdfast.blocker b where b.namespace = $1 and b.blocker = i.id)'
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
@@ -96,7 +96,7 @@ export const itemLoaders = {
 
   lockedItems({ name }, place) {
     const parameters = new Parameters(place)
-    const rest = `and t.id in (select l.item from holdfast.lock l where l.namespace = $1 and l.name = ${parameters.add(name)})\norder by t.id`
+    const rest = `and t.id = any(array(select l.item from holdfast.lock l where l.namespace = $1 and l.name = ${parameters.add(name)} and l.item is not null))\norder by t.id`
     return {
       names: [`lock:${name}`],
       queries: [query(place, tables.item, 'wait', rest, parameters)],
@@ -192,15 +192,29 @@ export const itemLoaders = {
 
   closedBefore({ queue, ageMs, limit }, place) {
     const parameters = new Parameters(place)
-    const one =
-      queue === null
-        ? 'any(array(select q.name from holdfast.queue q where q.namespace = $1))'
-        : parameters.add(queue)
-    const rest = `and t.queue = ${one} and t.standing = 'closed' and t.closed_at <= ${wall} - ${parameters.add(ageMs)} ${unneeded}\nlimit ${parameters.add(limit)}`
+    const one = queue === null ? '' : `and q.name = ${parameters.add(queue)}`
+    const most = parameters.add(limit)
+    // Queue by queue, since each has its closed items in order: one search over all would sort all there are.
+    const rest = `and t.standing = 'closed' and t.id = any(array(
+  select closed.id
+  from holdfast.queue q
+  cross join lateral (
+    select i.id
+    from holdfast.item i
+    where i.namespace = $1 and i.queue = q.name and i.standing = 'closed' and i.closed_at <= ${wall} - ${parameters.add(ageMs)} ${unneeded}
+    order by i.closed_at, i.id
+    limit ${most}
+  ) closed
+  where q.namespace = $1 ${one}
+  limit ${most}
+))`
     return {
       queries: [query(place, tables.item, 'skip', rest, parameters)],
       searched: ['item'],
-      read: ([rows]) => decodeAll<Item>(tables.item, rows),
+      read: ([rows]) =>
+        decodeAll<Item>(tables.item, rows).sort(
+          (left, right) => (left.closedAt ?? 0) - (right.closedAt ?? 0),
+        ),
     }
   },
 } satisfies Partial<Loaders>

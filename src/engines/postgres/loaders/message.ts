@@ -104,13 +104,13 @@ export const messageLoaders = {
 
   unansweredMessages({ limit }, place) {
     const parameters = new Parameters(place)
-    const rest = `and t.id in (
+    const rest = `and t.id = any(array(
   select d.message
   from holdfast.delivery d
   where d.namespace = $1 and d.gives_up_at <= ${now} and d.agent is null
   order by d.gives_up_at
   limit ${parameters.add(limit)}
-)`
+))`
     return { ...planMessages(place, parameters, rest), searched: ['message', 'delivery'] }
   },
 

@@ -5,13 +5,16 @@ import { decodeFirst, now, Parameters, query, wall } from '../rows.ts'
 import { tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
-/** Is anything stale, is anything due? One row of two booleans, each by the first entry of an index. */
+/**
+ * Is anything stale, is anything due? One row of two booleans. Each asks for the first entry of an index: asked whether
+ * there is any, the planner expects many and would read the table until it meets one, which is mostly never.
+ */
 export function lookAheadQuery(namespace: string): Query {
   return {
     text: `select
-  exists (select 1 from holdfast.item where namespace = $1 and standing = 'held' and coalesce(expires_at, 0) < ${now})
-    or exists (select 1 from holdfast.lock where namespace = $1 and expires_at < ${now}),
-  exists (select 1 from holdfast.item where namespace = $1 and run_at <= ${wall})
+  coalesce((select coalesce(expires_at, 0) from holdfast.item where namespace = $1 and standing = 'held' order by coalesce(expires_at, 0) limit 1) < ${now}, false)
+    or coalesce((select expires_at from holdfast.lock where namespace = $1 order by expires_at limit 1) < ${now}, false),
+  coalesce((select run_at from holdfast.item where namespace = $1 and run_at is not null order by run_at limit 1) <= ${wall}, false)
     or exists (select 1 from holdfast.cascade where namespace = $1)`,
     values: [namespace],
   }

@@ -500,7 +500,7 @@ $$;
 create function holdfast.has_labels(object text, wanted text[]) returns boolean language plpgsql immutable as
 $$
 begin
-  return wanted <@ array(select json_array_elements_text(replace(object, '\u0000', '\ufffd')::json -> 'labels'));
+  return coalesce(replace(object, '\u0000', '\ufffd')::jsonb -> 'labels' ?& wanted, cardinality(wanted) = 0);
 exception when others then
   return false;
 end
