@@ -9,25 +9,20 @@
  * 4. Both stores are read side by side and compared.
  * 5. The source is shut, naming the target; then the target is open to all. Never are both usable.
  */
-import type { CopyMark, MovedMark } from '../engines/marks.ts'
-import { assertUsable, movedError } from '../engines/marks.ts'
+import { type CopyMark, type MovedMark, movedError } from '../engines/marks.ts'
 import { openTransfer } from '../engines/open.ts'
-import {
-  positionOf,
-  type Transfer,
-  type TransferRow,
-  type TransferTable,
-  transferTables,
-} from '../engines/transfer.ts'
+import type { Transfer } from '../engines/transfer.ts'
 import type { Environment } from '../environment.ts'
 import { HoldfastError, InvalidError, NotFoundError } from '../errors.ts'
-import { open } from '../holdfast.ts'
 import { systemEnvironment } from '../host/system.ts'
 import { type Beginning, findBeginning, type SourceState } from './beginning.ts'
-import { PageLength, Pages } from './pages.ts'
-import { assertNobodyRuns, findProcesses, type Running } from './running.ts'
-import { translator } from './translate.ts'
-import { type DifferentTable, type VerifiedTable, verifyTable } from './verify.ts'
+import { carryAll } from './carry.ts'
+import { type CopiedTable, type CopyProgress, type CopyReport, Meter } from './report.ts'
+import { findProcesses } from './running.ts'
+import { countRows, holdFreeSource, prepareSource, readMoved, readState } from './source.ts'
+import { verifyAll } from './verify.ts'
+
+export type { CopyProgress, CopyReport } from './report.ts'
 
 export interface CopyRequest {
   /** URL of the store to copy. */
@@ -42,36 +37,6 @@ export interface CopyRequest {
   readonly restart?: boolean
   readonly onProgress?: (progress: CopyProgress) => void
   readonly environment?: Environment
-}
-
-export interface CopyProgress {
-  readonly phase: 'copying' | 'verifying'
-  readonly table: string
-  readonly done: number
-  readonly total: number
-}
-
-export interface CopyReport {
-  /** `planned`: a dry run. `already`: it was copied before, and nothing was left to do. */
-  readonly outcome: 'copied' | 'planned' | 'already'
-  readonly from: string
-  readonly to: string
-  /** Whether the target held an unfinished copy, and what became of it. */
-  readonly began: Beginning['how']
-  /** Rows that go over, or went, by table; a digest once they were verified. */
-  readonly tables: readonly {
-    readonly table: string
-    readonly rows: number
-    readonly digest: string | null
-  }[]
-  readonly rows: number
-  /** What became of the source. */
-  readonly source: 'shut' | 'kept'
-  /** Lease times were moved by so much: the difference of the two lease clocks. */
-  readonly shiftMs: number
-  /** A dry run names who would have to be stopped first. */
-  readonly running: readonly Running[]
-  readonly ms: number
 }
 
 /** Copies a whole store. Throws without having changed anything but the target, which is refused until it is complete. */
@@ -93,144 +58,77 @@ export async function copyStore(request: CopyRequest): Promise<CopyReport> {
   }
 }
 
+type Unfinished = Exclude<Beginning, { how: 'finished' }>
+
 class Copy {
   readonly #request: CopyRequest
   readonly #source: Transfer
   readonly #target: Transfer
   readonly #environment: Environment
+  readonly #meter: Meter
   readonly #startedAt: number
-  #done = 0
-  #total = 0
 
   constructor(request: CopyRequest, parts: { source: Transfer; target: Transfer; environment: Environment }) {
     this.#request = request
     this.#source = parts.source
     this.#target = parts.target
     this.#environment = parts.environment
+    this.#meter = new Meter(request.onProgress)
     this.#startedAt = parts.environment.monotonic()
   }
 
   async plan(): Promise<CopyReport> {
     await this.#source.look()
-    const moved = await this.#movedMark()
+    const moved = await readMoved(this.#source)
     const { running } = await findProcesses(this.#source, this.#environment)
-    const counts = await this.#count()
+    const tables = await countRows(this.#source)
     if (!(await this.#target.exists())) {
-      this.#assertMovedHere(moved, null)
-      return this.#report({ outcome: 'planned', began: 'fresh', shiftMs: 0, tables: counts, running })
+      if (moved !== null) throw movedError(this.#source.location, moved.to)
+      return this.#report({ outcome: 'planned', began: 'fresh', shiftMs: 0, tables, running })
     }
     await this.#target.look()
-    const state = await this.#sourceState()
-    const beginning = await findBeginning(this.#target, state, { restart: this.#request.restart ?? false })
-    this.#assertMovedHere(moved, beginning)
-    const outcome = beginning.how === 'finished' ? 'already' : 'planned'
-    if (outcome === 'planned' || moved === null) this.#assertUnfinished(beginning)
-    return this.#report({ outcome, began: beginning.how, shiftMs: state.shiftMs, tables: counts, running })
+    const { beginning, state } = await this.#findBeginning(moved)
+    const outcome = isUnfinished(beginning) ? 'planned' : 'already'
+    return this.#report({ outcome, began: beginning.how, shiftMs: state.shiftMs, tables, running })
   }
 
   async run(): Promise<CopyReport> {
-    const moved = await this.#prepareSource()
-    await this.#source.hold()
-    if (moved === null) await this.#assertFree()
+    const { from: url } = this.#request
+    const moved = await prepareSource(this.#source, { url, environment: this.#environment })
+    if (moved === null) await holdFreeSource(this.#source, this.#environment)
+    else await this.#source.hold()
     await this.#target.hold()
-    const state = await this.#sourceState()
-    const beginning = await findBeginning(this.#target, state, { restart: this.#request.restart ?? false })
-    this.#assertMovedHere(moved, beginning)
-    const counts = await this.#count()
-    if (beginning.how === 'finished' && moved !== null)
-      return this.#report({
-        outcome: 'already',
-        began: 'finished',
-        shiftMs: beginning.mark.shiftMs,
-        tables: counts,
-      })
-    this.#assertUnfinished(beginning)
+    const { beginning, state } = await this.#findBeginning(moved)
+    const counted = await countRows(this.#source)
+    if (!isUnfinished(beginning)) {
+      const { shiftMs } = beginning.mark
+      return this.#report({ outcome: 'already', began: beginning.how, shiftMs, tables: counted })
+    }
+    this.#meter.total = sumOf(counted)
     const mark = await this.#begin(beginning, state)
-    await this.#carryAll(mark)
+    await this.#carry(mark)
     const tables = await this.#finish(mark)
     return this.#report({ outcome: 'copied', began: beginning.how, shiftMs: mark.shiftMs, tables })
   }
 
   /**
-   * The source is given an identity, by which an unfinished copy is known again. What its dead held is given back:
-   * their deaths can be proven here, and perhaps not where the store goes.
+   * A copy that died after the source was shut is finished by running it again; any other move stays. A finished copy
+   * may have gone on since, so it is taken for this one's only when the source says so.
    */
-  async #prepareSource(): Promise<MovedMark | null> {
-    await this.#source.hold()
-    const moved = await this.#movedMark()
-    if ((await this.#source.readMark('store_id')) === null)
-      await this.#source.writeMark('store_id', this.#environment.id())
-    const { running, bereaved } = await findProcesses(this.#source, this.#environment)
-    await this.#source.commit()
-    if (moved !== null) return moved
-    assertNobodyRuns(this.#source.location, running)
-    for (const namespace of bereaved) {
-      const { environment } = this.#request
-      const own = environment === undefined ? {} : { environment }
-      const hf = await open(this.#request.from, { namespace, background: false, logger: false, ...own })
-      await hf.close()
-    }
-    return null
-  }
-
-  async #assertFree(): Promise<void> {
-    const { running } = await findProcesses(this.#source, this.#environment)
-    assertNobodyRuns(this.#source.location, running)
-  }
-
-  async #movedMark(): Promise<MovedMark | null> {
-    const { location } = this.#source
-    const moved = await this.#source.readMark('moved')
-    if (moved !== null) return JSON.parse(moved) as MovedMark
-    assertUsable(location, { copy: await this.#source.readMark('copy'), moved })
-    return null
-  }
-
-  /** A copy that died after the source was shut is finished by running it again; any other move stays. */
-  #assertMovedHere(moved: MovedMark | null, beginning: Beginning | null): void {
-    if (moved === null) return
-    const mark = beginning !== null && 'mark' in beginning ? beginning.mark : null
-    if (mark?.id !== moved.copy) throw movedError(this.#source.location, moved.to)
-  }
-
-  #assertUnfinished(beginning: Beginning): asserts beginning is Exclude<Beginning, { how: 'finished' }> {
-    if (beginning.how !== 'finished') return
-    const { location } = this.#target
-    throw new HoldfastError('STORE_UNFIT', {
-      what: `${location} holds a finished copy of ${beginning.mark.from} and may have gone on since; it was left as it is`,
-      next: 'use it, or copy to a new file, database or schema',
-      facts: { location, from: beginning.mark.from, finishedAt: beginning.mark.finishedAt },
-    })
-  }
-
-  async #sourceState(): Promise<SourceState> {
-    return {
-      id: await this.#source.readMark('store_id'),
-      newestEvent: await this.#source.newestEvent(),
-      shiftMs: await this.#measureShift(),
-    }
-  }
-
-  /** Between two readings of the one clock lies the reading of the other. */
-  async #measureShift(): Promise<number> {
-    const before = await this.#source.leaseNow()
-    const there = await this.#target.leaseNow()
-    const after = await this.#source.leaseNow()
-    return Math.round(there - (before + after) / 2)
-  }
-
-  async #count(): Promise<{ table: string; rows: number; digest: null }[]> {
-    const counts = []
-    for (const table of transferTables)
-      counts.push({ table: table.name, rows: await this.#source.countRows(table), digest: null })
-    this.#total = counts.reduce((sum, { rows }) => sum + rows, 0)
-    return counts
+  async #findBeginning(moved: MovedMark | null): Promise<{ beginning: Beginning; state: SourceState }> {
+    const state = await readState(this.#source, this.#target)
+    const restart = this.#request.restart ?? false
+    const beginning = await findBeginning(this.#target, state, { restart })
+    const copy = 'mark' in beginning ? beginning.mark.id : null
+    if (moved !== null && copy !== moved.copy) throw movedError(this.#source.location, moved.to)
+    if (moved === null && !isUnfinished(beginning)) throw alreadyCopied(this.#target.location, beginning.mark)
+    return { beginning, state }
   }
 
   /** The target is held. From the commit on it is refused to all until the copy is complete. */
-  async #begin(beginning: Exclude<Beginning, { how: 'finished' }>, state: SourceState): Promise<CopyMark> {
+  async #begin(beginning: Unfinished, state: SourceState): Promise<CopyMark> {
     if (beginning.how === 'resumed') {
-      for (const table of transferTables) this.#done += await this.#target.countRows(table)
+      this.#meter.begin('copying', sumOf(await countRows(this.#target)))
       await this.#target.rollBack()
       return beginning.mark
     }
@@ -250,36 +148,28 @@ class Copy {
     return mark
   }
 
-  async #carryAll(mark: CopyMark): Promise<void> {
-    const positions = { ...mark.positions }
-    let before = JSON.stringify(mark)
-    for (const table of transferTables) {
-      const from = positions[table.name] ?? null
-      if (from === 'done') continue
-      const translate = translator(table, { shiftMs: mark.shiftMs, holdsNul: this.#target.holdsNul })
-      const pages = new Pages(this.#source, table, from)
-      const length = new PageLength()
-      for (let rows = await pages.next(length.rows); rows.length > 0; ) {
-        length.note(rows)
-        positions[table.name] = positionOf(table, rows.at(-1) as TransferRow)
-        const after = JSON.stringify({ ...mark, positions })
-        const page = { table, rows: rows.map(translate), before, after }
-        // The next page is read while this one is written.
-        const [next] = await Promise.all([pages.next(length.rows), this.#target.carry(page)])
-        before = after
-        this.#progress('copying', table, rows.length)
+  async #carry(mark: CopyMark): Promise<void> {
+    await carryAll({
+      source: this.#source,
+      target: this.#target,
+      mark,
+      onCarried: (table, rows) => {
+        this.#meter.add(table, rows)
         this.#environment.reached?.('copy.carried')
-        rows = next
-      }
-      positions[table.name] = 'done'
-    }
+      },
+    })
   }
 
-  /** Verified while nobody can write on either side. */
-  async #finish(mark: CopyMark): Promise<VerifiedTable[]> {
+  /** Compared while nobody can write on either side. */
+  async #finish(mark: CopyMark): Promise<CopiedTable[]> {
     await this.#target.hold()
-    const tables = await this.#verify(mark)
-    this.#environment.reached?.('copy.verified')
+    this.#meter.begin('verifying')
+    const tables = await verifyAll({
+      source: this.#source,
+      target: this.#target,
+      shiftMs: mark.shiftMs,
+      onCompared: (table, rows) => this.#meter.add(table, rows),
+    })
     await this.#target.numberOn()
     const finishedAt = await this.#target.wallNow()
     await this.#target.writeMark('copy', JSON.stringify({ ...mark, positions: {}, finishedAt }))
@@ -293,26 +183,6 @@ class Copy {
     return tables
   }
 
-  async #verify({ shiftMs }: CopyMark): Promise<VerifiedTable[]> {
-    this.#done = 0
-    const same: VerifiedTable[] = []
-    const different: DifferentTable[] = []
-    for (const table of transferTables) {
-      const translate = translator(table, { shiftMs, holdsNul: this.#target.holdsNul })
-      const sides = { source: this.#source, target: this.#target, translate }
-      const verdict = await verifyTable(table, sides, (count) => this.#progress('verifying', table, count))
-      if ('same' in verdict) same.push(verdict.same)
-      else different.push(verdict.different)
-    }
-    if (different.length > 0) throw notTheSame(this.#target.location, different)
-    return same
-  }
-
-  #progress(phase: CopyProgress['phase'], { name }: TransferTable, count: number): void {
-    this.#done += count
-    this.#request.onProgress?.({ phase, table: name, done: this.#done, total: this.#total })
-  }
-
   #report(
     parts: Pick<CopyReport, 'outcome' | 'began' | 'shiftMs' | 'tables'> &
       Partial<Pick<CopyReport, 'running'>>,
@@ -320,7 +190,7 @@ class Copy {
     return {
       from: this.#source.location,
       to: this.#target.location,
-      rows: parts.tables.reduce((sum, { rows }) => sum + rows, 0),
+      rows: sumOf(parts.tables),
       source: this.#request.keepSource ? 'kept' : 'shut',
       running: [],
       ms: Math.round(this.#environment.monotonic() - this.#startedAt),
@@ -329,15 +199,19 @@ class Copy {
   }
 }
 
-function notTheSame(location: string, tables: readonly DifferentTable[]): HoldfastError {
-  const shown = tables.map(
-    ({ table, source, target, first }) =>
-      `${table} (${source.rows} rows and ${target.rows}, first at ${JSON.stringify(first)})`,
-  )
+function sumOf(tables: readonly CopiedTable[]): number {
+  return tables.reduce((sum, { rows }) => sum + rows, 0)
+}
+
+function isUnfinished(beginning: Beginning): beginning is Unfinished {
+  return beginning.how !== 'finished'
+}
+
+function alreadyCopied(location: string, { from, finishedAt }: CopyMark): HoldfastError {
   return new HoldfastError('STORE_UNFIT', {
-    what: `the copy at ${location} is not what its source is: ${shown.join(', ')}; the source stays in use`,
-    next: 'run the copy again with --restart; if it differs again, please report this',
-    facts: { location, tables },
+    what: `${location} holds a finished copy of ${from} and may have gone on since; it was left as it is`,
+    next: 'use it, or copy to a new file, database or schema',
+    facts: { location, from, finishedAt },
   })
 }
 

@@ -6,38 +6,44 @@ import {
   type Transfer,
   type TransferRow,
   type TransferTable,
+  transferTables,
 } from '../engines/transfer.ts'
+import { HoldfastError } from '../errors.ts'
 import { PageLength, Pages } from './pages.ts'
-import type { Translator } from './translate.ts'
-
-export interface VerifiedTable {
-  readonly table: string
-  readonly rows: number
-  /** SHA-256 over the rows as the target has them. */
-  readonly digest: string
-}
+import type { CopiedTable } from './report.ts'
+import { translator } from './translate.ts'
 
 export interface DifferentTable {
   readonly table: string
-  readonly source: { readonly rows: number; readonly digest: string }
-  readonly target: { readonly rows: number; readonly digest: string }
+  readonly source: Sum
+  readonly target: Sum
   /** Key of the first row that differs, or is missing on one side. */
   readonly first: Position
 }
 
-export type Verdict = { readonly same: VerifiedTable } | { readonly different: DifferentTable }
-
-export interface Sides {
+export interface Verifying {
   readonly source: Transfer
   readonly target: Transfer
-  readonly translate: Translator
+  readonly shiftMs: number
+  /** So many rows of a table were compared. */
+  onCompared(table: string, rows: number): void
 }
 
-export async function verifyTable(
-  table: TransferTable,
-  { source, target, translate }: Sides,
-  onRows: (count: number) => void,
-): Promise<Verdict> {
+/** Throws, naming every table that differs and its first row that does. */
+export async function verifyAll(verifying: Verifying): Promise<CopiedTable[]> {
+  const same: CopiedTable[] = []
+  const different: DifferentTable[] = []
+  for (const table of transferTables) {
+    const { source, target, first } = await compare(table, verifying)
+    if (first === null) same.push({ table: table.name, ...target })
+    else different.push({ table: table.name, source, target, first })
+  }
+  if (different.length > 0) throw notTheSame(verifying.target.location, different)
+  return same
+}
+
+async function compare(table: TransferTable, { source, target, shiftMs, onCompared }: Verifying) {
+  const translate = translator(table, { shiftMs, holdsNul: target.holdsNul })
   const [left, right] = [new Side(), new Side()]
   const [leftPages, rightPages] = [new Pages(source, table), new Pages(target, table)]
   const length = new PageLength()
@@ -47,15 +53,13 @@ export async function verifyTable(
       leftPages.next(length.rows),
       rightPages.next(length.rows),
     ])
-    length.note(sourceRows)
     if (sourceRows.length === 0 && targetRows.length === 0) break
+    length.note(sourceRows)
     const [ours, theirs] = [left.add(sourceRows.map(translate)), right.add(targetRows)]
     first ??= firstDifference(table, ours, theirs)
-    onRows(sourceRows.length)
+    onCompared(table.name, sourceRows.length)
   }
-  const [ours, theirs] = [left.sum(), right.sum()]
-  if (first === null && ours.digest === theirs.digest) return { same: { table: table.name, ...theirs } }
-  return { different: { table: table.name, source: ours, target: theirs, first: first ?? [] } }
+  return { source: left.sum(), target: right.sum(), first }
 }
 
 /** Pages of both sides have the same number of rows as long as the rows are the same. */
@@ -69,6 +73,11 @@ function firstDifference(
     if (left?.text !== right?.text) return positionOf(table, (left ?? (right as Written)).row)
   }
   return null
+}
+
+interface Sum {
+  readonly rows: number
+  readonly digest: string
 }
 
 interface Written {
@@ -89,7 +98,19 @@ class Side {
     })
   }
 
-  sum(): { rows: number; digest: string } {
+  sum(): Sum {
     return { rows: this.#rows, digest: this.#hash.digest('hex') }
   }
+}
+
+function notTheSame(location: string, tables: readonly DifferentTable[]): HoldfastError {
+  const shown = tables.map(
+    ({ table, source, target, first }) =>
+      `${table} (${source.rows} rows and ${target.rows}, first at ${JSON.stringify(first)})`,
+  )
+  return new HoldfastError('STORE_UNFIT', {
+    what: `the copy at ${location} is not what its source is: ${shown.join(', ')}; the source stays in use`,
+    next: 'run the copy again with --restart; if it differs again, please report this',
+    facts: { location, tables },
+  })
 }

@@ -165,6 +165,18 @@ describe('interrupted', () => {
     expect(await described(to)).toEqual(before)
   })
 
+  test('a copy into a file goes on in the same way', async () => {
+    const from = populatedStore()
+    const to = newStore()
+
+    await killedCopy({ from, to, point: 'copy.carried', times: 12 })
+    await expect(open(to)).rejects.toMatchObject({ code: 'STORE_UNFIT', facts: { from } })
+    const report = await copy(from, to)
+
+    expect(report).toMatchObject({ outcome: 'copied', began: 'resumed' })
+    expect(tablesOfFile(to)).toEqual(shifted(tablesOfFile(from), report.shiftMs))
+  })
+
   test('a source that changed meanwhile is copied from the beginning', async () => {
     const from = populatedStore()
     const to = newSchema()
@@ -343,6 +355,34 @@ describe('the source afterwards', () => {
     })
     await expect(hf.queue('q').add(1)).rejects.toMatchObject({ code: 'STORE_UNFIT' })
   })
+
+  test.each([
+    ['a file', () => newStore()],
+    ['a schema', () => newSchema()],
+  ])(
+    '%s lets nobody write while it is copied: who asks meanwhile waits, and is refused',
+    async (_, place) => {
+      const from = place()
+      const hf = await openHere(from, { background: false })
+      await hf.state('before').set(1)
+      const asked: Promise<unknown>[] = []
+      const onProgress = () => {
+        if (asked.length === 0)
+          asked.push(
+            hf
+              .state('meanwhile')
+              .set(1)
+              .catch((error) => error),
+          )
+      }
+
+      const report = await copyStore({ from, to: newStore(), onProgress })
+
+      expect(report.outcome).toBe('copied')
+      expect(await Promise.all(asked)).toMatchObject([{ code: 'STORE_UNFIT' }])
+      expect(await hf.state('meanwhile').get()).toBe(null)
+    },
+  )
 
   test('stays usable when that was asked for', async () => {
     const from = newStore()

@@ -43,11 +43,7 @@ export async function findPrimary(address: Address, wanted: Wanted): Promise<Met
   throw failure
 }
 
-async function meet(
-  address: Address,
-  host: ServerHost,
-  { timelineMin, ...options }: Wanted,
-): Promise<Met> {
+async function meet(address: Address, host: ServerHost, { timelineMin, ...options }: Wanted): Promise<Met> {
   const connection = await Connection.open(address, host, options)
   try {
     const [row] = await connection.send({ text: askFacts, values: [] })

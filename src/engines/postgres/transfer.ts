@@ -13,7 +13,7 @@ import {
   transferTables,
 } from '../transfer.ts'
 import { type Address, parseAddress } from './address.ts'
-import { classify, unavailable } from './classify.ts'
+import { classify, isDisconnect, unavailable } from './classify.ts'
 import type { Connection } from './connection.ts'
 import { newestEvent, raiseEventBase } from './event-base.ts'
 import { readMark, writeMark } from './marks.ts'
@@ -30,6 +30,7 @@ const lockTimeoutMs = 8_000
 /** A copy stays in one transaction for as long as it takes, and is on disk when it says so. */
 const settings = `select set_config('lock_timeout', '${lockTimeoutMs}', true), set_config('statement_timeout', '0', true),
 set_config('idle_in_transaction_session_timeout', '0', true),
+(select set_config(name, '0', true) from pg_settings where name = 'transaction_timeout'),
 set_config('synchronous_commit', case when current_setting('synchronous_commit') in ('off', 'local') then 'on' else current_setting('synchronous_commit') end, true)`
 
 /** Readers go on; whoever writes waits, and so does another copy. */
@@ -199,10 +200,18 @@ limit ${limit}`,
     try {
       return await this.#connection.send({ text, values })
     } catch (error) {
-      const typed = classify(error, this.location)
-      throw typed instanceof HoldfastError ? typed : unavailable(this.location, error)
+      throw isDisconnect(error) ? lost(this.location, error) : classify(error, this.location)
     }
   }
+}
+
+function lost(location: string, cause: unknown): HoldfastError {
+  return new HoldfastError('STORE_UNAVAILABLE', {
+    what: `the connection to ${location} was lost while a store was copied`,
+    next: 'run the same command again: it goes on where it stopped',
+    facts: { location },
+    cause,
+  })
 }
 
 /** The statement that the mark was not as believed raises what a batch raises in such a case. */

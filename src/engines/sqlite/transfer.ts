@@ -22,6 +22,7 @@ import { Connection } from './connection.ts'
 import type { Value } from './driver.ts'
 import { readMark, shut, writeMark } from './marks.ts'
 import { isCurrent, isMade, migrate } from './migrate.ts'
+import { assertLocal } from './place.ts'
 import { Turn } from './turn.ts'
 
 const busyTimeoutMs = 5_000
@@ -34,6 +35,7 @@ export class SqliteTransfer implements Transfer {
   readonly #turn: Turn
   #opened: Connection | null = null
   #offset: number | null = null
+  #wasHeld = false
 
   constructor(location: string, environment: Environment) {
     this.location = location
@@ -64,6 +66,7 @@ export class SqliteTransfer implements Transfer {
   }
 
   async hold(): Promise<void> {
+    assertLocal(this.location, this.#environment)
     const connection = await this.#open()
     // Before any setting is made: a file of another program is left as it is.
     await this.#take(() => isCurrent(connection, this.location))
@@ -73,6 +76,7 @@ export class SqliteTransfer implements Transfer {
       if (!isCurrent(connection, this.location)) migrate(connection)
       this.#offset = bootOffset(connection, this.#environment)
     })
+    this.#wasHeld = true
   }
 
   async commit(): Promise<void> {
@@ -205,6 +209,7 @@ limit ${limit}`,
 
   async close(): Promise<void> {
     await this.rollBack()
+    if (this.#wasHeld) this.#opened?.emptyLog()
     this.#opened?.close()
     this.#opened = null
   }
