@@ -32,6 +32,10 @@ beforeAll(async () => {
   serverUrl = process.env.HOLDFAST_TEST_POSTGRES_URL ?? (await Server.create('18')).url
 })
 afterAll(async () => {
+  for (let number = 1; number <= schemas; number++)
+    await onServer(schemaUrl(number), (client, schema) =>
+      client.query(`drop schema if exists ${schema} cascade`),
+    )
   rmSync(folder, { recursive: true, force: true })
   await leaveGround()
 })
@@ -384,6 +388,18 @@ describe('the source afterwards', () => {
     },
   )
 
+  test('is opened again by what the guide says, should the new place be lost', async () => {
+    const [file, schema] = [newStore(), newSchema()]
+    await (await open(file, { logger: false })).close()
+    await copy(file, schema)
+    await copy(schema, newStore())
+
+    raw(file, "drop trigger moved; delete from meta where key = 'moved'")
+    await onServer(schema, (client, name) => client.query(`delete from ${name}.meta where key = 'moved'`))
+
+    for (const url of [file, schema]) await (await openHere(url)).state('again').set(1)
+  })
+
   test('stays usable when that was asked for', async () => {
     const from = newStore()
     await (await open(from, { logger: false })).close()
@@ -527,7 +543,11 @@ async function timesLeft(url: string): Promise<Record<string, number>> {
 
 function newSchema(): string {
   schemas += 1
-  return `${serverUrl}?schema=copy_${process.pid}_${schemas}`
+  return schemaUrl(schemas)
+}
+
+function schemaUrl(number: number): string {
+  return `${serverUrl}?schema=copy_${process.pid}_${number}`
 }
 
 function withoutPassword(url: string): string {
