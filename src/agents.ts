@@ -20,8 +20,9 @@ export class Agents {
   }
 
   /**
-   * Says which process of this machine stands behind an agent; default this one. Tasks the agent claims from then on,
-   * through whatever process, belong to it: freed at once when it is proven dead, never because a helper ended.
+   * Says which process of this machine stands behind an agent; default this one. Items, tasks and locks the agent
+   * claims from then on, through whatever process, belong to it: freed at once when it is proven dead, never because a
+   * helper ended.
    */
   async register(options: { agent?: string; pid?: number } = {}): Promise<Agent> {
     const { environment } = this.#session

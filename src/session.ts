@@ -137,9 +137,18 @@ export class Session {
     return this.instance !== null && renew !== false && (agent === undefined || agent === this.agent)
   }
 
-  /** Refuses a claim whose leases could not be kept, before anything is taken. */
-  assertRoom(count: number, options: CallOptions): void {
-    if (this.isBound(options)) this.keeper.assertRoom(count)
+  /**
+   * Runs a claim while room is kept for its leases: one that could not be kept is refused before anything is taken, or
+   * nobody would renew it.
+   */
+  async withRoom<Result>(count: number, options: CallOptions, claim: () => Promise<Result>): Promise<Result> {
+    if (!this.isBound(options)) return claim()
+    const giveBack = this.keeper.takeRoom(count)
+    try {
+      return await claim()
+    } finally {
+      giveBack()
+    }
   }
 
   /** Length of a lease when the caller says nothing: ours where we renew it, else the operation's own. */

@@ -121,8 +121,9 @@ export class Tasks {
   }
 
   /**
-   * Reads, lets `change` say what to change, writes; after a conflict again, at most five times. `change` may run
-   * several times, so it must have no effects of its own. Null from it leaves the task as it is.
+   * Reads, lets `change` say what to change, writes; after a conflict again, in all `attemptsMax` times (5), then
+   * VERSION_MISMATCH. `change` may run several times, so it must have no effects of its own. Null from it leaves the
+   * task as it is.
    */
   async updateWithRetry(
     ref: string,
@@ -155,8 +156,11 @@ export class Tasks {
    * Claims a task by id or key. Through this handle's own agent the lease is renewed until the task is finished or
    * released; for another agent it is a manual one of 30 min.
    */
-  async claimTaskForAgent(ref: string, options: ClaimTaskOptions = {}): Promise<TaskClaim> {
-    this.#session.assertRoom(1, options)
+  claimTaskForAgent(ref: string, options: ClaimTaskOptions = {}): Promise<TaskClaim> {
+    return this.#session.withRoom(1, options, () => this.#claimTask(ref, options))
+  }
+
+  async #claimTask(ref: string, options: ClaimTaskOptions): Promise<TaskClaim> {
     const { id, token } = await this.#held(ref, options)
     const requestedAt = this.#session.environment.monotonic()
     const leaseMs = this.#session.leaseMs(options.leaseMs, options)
@@ -170,8 +174,11 @@ export class Tasks {
   }
 
   /** Claims the next task that fits: priority, then age; only where every dependency is done. */
-  async claimNext(options: ClaimNextOptions = {}): Promise<NextTask> {
-    this.#session.assertRoom(1, options)
+  claimNext(options: ClaimNextOptions = {}): Promise<NextTask> {
+    return this.#session.withRoom(1, options, () => this.#claimNext(options))
+  }
+
+  async #claimNext(options: ClaimNextOptions): Promise<NextTask> {
     const requestedAt = this.#session.environment.monotonic()
     const leaseMs = this.#session.leaseMs(options.leaseMs, options)
     const claim = await this.#write<NextTaskOutcome>('tasks.claimNext', { ...options, leaseMs })
@@ -180,7 +187,10 @@ export class Tasks {
 
   /** Claims all of these tasks or none of them. */
   async batchClaim(refs: readonly string[], options: Omit<ClaimOptions, 'token'> = {}): Promise<BatchClaim> {
-    this.#session.assertRoom(refs.length, options)
+    return this.#session.withRoom(refs.length, options, () => this.#claimAll(refs, options))
+  }
+
+  async #claimAll(refs: readonly string[], options: ClaimOptions): Promise<BatchClaim> {
     const requestedAt = this.#session.environment.monotonic()
     const leaseMs = this.#session.leaseMs(options.leaseMs, options)
     const answer = await this.#write<BatchClaimOutcome>('tasks.batchClaim', { ...options, refs, leaseMs })

@@ -34,6 +34,7 @@ export const clocks: { readonly [Name in TableName]: Clocks } = {
   instance: { lease: [], wall: ['startedAt', 'beatAt', 'sweptAt', 'endedAt'] },
   answer: { lease: [], wall: ['at'] },
   recoveryRun: { lease: [], wall: ['at'] },
+  recoveryTotal: { lease: [], wall: [] },
   cascade: { lease: [], wall: ['at'] },
   checkpoint: { lease: [], wall: ['at'] },
   message: { lease: ['dueAt', 'placeAt'], wall: ['createdAt', 'closedAt'] },

@@ -192,6 +192,13 @@ export const schema: { readonly [Name in TableName]: Schema } = {
     quarantined: 'integer',
     messagesReclaimed: 'integer',
   }),
+  // One row a namespace.
+  recoveryTotal: table('recovery_total', [], ['version'], {
+    locksCleaned: 'integer',
+    entriesReclaimed: 'integer',
+    messagesReclaimed: 'integer',
+    version: 'integer',
+  }),
   cascade: table('cascade', ['blocker'], [], { blocker: 'text', at: 'integer' }),
   checkpoint: table('checkpoint', ['name'], ['version'], {
     name: 'text',

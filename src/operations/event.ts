@@ -30,7 +30,7 @@ export const list = operation({
   input: z.strictObject({
     since: z.int().min(0).optional().describe('Only events after this sequence number.'),
     subject: z.enum(subjects).optional(),
-    id: z.string().max(300).optional(),
+    id: fields.text(300).optional(),
     newest: z.boolean().optional().describe('The last ones, still oldest first.'),
     limit: z.int().min(0).max(fields.batchMax).optional(),
   }),
@@ -128,7 +128,7 @@ export const images = operation({
   summary: 'Things as they were where the kept events begin; a replay starts from these.',
   effect: 'read',
   input: z.strictObject({
-    after: z.strictObject({ subject: z.string(), id: z.string() }).optional(),
+    after: z.strictObject({ subject: fields.text(100), id: fields.text(300) }).optional(),
     limit: fields.limit,
   }),
   output: z.object({

@@ -114,12 +114,11 @@ export const progress = operation({
   name: 'queue.progress',
   summary: 'Record how far the work on an item has come; shows it is sound and clears its crash count.',
   effect: 'write',
-  input: z.strictObject({ ...itemInput, progress: z.json(), data: fields.data.optional() }),
+  input: z.strictObject({ ...itemInput, progress: fields.json('progress'), data: fields.data.optional() }),
   output: itemView,
   needs: itemNeeds,
   decide(rows, input, context) {
     const { item, late } = heldItem(rows, input, context)
-    fields.jsonText('progress', input.progress)
     const after = withData(recordProgress(item, input.progress as Json), input.data)
     return {
       changes: [changed(item, after, { kind: 'item.progressed' }, context, late)],
@@ -134,7 +133,7 @@ export const move = operation({
   effect: 'write',
   input: z.strictObject({
     ...itemInput,
-    to: z.string().min(1).max(100),
+    to: fields.text(100).min(1),
     data: fields.data.optional(),
     expectedVersion: fields.expectedVersion,
   }),
@@ -164,8 +163,12 @@ export const move = operation({
   },
 })
 
+/** Facts are added to those that are there; all of them together have the bounds of a payload. */
 function withData(item: Item, data: Record<string, unknown> | undefined): Item {
-  return data === undefined ? item : { ...item, data: { ...item.data, ...(data as Item['data']) } }
+  if (data === undefined) return item
+  const all = { ...item.data, ...(data as Item['data']) }
+  fields.jsonText('data', all)
+  return { ...item, data: all }
 }
 
 export const complete = operation({
@@ -180,9 +183,14 @@ export const complete = operation({
       return { changes: [], result: viewItem(rows.item, context.now) }
     const { item, workflow, late } = heldItem(rows, input, context)
     assertVersion(item, input.expectedVersion)
-    const result = input.result === undefined ? null : fields.jsonText('result', input.result)
     return finish(
-      changed(item, completeItem(item, workflow, result, context), { kind: 'item.completed' }, context, late),
+      changed(
+        item,
+        completeItem(item, workflow, input.result ?? null, context),
+        { kind: 'item.completed' },
+        context,
+        late,
+      ),
       context,
     )
   },

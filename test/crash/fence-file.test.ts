@@ -119,16 +119,16 @@ test('an heir that comes too late does not act beside the next holder [X6]', asy
   const dead = { id: 'dead', ...systemEnvironment.host.identity, bootId: 'another boot' }
   symlinkSync(JSON.stringify(dead), join(`${file}.fence`, 'lock'))
   // Stopped when it has seen that the holder is dead, before it becomes its heir.
-  const tardy = await freezeElsewhere(file, 5, 5)
+  const tardy = await freezeElsewhere(file, 5, 5, stepsOfWrite + 5)
   await write(file, 2, 'by the first heir')
   const holder = await freezeElsewhere(file, 4, 8)
   expect(readdirSync(`${file}.fence`)).toContain('lock')
 
-  const second = tardy.awaken()
-  // Nothing tells that it waits; acting beside the other, it would have ended by now.
-  await Promise.race([second, new Promise((resolve) => setTimeout(resolve, 300))])
-  const first = holder.awaken()
+  await tardy.awakenUntilFrozen()
+  const hasWritten = contentOf(file).startsWith('5')
+  const [first, second] = [holder.awaken(), tardy.awaken()]
 
+  expect(hasWritten).toBe(false)
   expect(await Promise.all([first, second])).toEqual(['4 written\n', '5 written\n'])
   expect(contentOf(file)).toBe('5\n'.repeat(20_000))
   expect(readdirSync(`${file}.fence`)).toEqual(['token.json'])
@@ -222,9 +222,12 @@ function writeElsewhere(file: string, tokens: readonly number[], step?: number) 
   return run(process.execPath, [program('writes'), file, tokens.join(','), ...trap])
 }
 
+/** More than a write takes that need not wait: who has taken so many either has written or waits. */
+const stepsOfWrite = 60
+
 /** A process that writes and has stopped before that step. Awaken it, and it answers what it printed. */
-async function freezeElsewhere(file: string, token: number, step: number) {
-  const args = [program('writes'), file, String(token), String(step), 'SIGSTOP']
+async function freezeElsewhere(file: string, token: number, ...steps: number[]) {
+  const args = [program('writes'), file, String(token), steps.join(','), 'SIGSTOP']
   const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] })
   onTestFinished(() => {
     child.kill('SIGKILL')
@@ -234,6 +237,11 @@ async function freezeElsewhere(file: string, token: number, step: number) {
   await until('it is frozen', () => stateOf(pid) === 'T')
   return {
     pid,
+    /** To the next step at which it stops, or to its end. */
+    async awakenUntilFrozen() {
+      child.kill('SIGCONT')
+      await until('it is frozen again or has ended', () => child.exitCode !== null || stateOf(pid) === 'T')
+    },
     awaken() {
       child.kill('SIGCONT')
       return printed

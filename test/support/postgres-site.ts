@@ -170,6 +170,11 @@ function damageTo(admin: Client, url: string, schema: string): Damage {
     garbleLock: (queue) =>
       change('lock', "set agent = '', item = 'no such item' where name = $1", `queue:${queue}`),
     garblePatterns: (lock) => change('lock', "set patterns = '{not json' where name = $1", lock),
+    garbleMessage: (message, part) => change('message', `set ${part} = '{not json' where id = $1`, message),
+    loseMessage: async (message) => {
+      await admin.query(`delete from ${schema}.message where id = $1`, [message])
+    },
+    garbleAllowance: (name) => change('allowance', "set marks = '{not json' where name = $1", name),
     failRecovery: () => refuse('insert', 'recovery_run'),
     failItems: () => refuse('update', 'item'),
     failDeliveries: () => refuse('update', 'delivery'),

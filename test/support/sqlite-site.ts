@@ -80,6 +80,11 @@ function damageTo(path: string): Damage {
     garbleLock: (queue) =>
       change(path, "update lock set agent = '', item = 'no such item' where name = ?", `queue:${queue}`),
     garblePatterns: (lock) => change(path, "update lock set patterns = '{not json' where name = ?", lock),
+    garbleMessage: async (message, part) =>
+      change(path, `update message set ${part} = '{not json' where id = ?`, message),
+    loseMessage: async (message) => change(path, 'delete from message where id = ?', message),
+    garbleAllowance: async (name) =>
+      change(path, "update allowance set marks = '{not json' where name = ?", name),
     failRecovery: () => refuse(path, 'insert on recovery_run'),
     failItems: () => refuse(path, 'update on item'),
     failDeliveries: () => refuse(path, 'update on delivery'),

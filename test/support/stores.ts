@@ -35,6 +35,12 @@ export interface Damage {
   garbleLock(queue: string): Promise<void>
   /** The lock reserves paths, but nobody can read which. */
   garblePatterns(lock: string): Promise<void>
+  /** The message's row can be found, but this part of it not be understood. */
+  garbleMessage(message: string, part: 'policy' | 'escalation' | 'content'): Promise<void>
+  /** The row of the message is gone, those of its deliveries are not. */
+  loseMessage(message: string): Promise<void>
+  /** What a limit has let through cannot be understood. */
+  garbleAllowance(name: string): Promise<void>
   /** Writing down a recovery fails, until the returned function is called. */
   failRecovery(): Promise<Undo>
   /** Every change of an item fails, until the returned function is called. */

@@ -7,15 +7,15 @@
 import type { Item } from '../../domain/item.ts'
 import { isHoldfastError } from '../../errors.ts'
 import { decide, type Prepared } from '../../operations/decide.ts'
-import type { Decision, Loaded, Needs, SealedEvents, Selector } from '../engine.ts'
+import type { Decision, Loaded, Needs, SealedEvents, Selector, Tables } from '../engine.ts'
 import { applying, eventsMax, eventsOf } from './apply.ts'
 import { planFor } from './load.ts'
 import { lookAheadQuery } from './loaders/recovery.ts'
 import { namedItems } from './named-items.ts'
 import { lockNumber, namesOf } from './names.ts'
-import type { Place, Plan, Query, Row } from './plan.ts'
+import type { LineWant, Place, Plan, Query, Row } from './plan.ts'
 import { decodeReadable } from './rows.ts'
-import { settings } from './settings.ts'
+import { type SessionOptions, settings } from './settings.ts'
 import { tables } from './tables.ts'
 import { WorkingSet } from './working-set.ts'
 
@@ -40,13 +40,17 @@ export interface BatchPlace {
   readonly bucket: number
   /** Look for lapsed leases before claims. */
   readonly looksAhead: boolean
+  /** Damaged items were met: lines are searched without them. */
+  readonly avoidsDamaged: boolean
   /** Leases are not judged by the clock now. */
   readonly isDoubtful: boolean
   /** Behind a pooler nothing lasts longer than a transaction. */
   readonly isPooled: boolean
-  readonly busyTimeoutMs: number
+  readonly session: SessionOptions
   /** For tests that move time: the times that take the place of the server's own. */
   readonly times: { readonly now: number; readonly wall: number } | null
+  /** Whether those times have changed since. */
+  hasMoved(): boolean
   send(query: Query): Promise<Row[]>
   /** True when the transaction was committed, false when the server rolled it back. */
   commit(): Promise<boolean>
@@ -67,9 +71,12 @@ export interface Done {
 export class Again extends Error {
   /** Leases have lapsed or delays ended: heal first. */
   readonly heals: boolean
-  constructor(why: string, { heals } = { heals: false }) {
+  /** Damaged items are to be looked for, and passed over. */
+  readonly avoidsDamaged: boolean
+  constructor(why: string, { heals = false, avoidsDamaged = false } = {}) {
     super(why)
     this.heals = heals
+    this.avoidsDamaged = avoidsDamaged
   }
 }
 
@@ -87,6 +94,7 @@ interface Need {
 }
 
 const nothing: Plan = { queries: [], read: () => null }
+const mostlyRead = new Set<keyof Tables>(['queue', 'workflow', 'recipient'])
 const lapsing = new Set(['lapsedItems', 'lapsedLocks', 'lapsedWaiters', 'lapsedDeliveries'])
 const times = `select set_config('holdfast.now_ms', $1, true), set_config('holdfast.wall_ms', $2, true)`
 const enter = 'select holdfast.enter($1::bigint[], $2::boolean[], $3, $4)'
@@ -105,9 +113,14 @@ export class Batch {
   readonly #events: ReturnType<typeof eventsOf> = []
   readonly #sealed: SealedEvents[] = []
   readonly #exclusive = new Set<string>()
-  #blocking = new Set<unknown>()
+  /** Of the items named by id: those that others wait for. */
+  #blocking: { readonly asked: ReadonlySet<string>; readonly found: ReadonlySet<unknown> } = {
+    asked: new Set(),
+    found: new Set(),
+  }
   #clock = { now: 0, wall: 0 }
   #wakes = false
+  #isClosed = false
 
   constructor(place: BatchPlace, batch: readonly Waiting[]) {
     this.#place = place
@@ -120,7 +133,8 @@ export class Batch {
     await this.#load(members)
     const asking: [Member, readonly Need[]][] = []
     for (const member of inTurn(members)) {
-      if (this.#isBehind(member) || this.#events.length > eventsMax / 2) this.#left.push(member.waiting)
+      if (this.#isClosed || this.#isBehind(member) || this.#events.length > eventsMax / 2)
+        this.#left.push(member.waiting)
       else this.#advance(member, member.needs, asking)
     }
     if (asking.length > 0) await this.#answerAsking(asking)
@@ -194,17 +208,18 @@ export class Batch {
       ids.length > 0 ? [{ text: readBlockers, values: [this.#place.namespace, ids] }] : []
     const opening = [
       { text: 'begin', values: [] },
-      ...(this.#place.isPooled
-        ? [settings({ isLocal: true, lockTimeoutMs: this.#place.busyTimeoutMs })]
-        : []),
+      ...(this.#place.isPooled ? [settings(this.#place.session, { isLocal: true })] : []),
       ...this.#movedTimes(),
       this.#entering(members),
       ...this.#itemQueries(needs),
     ]
     const [before = [], found = []] = await this.#sendAll(opening, needs, [...ahead, ...blocking])
+    // A wait for others took its time where only a test can say how much.
+    if (this.#place.hasMoved()) throw new Again('time was moved meanwhile')
     if (looks && before.some((row) => row[0] === true || row[1] === true))
       throw new Again('leases have lapsed or delays ended', { heals: true })
-    this.#blocking = new Set((looks ? found : before).map(([blocker]) => blocker))
+    const blockers = (looks ? found : before).map(([blocker]) => blocker)
+    this.#blocking = { asked: new Set(ids), found: new Set(blockers) }
   }
 
   /** Sends everything at once; answers the queries of `extra`, after the items and before the lines. */
@@ -229,18 +244,14 @@ export class Batch {
         answers[index] = rows
       })
     })
-    const asked = needs.flatMap((need) => {
-      const got: Row[][] = []
-      need.answers = got
-      return need.plan.queries.map((query, index) => ({ query, got, index }))
-    })
+    const asked = distinct(needs)
     // What may wait before what never does: nobody waits for a row while holding what others search.
-    for (const { query, got, index } of [...asked.filter(waits), ...asked.filter((each) => !waits(each))]) {
+    for (const { query, takers } of [...asked.filter(waits), ...asked.filter((each) => !waits(each))]) {
       send(query, (rows) => {
-        got[index] = rows
+        for (const take of takers) take(rows)
       })
     }
-    for (const query of this.#lineQueries(needs)) send(query, (rows) => this.#takeItems(query, rows))
+    for (const query of this.#lineQueries(needs)) send(query, (rows) => this.#takeLine(rows))
     send({ text: readClock, values: [] }, ([row]) => {
       this.#clock = { now: Number(row?.[0]), wall: Number(row?.[1]) }
     })
@@ -251,6 +262,14 @@ export class Batch {
   #takeItems(query: Query, rows: readonly Row[]): void {
     if (query.youngerAt === undefined) return
     this.#set.load(decodeReadable<Item>(tables.item, rows))
+  }
+
+  #takeLine(rows: readonly Row[]): void {
+    const items = decodeReadable<Item>(tables.item, rows)
+    // Those behind the damaged one would not be seen.
+    if (items.length < rows.length && !this.#place.avoidsDamaged)
+      throw new Again('a damaged item stands in line', { avoidsDamaged: true })
+    this.#set.load(items)
   }
 
   #movedTimes(): Query[] {
@@ -299,17 +318,13 @@ export class Batch {
   }
 
   #lineQueries(needs: readonly Need[]): Query[] {
-    const lines = new Map<string, { limit: number; query: (limit: number, from: null) => Query }>()
+    const lines = new Map<string, { want: LineWant; limit: number }>()
     for (const { plan } of needs) {
       if (!plan.line) continue
-      const { line, limit } = plan.line
-      const want = plan.line
-      lines.set(line, {
-        limit: limit + (lines.get(line)?.limit ?? 0),
-        query: (all, from) => want.query(all, from),
-      })
+      const limit = plan.line.limit + (lines.get(plan.line.line)?.limit ?? 0)
+      lines.set(plan.line.line, { want: plan.line, limit })
     }
-    return [...lines.values()].map(({ limit, query }) => query(limit, null))
+    return [...lines.values()].map(({ want, limit }) => want.query(limit, null, this.#place.avoidsDamaged))
   }
 
   #isBehind(member: Member, needs = member.needs): boolean {
@@ -330,6 +345,8 @@ export class Batch {
         return
       }
       for (const { plan } of needs) this.#set.reserve(plan, this.#itemsOf(plan), member)
+      // What it found by searching is in no list: nobody decides beside it.
+      this.#isClosed ||= needs.some(({ plan }) => (plan.searched ?? []).length > 0)
       asking.push([member, this.#planAll(step.value, locks)])
     } catch (error) {
       if (!isHoldfastError(error)) throw error
@@ -350,7 +367,7 @@ export class Batch {
     return Object.values(needs).every(
       (selector) =>
         selector?.select === 'dependents' &&
-        selector.ids.every((id) => this.#set.named({ ids: [id] }).length === 1 && !this.#blocking.has(id)) &&
+        selector.ids.every((id) => this.#blocking.asked.has(id) && !this.#blocking.found.has(id)) &&
         !this.#set.isWaitedFor(selector.ids),
     )
   }
@@ -366,9 +383,9 @@ export class Batch {
     this.#answers.push([waiting, { result: decision.result }])
   }
 
-  /** Queues and workflows are mostly read: a command that changes one has to take its name for itself. */
+  /** A command that changes what is mostly read has to take its name for itself. */
   #assertExclusive(waiting: Waiting, decision: Decision): void {
-    const changed = decision.changes.filter(({ table }) => table === 'queue' || table === 'workflow')
+    const changed = decision.changes.filter(({ table }) => mostlyRead.has(table))
     const missing = changed.flatMap(namesOf).filter((name) => !this.#exclusive.has(name))
     if (missing.length === 0) return
     for (const name of missing) waiting.moreNames.add(name)
@@ -440,6 +457,29 @@ async function allOf(sent: readonly Promise<void>[]): Promise<void> {
  */
 function assertOlder(rows: readonly Row[], column: number): void {
   if (rows.some((row) => row[column] === true)) throw new Again('a row was written by a younger transaction')
+}
+
+interface AskedQuery {
+  readonly query: Query
+  readonly takers: ((rows: Row[]) => void)[]
+}
+
+/** Fifty commands on one queue ask fifty times for its definition: it is sent for once. */
+function distinct(needs: readonly Need[]): AskedQuery[] {
+  const asked = new Map<string, AskedQuery>()
+  for (const need of needs) {
+    const answers: Row[][] = []
+    need.answers = answers
+    for (const [index, query] of need.plan.queries.entries()) {
+      const key = `${JSON.stringify(query.values)}\n${query.text}`
+      const known = asked.get(key) ?? { query, takers: [] }
+      known.takers.push((rows) => {
+        answers[index] = rows
+      })
+      asked.set(key, known)
+    }
+  }
+  return [...asked.values()]
 }
 
 function waits({ query }: { query: Query }): boolean {

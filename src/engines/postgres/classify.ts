@@ -22,8 +22,10 @@ export function isDisconnect(error: unknown): boolean {
   return code.startsWith('08') || code.startsWith('57P') || code === '25P03' || code === '25P04'
 }
 
+/** Only the server's words have a severity; what the driver or the system says has codes of its own. */
 export function sqlState(error: unknown): string | null {
-  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : null
+  if (!(error instanceof Error) || !('severity' in error) || !('code' in error)) return null
+  return typeof error.code === 'string' ? error.code : null
 }
 
 /** A typed error for what the server said; anything else passes through unchanged. */

@@ -5,7 +5,7 @@ import type { Address, ServerHost } from './address.ts'
 import { Disconnected } from './classify.ts'
 import type { Query, Row } from './plan.ts'
 import { inSchema } from './schema-name.ts'
-import { settings } from './settings.ts'
+import { type SessionOptions, settings } from './settings.ts'
 
 const defaultAnswerTimeoutMs = 10_000
 const connectTimeoutMs = 5_000
@@ -37,8 +37,7 @@ async function loadDriver(): Promise<Driver> {
   }
 }
 
-export interface ConnectionOptions {
-  readonly lockTimeoutMs: number
+export interface ConnectionOptions extends SessionOptions {
   /** A server that answers nothing for so long is taken for gone. */
   readonly answerTimeoutMs?: number
 }
@@ -62,7 +61,7 @@ export class Connection {
   static async open(
     address: Address,
     { host, port }: ServerHost,
-    { lockTimeoutMs, answerTimeoutMs = defaultAnswerTimeoutMs }: ConnectionOptions,
+    { answerTimeoutMs = defaultAnswerTimeoutMs, ...session }: ConnectionOptions,
   ): Promise<Connection> {
     const { Client, types } = await loadDriver()
     const client = new Client({
@@ -85,7 +84,7 @@ export class Connection {
     } as ClientConfig & { pipeline: boolean })
     const connection = new Connection(client, address)
     await client.connect()
-    if (!address.isPooled) await connection.send(settings({ isLocal: false, lockTimeoutMs }))
+    if (!address.isPooled) await connection.send(settings(session, { isLocal: false }))
     return connection
   }
 

@@ -17,6 +17,7 @@ import { Listener } from './listener.ts'
 import { assertUsableStore } from './marks.ts'
 import { migrate, schemaVersion } from './migrate.ts'
 import { findPrimary, type ServerFacts } from './servers.ts'
+import type { SessionOptions } from './settings.ts'
 import { Wake } from './wake.ts'
 
 /** A command waits so long for a server that is away; a restart or a failover is over by then. */
@@ -30,13 +31,13 @@ export async function openPostgres(url: string, options: EngineOptions): Promise
   try {
     const { connection, facts } = await findPrimary(address, {
       timelineMin: 0,
-      lockTimeoutMs: options.busyTimeoutMs,
+      ...sessionOf(options),
     })
     connections.push(connection)
     await prepareStore(connection, address)
     const second = await findPrimary(address, {
       timelineMin: facts.timeline,
-      lockTimeoutMs: options.busyTimeoutMs,
+      ...sessionOf(options),
     })
     connections.push(second.connection)
     const offset = options.environment.isLocal
@@ -70,6 +71,10 @@ async function prepareStore(connection: Connection, { schema, shown }: Address):
     await run('rollback')
     throw error
   }
+}
+
+function sessionOf({ busyTimeoutMs, durability }: EngineOptions): SessionOptions {
+  return { lockTimeoutMs: busyTimeoutMs, durability }
 }
 
 function typedAtOpen(error: unknown, { shown }: Address): unknown {
@@ -108,7 +113,7 @@ export class PostgresEngine implements Engine {
     const shared: Omit<LaneOptions, 'connect' | 'staysConnected' | 'looksAhead'> = {
       address,
       environment: options.environment,
-      busyTimeoutMs: options.busyTimeoutMs,
+      session: sessionOf(options),
       promotesOnly: !options.recoverOnClaim,
       onRecovered: options.onRecovered,
       onRecoveryFailed: options.onRecoveryFailed,
@@ -148,8 +153,8 @@ export class PostgresEngine implements Engine {
     return {
       engine: 'postgres',
       location: this.#address.shown,
-      // A batch raises what is set lower for the connection.
-      durability: fsync ? 'full' : 'normal',
+      // What is set lower for the connection was raised.
+      durability: fsync ? this.#options.durability : 'normal',
       schemaVersion: schemaVersion(),
       engineVersion: version,
       server: { timeline, fsync, synchronousCommit, synchronousStandbys },
@@ -190,7 +195,7 @@ export class PostgresEngine implements Engine {
   async #connect(): Promise<Connection> {
     const { connection, facts } = await findPrimary(this.#address, {
       timelineMin: this.#facts.timeline,
-      lockTimeoutMs: this.#options.busyTimeoutMs,
+      ...sessionOf(this.#options),
     })
     const { timeline } = this.#facts
     this.#facts = facts
@@ -216,7 +221,7 @@ export class PostgresEngine implements Engine {
   async #listenAt(url: string): Promise<Connection> {
     const { connection } = await findPrimary(parseAddress(url), {
       timelineMin: this.#facts.timeline,
-      lockTimeoutMs: this.#options.busyTimeoutMs,
+      ...sessionOf(this.#options),
     })
     await this.#wake.listenOn(connection)
     return connection

@@ -13,6 +13,8 @@ import type { Address } from './address.ts'
 import { Again, Batch, type BatchPlace, type Done, type Waiting } from './batch.ts'
 import { classify, inDoubt, isContention, isDisconnect, unavailable } from './classify.ts'
 import type { Connection } from './connection.ts'
+import type { SessionOptions } from './settings.ts'
+import { ChangedTwice } from './working-set.ts'
 
 const batchMax = 500
 /** Quick at first, for a restart takes a second; never all clients at once. */
@@ -33,7 +35,7 @@ export interface LaneOptions {
   readonly address: Address
   readonly environment: Environment
   readonly looksAhead: boolean
-  readonly busyTimeoutMs: number
+  readonly session: SessionOptions
   connect(): Promise<Connection>
   /** Found again at once when it is lost, also with nothing to do: somebody listens on it. */
   readonly staysConnected: boolean
@@ -57,6 +59,7 @@ export class Lane {
   #batch = 0
   #pumping: Promise<void> | null = null
   #closed = false
+  #avoidsDamaged = false
   #reconnecting: Promise<void> | null = null
   #lastFailure: unknown = null
   #unfit: HoldfastError | null = null
@@ -123,7 +126,7 @@ export class Lane {
       const failure = await this.#try([waiting])
       if (failure === null) return
       const waitedMs = this.#environment.monotonic() - started
-      const isOver = waitedMs > this.#options.busyTimeoutMs || attempt > attemptsMax
+      const isOver = waitedMs > this.#options.session.lockTimeoutMs || attempt > attemptsMax
       if (isOver || !mayTryAgain(failure)) {
         waiting.reject(this.#typed(failure))
         return
@@ -161,6 +164,7 @@ export class Lane {
         return decided ? this.#settleDoubt(batch, decided, error) : this.#try(batch, { heals, reads })
       }
       await this.#rollBack(connection)
+      if (error instanceof Again && error.avoidsDamaged) this.#avoidsDamaged = true
       if (error instanceof Again && isRead((batch[0] as Waiting).prepared)) {
         await this.#rest(reads)
         return this.#try(batch, { reads: reads + 1 })
@@ -175,6 +179,7 @@ export class Lane {
   async #heal(claim: Command): Promise<void> {
     const { onRecovered, onRecoveryFailed } = this.#options
     const started = this.#environment.monotonic()
+    this.#environment.reached?.('recovery.begun')
     await this.#settleOne({
       prepared: this.#recoveryBefore(claim),
       resolve: (report) =>
@@ -199,6 +204,7 @@ export class Lane {
 
   #place(batch: readonly Waiting[], connection: Connection, heals: boolean): BatchPlace {
     const { address, environment, looksAhead } = this.#options
+    const times = this.#options.times()
     return {
       namespace: (batch[0] as Waiting).prepared.command.namespace,
       schema: address.schema,
@@ -207,9 +213,11 @@ export class Lane {
       bucket: this.#bucket,
       looksAhead: heals && looksAhead,
       isPooled: address.isPooled,
-      busyTimeoutMs: this.#options.busyTimeoutMs,
+      session: this.#options.session,
+      avoidsDamaged: this.#avoidsDamaged,
       isDoubtful: this.#options.isDoubtful(),
-      times: this.#options.times(),
+      times,
+      hasMoved: () => this.#options.times()?.now !== times?.now,
       send: (query) => this.#outside(connection.send(query)),
       commit: async () =>
         (await this.#outside(connection.answer({ text: 'commit', values: [] }))).command === 'COMMIT',
@@ -315,7 +323,10 @@ export class Lane {
 
   #typed(error: unknown): unknown {
     const { shown } = this.#options.address
-    return classify(error instanceof Again ? busy(shown, error) : error, shown)
+    return classify(
+      error instanceof Again || error instanceof ChangedTwice ? busy(shown, error) : error,
+      shown,
+    )
   }
 
   /** Answers what is waiting, then closes. */
@@ -345,7 +356,7 @@ function isAlike(left: Prepared, right: Prepared): boolean {
 }
 
 function mayTryAgain(failure: unknown): boolean {
-  return failure instanceof Again || isContention(failure)
+  return failure instanceof Again || failure instanceof ChangedTwice || isContention(failure)
 }
 
 function claimOf(batch: readonly Waiting[]): Command {

@@ -40,6 +40,8 @@ export function namesOf(change: Change): string[] {
       return [`state:${row.key}`]
     case 'stateFloor':
       return ['state-floor']
+    case 'recoveryTotal':
+      return ['recovery-total']
     case 'checkpoint':
       return ['checkpoint']
     default:

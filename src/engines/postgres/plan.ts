@@ -36,7 +36,7 @@ export interface LineWant {
   /** Equal for wants that may share a statement. */
   readonly line: string
   readonly limit: number
-  query(limit: number, from: LinePlace | null): Query
+  query(limit: number, from: LinePlace | null, avoidsDamaged: boolean): Query
   /** Whether an item that a command of the same batch made ready belongs to this line. */
   fits(item: Item): boolean
 }

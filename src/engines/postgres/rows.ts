@@ -1,4 +1,5 @@
 /** Queries for rows as the rules see them, and the rows read from their answers. */
+import { DamagedRowError, rowWithoutDamage } from '../row.ts'
 import type { Schema } from '../schema.ts'
 import type { Place, Query, Row } from './plan.ts'
 import { columnName, columnsOf, decode, youngerAt } from './tables.ts'
@@ -6,6 +7,11 @@ import { columnName, columnsOf, decode, youngerAt } from './tables.ts'
 /** Clocks in conditions. As queries of their own they are read once, so that indexes can be searched by them. */
 export const now = '(select holdfast.now_ms())'
 export const wall = '(select holdfast.wall_ms())'
+
+/** Items whose JSON can be read. Dear to ask, so only where damaged rows would stand in the way. */
+export const readableItem = ['data', 'waiting_for', 'ancestors', 'blockers']
+  .map((column) => `and holdfast.is_json(t.${column})`)
+  .join(' ')
 
 /** Values of one query. The namespace is always the first; the others get their places as the text is written. */
 export class Parameters {
@@ -74,7 +80,12 @@ export function decodeIfReadable<Result>(table: Schema, row: Row): Result | null
   try {
     return decode<Result>(table, row)
   } catch (error) {
-    if (error instanceof SyntaxError) return null
+    if (error instanceof DamagedRowError) return null
     throw error
   }
+}
+
+/** For tables whose rules can do without: JSON that cannot be read is null. */
+export function decodeDamaged<Result>(table: Schema, rows: readonly Row[] | undefined): Result[] {
+  return (rows ?? []).map((row) => rowWithoutDamage<Result>(table, row))
 }

@@ -43,8 +43,9 @@ export async function findPrimary(address: Address, wanted: Wanted): Promise<Met
   throw failure
 }
 
-async function meet(address: Address, host: ServerHost, { timelineMin, ...options }: Wanted): Promise<Met> {
-  const connection = await Connection.open(address, host, options)
+async function meet(address: Address, host: ServerHost, wanted: Wanted): Promise<Met> {
+  const { timelineMin } = wanted
+  const connection = await Connection.open(address, host, wanted)
   try {
     const [row] = await connection.send({ text: askFacts, values: [] })
     const [isStandby, version, number, fsync, fullPageWrites, synchronousCommit, standbys, timeline] =

@@ -14,8 +14,9 @@ const wanted = {
   jit: 'off',
 }
 
+/** What is set lower than it should be is raised; never the other way round, unless the program asked for it. */
 const durable =
-  "set_config('synchronous_commit', case when current_setting('synchronous_commit') in ('off', 'local') then 'on' else current_setting('synchronous_commit') end, $1)"
+  "set_config('synchronous_commit', case when $3 = 'normal' then 'off' when current_setting('synchronous_commit') in ('off', 'local') then 'on' else current_setting('synchronous_commit') end, $1)"
 
 const text = `select ${[
   ...Object.entries(wanted).map(([name, value]) => `set_config('${name}', '${value}', $1)`),
@@ -23,8 +24,16 @@ const text = `select ${[
   durable,
 ].join(', ')}`
 
+export interface SessionOptions {
+  readonly lockTimeoutMs: number
+  readonly durability: 'full' | 'normal'
+}
+
 /** Once for a connection of our own; in each transaction behind a pooler, which gives it to others in between. */
-export function settings({ isLocal, lockTimeoutMs }: { isLocal: boolean; lockTimeoutMs: number }): Query {
+export function settings(
+  { lockTimeoutMs, durability }: SessionOptions,
+  { isLocal }: { isLocal: boolean },
+): Query {
   // 0 would mean for ever.
-  return { text, values: [isLocal, String(Math.max(1, lockTimeoutMs))] }
+  return { text, values: [isLocal, String(Math.max(1, lockTimeoutMs)), durability] }
 }

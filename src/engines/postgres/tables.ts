@@ -1,5 +1,6 @@
 /** How rows of the rules are read from PostgreSQL; every table is called `t` where its rows are selected. */
-import { parseJson, type Schema, schema, type TableName } from '../schema.ts'
+import { rowOf } from '../row.ts'
+import { type Schema, schema, type TableName } from '../schema.ts'
 import type { Row } from './plan.ts'
 
 export const tables: { readonly [Name in TableName]: Schema } = schema
@@ -39,11 +40,5 @@ export function youngerAt(table: Schema): number {
 
 /** A row as the rules see it; `from` is the place of its first column. Throws for damaged JSON. */
 export function decode<Result>(table: Schema, values: Row, from = 0): Result {
-  const row: Record<string, unknown> = { ...table.blank }
-  for (let index = 0; index < table.fields.length; index++) {
-    const value = values[from + index]
-    row[table.fields[index] as string] =
-      table.kinds[index] === 'json' ? parseJson(value as string | null) : value
-  }
-  return row as Result
+  return rowOf<Result>(table, values, from)
 }

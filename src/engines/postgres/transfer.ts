@@ -47,7 +47,12 @@ select holdfast.expect((select count(*) from met), 1)`
 export async function openPostgresTransfer(url: string): Promise<PostgresTransfer> {
   const address = parseAddress(url)
   try {
-    const { connection } = await findPrimary(address, { timelineMin: 0, lockTimeoutMs, answerTimeoutMs })
+    const { connection } = await findPrimary(address, {
+      timelineMin: 0,
+      durability: 'full',
+      lockTimeoutMs,
+      answerTimeoutMs,
+    })
     return new PostgresTransfer(address, connection)
   } catch (error) {
     const typed = classify(error, address.shown)
@@ -186,7 +191,8 @@ limit ${limit}`,
   }
 
   async close(): Promise<void> {
-    if (!this.#connection.isOpen) return
+    // What was lost is let go of too, or it would keep the process from ending.
+    if (!this.#connection.isOpen) return this.#connection.destroy(new Error('the connection was lost'))
     await this.rollBack()
     await this.#connection.close()
   }

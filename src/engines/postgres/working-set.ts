@@ -15,6 +15,9 @@ export interface Net {
   after: object | null
 }
 
+/** Two commands decided on one row without seeing each other: neither is applied. */
+export class ChangedTwice extends Error {}
+
 export class WorkingSet {
   readonly #items = new Map<string, Item>()
   readonly #nets = new Map<string, Net>()
@@ -40,6 +43,7 @@ export class WorkingSet {
     if (change.table === 'sealedEvents') return
     const key = keyOf(change.table, (change.after ?? change.before) as object)
     const earlier = this.#nets.get(key)
+    if (earlier && earlier.after !== change.before) throw new ChangedTwice()
     if (earlier) earlier.after = change.after
     else this.#nets.set(key, { table: change.table, before: change.before, after: change.after })
   }

@@ -278,6 +278,7 @@ export class SqliteEngine implements Engine {
       const promoteOnly = !this.#options.recoverOnClaim
       if (!due && (promoteOnly || !stale)) return
       this.#rollBack()
+      this.#environment.reached?.('recovery.begun')
       const input = { trigger: 'claim', promoteOnly }
       const chance = chanceFor('recovery.run', input, this.#environment)
       const command: Command = { operation: 'recovery.run', input, namespace, caller, chance }

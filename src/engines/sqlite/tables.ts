@@ -1,7 +1,8 @@
 /** The statements of SQLite, made from the description of each table. */
 import { renewalFields } from '../../domain/event.ts'
 import { jsonField } from '../difference.ts'
-import { columnOf, jsonText, type Kind, parseJson, type Schema, schema, type TableName } from '../schema.ts'
+import { rowOf, rowWithoutDamage } from '../row.ts'
+import { columnOf, jsonText, type Kind, type Schema, schema, type TableName } from '../schema.ts'
 import type { Value } from './driver.ts'
 
 export interface Table extends Schema {
@@ -47,14 +48,12 @@ export function encode(kind: Kind, value: unknown): Value {
 
 /** A row from its first column: a JSON array of values in the order of the table's columns. */
 export function decode<Row>(table: Table, [packed]: readonly unknown[]): Row {
-  const values = JSON.parse(packed as string) as unknown[]
-  const row: Record<string, unknown> = { ...table.blank }
-  for (let index = 0; index < table.fields.length; index++) {
-    const value = values[index]
-    row[table.fields[index] as string] =
-      table.kinds[index] === 'json' ? parseJson(value as string | null) : value
-  }
-  return row as Row
+  return rowOf<Row>(table, JSON.parse(packed as string) as unknown[])
+}
+
+/** The same for tables whose rules can do without: JSON that cannot be read is null. */
+export function decodeDamaged<Row>(table: Table, [packed]: readonly unknown[]): Row {
+  return rowWithoutDamage<Row>(table, JSON.parse(packed as string) as unknown[])
 }
 
 /** What differs between two rows of a table: the update that writes it, its values, and the same as JSON. */

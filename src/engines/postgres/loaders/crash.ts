@@ -1,15 +1,16 @@
 /** How grants ended, as the events tell. */
-import type { GrantEnd, Loss } from '../../../domain/crash-pattern.ts'
+import { endKinds, type GrantEnd, type Loss, lossKinds } from '../../../domain/crash-pattern.ts'
 import { Parameters, wall } from '../rows.ts'
 import type { Loaders } from './loader.ts'
 
-const lossKinds = "('item.reclaimed', 'item.quarantined', 'lock.expired')"
-const endKinds =
-  "('item.completed', 'item.merged', 'item.failed', 'item.released', 'item.moved', 'lock.released')"
+const isLoss = `t.kind in (${lossKinds.map((kind) => `'${kind}'`).join(', ')})`
+const isGoodEnd = `t.kind in (${endKinds.map((kind) => `'${kind}'`).join(', ')})`
 
-const holder = "holdfast.json_field(t.detail, 'holder')"
+/** What was taken over names its former holder otherwise, since somebody holds it. */
+const holder =
+  "coalesce(holdfast.json_field(t.detail, 'holder'), holdfast.json_field(t.detail, 'previousHolder'))"
 /** An operator's reclaim before the lapse counts no crash, so its change says nothing of crashes. */
-const isCrash = "(t.kind = 'lock.expired' or holdfast.json_field(t.change, 'crashes') is not null)"
+const isCrash = "(t.subject <> 'item' or holdfast.json_field(t.change, 'crashes') is not null)"
 
 /** Moving on within held states ends nothing: the holder is still named. */
 function hasEnded(movedChange: unknown): boolean {
@@ -22,7 +23,7 @@ export const crashLoaders = {
     const parameters = new Parameters(place)
     const text = `select ${holder}, t.at, t.id
 from holdfast.event t
-where t.namespace = $1 and t.at >= ${wall} - ${parameters.add(sinceMs)} and t.kind in ${lossKinds} and ${isCrash} and ${holder} is not null
+where t.namespace = $1 and t.at >= ${wall} - ${parameters.add(sinceMs)} and ${isLoss} and ${isCrash} and ${holder} is not null
 order by t.at desc, t.seq desc
 limit ${parameters.add(limit)}`
     return {
@@ -34,7 +35,7 @@ limit ${parameters.add(limit)}`
   grantEnds({ window }, place) {
     const parameters = new Parameters(place)
     // Sequence numbers have gaps here, so the newest events are counted off.
-    const text = `select case when t.kind in ${lossKinds} then ${holder} else t.agent end, t.kind in ${lossKinds}, case when t.kind = 'item.moved' then t.change end
+    const text = `select case when ${isLoss} then ${holder} else t.agent end, ${isLoss}, case when t.kind = 'item.moved' then t.change end
 from (
   select *
   from holdfast.event
@@ -42,7 +43,7 @@ from (
   order by seq desc
   limit ${parameters.add(window)}
 ) t
-where (t.kind in ${lossKinds} and ${isCrash}) or t.kind in ${endKinds}
+where (${isLoss} and ${isCrash}) or ${isGoodEnd}
 order by t.seq desc`
     return {
       queries: [{ text, values: parameters.values }],

@@ -1,4 +1,5 @@
 /** What is held, by expiry and by holder. */
+import type { Delivery } from '../../../domain/delivery.ts'
 import type { Item } from '../../../domain/item.ts'
 import { thresholds } from '../../../domain/lease.ts'
 import type { Lock } from '../../../domain/lock.ts'
@@ -10,13 +11,14 @@ const lastEvent =
   "select e.at from holdfast.event e where e.namespace = t.namespace and e.subject = 'item' and e.id = t.id and e.version is not null order by e.seq desc limit 1"
 
 /** In its last third, or its last five minutes, whichever is shorter. */
-const nearMs = `least(${thresholds.nearMs}, t.lease_ms / 3.0)`
+const isNear = (expiry: string) =>
+  `${expiry} >= ${now} and ${expiry} < ${now} + ${thresholds.nearMs} and t.expires_at < ${now} + least(${thresholds.nearMs}, t.lease_ms / 3.0)`
 
 const isRegistered =
   'exists (select 1 from holdfast.instance p where p.namespace = t.namespace and p.id = t.instance and p.registered_by is not null)'
 
 /** Told already, as far as the newest thousand events of the thing say. */
-const isWarned = (subject: 'item' | 'lock', id: string) =>
+const isWarned = (subject: 'item' | 'lock' | 'delivery', id: string) =>
   `exists (select 1 from (select e.kind, e.token from holdfast.event e where e.namespace = $1 and e.subject = '${subject}' and e.id = ${id} order by e.seq desc limit 1000) told where told.kind = '${subject}.expiring' and told.token = t.token)`
 
 export const heldLoaders = {
@@ -48,7 +50,29 @@ limit ${parameters.add(limit)}`
     return {
       queries: [query(place, tables.lock, 'none', rest, parameters)],
       searched: ['lock'],
-      read: ([rows]) => decodeAll<Lock>(tables.lock, rows),
+      read: ([rows]) => decodeReadable<Lock>(tables.lock, rows),
+    }
+  },
+
+  heldCounts({ queue, agent, instance }, place) {
+    const text = `select
+  (select count(*) from holdfast.item t where t.namespace = $1 and t.standing = 'held' and t.queue = $2 and t.agent = $3),
+  (
+    select count(*)
+    from holdfast.item t
+    where t.namespace = $1 and t.standing = 'held' and t.queue = $2 and t.instance in (
+      select peer.id
+      from holdfast.instance own
+      join holdfast.instance peer on peer.namespace = own.namespace and peer.host_name = own.host_name
+      where own.namespace = $1 and own.id = $4 and own.ended_at is null and peer.ended_at is null
+    )
+  )`
+    return {
+      // Who counts takes turns: locking what is held would keep its holders from renewing.
+      names: [`held:${queue}`],
+      queries: [{ text, values: [place.namespace, queue, agent, instance] }],
+      searched: ['item', 'instance'],
+      read: ([rows]) => ({ byAgent: Number(rows?.[0]?.[0]), onHost: Number(rows?.[0]?.[1]) }),
     }
   },
 
@@ -67,10 +91,10 @@ limit ${parameters.add(limit)}`
     }
   },
 
-  nearItems({ limit }, place) {
+  nearItems({ ids, limit }, place) {
     const parameters = new Parameters(place)
-    const rest = `and t.standing = 'held' and coalesce(t.expires_at, 0) >= ${now} and coalesce(t.expires_at, 0) < ${now} + ${thresholds.nearMs}
-and t.expires_at < ${now} + ${nearMs}
+    const among = ids === null ? '' : `and t.id = any(${parameters.add(ids)})`
+    const rest = `and t.standing = 'held' and ${isNear('coalesce(t.expires_at, 0)')} ${among}
 and not ${isWarned('item', 't.id')}
 order by coalesce(t.expires_at, 0)
 limit ${parameters.add(limit)}`
@@ -83,9 +107,10 @@ limit ${parameters.add(limit)}`
     }
   },
 
-  nearLocks({ limit }, place) {
+  nearLocks({ ids, limit }, place) {
     const parameters = new Parameters(place)
-    const rest = `and t.expires_at >= ${now} and t.expires_at < ${now} + ${thresholds.nearMs} and t.expires_at < ${now} + ${nearMs} and t.delayed_since is null
+    const among = ids === null ? '' : `and t.name || '#' || t.slot = any(${parameters.add(ids)})`
+    const rest = `and ${isNear('t.expires_at')} and t.delayed_since is null ${among}
 and not ${isWarned('lock', "t.name || '#' || t.slot")}
 order by t.expires_at
 limit ${parameters.add(limit)}`
@@ -93,7 +118,22 @@ limit ${parameters.add(limit)}`
       names: ['warnings'],
       queries: [query(place, tables.lock, 'skip', rest, parameters)],
       searched: ['lock'],
-      read: ([rows]) => decodeAll<Lock>(tables.lock, rows),
+      read: ([rows]) => decodeReadable<Lock>(tables.lock, rows),
+    }
+  },
+
+  nearDeliveries({ ids, limit }, place) {
+    const parameters = new Parameters(place)
+    const among = ids === null ? '' : `and t.id = any(${parameters.add(ids)})`
+    const rest = `and t.agent is not null and ${isNear('t.expires_at')} ${among}
+and not ${isWarned('delivery', 't.id')}
+order by t.expires_at
+limit ${parameters.add(limit)}`
+    return {
+      names: ['warnings'],
+      queries: [query(place, tables.delivery, 'skip', rest, parameters)],
+      searched: ['delivery'],
+      read: ([rows]) => decodeAll<Delivery>(tables.delivery, rows),
     }
   },
 } satisfies Partial<Loaders>

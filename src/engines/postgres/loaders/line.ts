@@ -3,7 +3,7 @@ import type { Item } from '../../../domain/item.ts'
 import type { ItemFilter } from '../../engine.ts'
 import { filterText, passes } from '../filter.ts'
 import type { LinePlace, LineWant, Place, Plan, Query } from '../plan.ts'
-import { decodeAll, Parameters, query } from '../rows.ts'
+import { decodeAll, Parameters, query, readableItem } from '../rows.ts'
 import { tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
@@ -16,24 +16,29 @@ function planClaim(want: Omit<LineWant, 'limit'>, limit: number, place: Place): 
     return { line: { ...want, limit }, queries: [], read: (_, items) => items.slice(0, limit) }
   }
   return {
-    queries: [want.query(limit, null)],
+    queries: [want.query(limit, null, true)],
     searched: ['item'],
     read: ([rows]) => decodeAll<Item>(tables.item, rows),
   }
 }
 
+interface Start {
+  readonly from: LinePlace | null
+  readonly avoidsDamaged: boolean
+}
+
 /** The ready items of a queue, from a place on. */
-function ready(queue: string, from: LinePlace | null, parameters: Parameters): string {
+function ready(queue: string, { from, avoidsDamaged }: Start, parameters: Parameters): string {
   const start =
     from === null
       ? ''
       : `and (t.priority, t.added_at, t.id) >= (${parameters.add(from.priority)}, ${parameters.add(from.addedAt)}, ${parameters.add(from.id)})`
-  return `and t.queue = ${parameters.add(queue)} and t.standing = 'ready' ${start}`
+  return `and t.queue = ${parameters.add(queue)} and t.standing = 'ready' ${start} ${avoidsDamaged ? readableItem : ''}`
 }
 
-function claimableQuery(place: Place, queue: string, limit: number, from: LinePlace | null): Query {
+function claimableQuery(place: Place, queue: string, limit: number, start: Start): Query {
   const parameters = new Parameters(place)
-  const rest = `${ready(queue, from, parameters)}\norder by t.priority, t.added_at, t.id\nlimit ${parameters.add(limit)}`
+  const rest = `${ready(queue, start, parameters)}\norder by t.priority, t.added_at, t.id\nlimit ${parameters.add(limit)}`
   return query(place, tables.item, 'skip', rest, parameters)
 }
 
@@ -41,10 +46,10 @@ function matchingQuery(
   place: Place,
   { queue, filter }: { queue: string; filter: ItemFilter },
   limit: number,
-  from: LinePlace | null,
+  start: Start,
 ): Query {
   const parameters = new Parameters(place)
-  const line = ready(queue, from, parameters)
+  const line = ready(queue, start, parameters)
   // The place where the look ends, so that a line of a million that all do not fit is not read through; where the
   // line is shorter than that, a place behind everything.
   const rest = `${line}
@@ -76,7 +81,7 @@ export const lineLoaders = {
       {
         queue,
         line: JSON.stringify([queue]),
-        query: (most, from) => claimableQuery(place, queue, most, from),
+        query: (most, from, avoidsDamaged) => claimableQuery(place, queue, most, { from, avoidsDamaged }),
         fits: (item) => item.queue === queue && item.standing === 'ready',
       },
       limit,
@@ -88,7 +93,8 @@ export const lineLoaders = {
       {
         queue,
         line: JSON.stringify([queue, filter]),
-        query: (most, from) => matchingQuery(place, { queue, filter }, most, from),
+        query: (most, from, avoidsDamaged) =>
+          matchingQuery(place, { queue, filter }, most, { from, avoidsDamaged }),
         fits: (item) => item.queue === queue && item.standing === 'ready' && passes(item, filter),
       },
       limit,

@@ -3,7 +3,7 @@ import type { Delivery } from '../../../domain/delivery.ts'
 import type { Message } from '../../../domain/message.ts'
 import { pageOf, parseCursor } from '../../page.ts'
 import type { Place, Plan } from '../plan.ts'
-import { decodeAll, type Hold, now, Parameters, query, wall } from '../rows.ts'
+import { decodeAll, decodeDamaged, type Hold, now, Parameters, query, wall } from '../rows.ts'
 import { tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
@@ -19,7 +19,7 @@ function planMessages(
   return {
     queries: [query(place, tables.message, hold, rest, parameters)],
     searched: ['message'],
-    read: ([rows]) => decodeAll<Message>(tables.message, rows),
+    read: ([rows]) => decodeDamaged<Message>(tables.message, rows),
   }
 }
 
@@ -56,7 +56,7 @@ export const messageLoaders = {
       queries: [query(place, tables.message, 'wait', rest, parameters)],
       searched: ['message'],
       read([rows]) {
-        const found = decodeAll<Message>(tables.message, rows)
+        const found = decodeDamaged<Message>(tables.message, rows)
         return found[0]?.id === ref ? found.slice(0, 1) : found
       },
     }
@@ -112,6 +112,23 @@ export const messageLoaders = {
   limit ${parameters.add(limit)}
 ))`
     return { ...planMessages(place, parameters, rest), searched: ['message', 'delivery'] }
+  },
+
+  strandedDeliveries({ limit }, place) {
+    const parameters = new Parameters(place)
+    const rest = `and t.id = any(array(
+  select d.id
+  from holdfast.delivery d
+  where d.namespace = $1 and d.gives_up_at <= ${now} and d.agent is null
+  order by d.gives_up_at
+  limit ${parameters.add(limit)}
+))
+and not exists (select 1 from holdfast.message m where m.namespace = $1 and m.id = t.message)`
+    return {
+      queries: [query(place, tables.delivery, 'skip', rest, parameters)],
+      searched: ['message', 'delivery'],
+      read: ([rows]) => decodeAll<Delivery>(tables.delivery, rows),
+    }
   },
 
   dueMessages({ limit }, place) {
@@ -199,7 +216,7 @@ export const messageLoaders = {
     return {
       queries: [query(place, tables.message, 'none', rest, parameters)],
       searched: ['message'],
-      read: ([rows]) => pageOf(decodeAll<Message>(tables.message, rows), limit, ({ id }) => id),
+      read: ([rows]) => pageOf(decodeDamaged<Message>(tables.message, rows), limit, ({ id }) => id),
     }
   },
 

@@ -1,7 +1,7 @@
 /** Who can be written to, and what the limits of a minute have let through. */
 import type { Allowance } from '../../../domain/allowance.ts'
 import type { Recipient } from '../../../domain/recipient.ts'
-import { decodeAll, now, Parameters, query } from '../rows.ts'
+import { decodeAll, decodeDamaged, now, Parameters, query } from '../rows.ts'
 import { tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
@@ -40,7 +40,7 @@ export const recipientLoaders = {
     return {
       names: names.map((name) => `allowance:${name}`),
       queries: names.length === 0 ? [] : [query(place, tables.allowance, 'wait', rest, parameters)],
-      read: ([rows]) => decodeAll<Allowance>(tables.allowance, rows),
+      read: ([rows]) => decodeDamaged<Allowance>(tables.allowance, rows),
     }
   },
 
@@ -50,7 +50,7 @@ export const recipientLoaders = {
     return {
       queries: [query(place, tables.allowance, 'skip', rest, parameters)],
       searched: ['allowance'],
-      read: ([rows]) => decodeAll<Allowance>(tables.allowance, rows),
+      read: ([rows]) => decodeDamaged<Allowance>(tables.allowance, rows),
     }
   },
 } satisfies Partial<Loaders>

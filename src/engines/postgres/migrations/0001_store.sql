@@ -299,6 +299,14 @@ create table holdfast.recovery_run (
 
 create index recovery_run_at on holdfast.recovery_run (namespace, at);
 
+create table holdfast.recovery_total (
+  namespace text collate "C" primary key,
+  locks_cleaned bigint not null,
+  entries_reclaimed bigint not null,
+  messages_reclaimed bigint not null,
+  version bigint not null
+);
+
 create table holdfast.event (
   namespace text collate "C" not null,
   -- (id of the transaction + base) * 8192 + number within the transaction: events have the order of their
@@ -528,4 +536,13 @@ begin
   end loop;
   insert into holdfast.lane (id, batch, at) values (lane_id, batch_number, holdfast.wall_ms())
   on conflict (id) do update set batch = excluded.batch, at = excluded.at;
+end $$;
+
+-- Told for rows that stand in the way only: each call has a block of its own to fail in.
+create function holdfast.is_json(text) returns boolean language plpgsql immutable as $$
+begin
+  perform $1::json;
+  return true;
+exception when others then
+  return false;
 end $$;

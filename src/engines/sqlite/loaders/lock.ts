@@ -10,12 +10,17 @@ import type { Loaders } from './loader.ts'
 const selectLock = select(tables.lock)
 const selectReservation = selectBy(tables.lock, 'lock_reservation')
 /** A damaged reservation is set aside: it stays, and stops nothing. */
-const readable = 'and (patterns is null or json_valid(patterns))'
+export const readableLock = 'and (patterns is null or json_valid(patterns))'
 
 function locks(source: Source, where: string, ...values: Value[]): Lock[] {
   return source.connection
     .all(`${selectLock}\n${where}`, source.namespace, ...values)
     .map((row) => decode<Lock>(tables.lock, row))
+}
+
+/** Refs as one parameter, for `in (select value ->> 0, value ->> 1 from json_each(?))`. */
+export function inPairs(refs: readonly string[]): string {
+  return JSON.stringify(refs.map(parseLockRef).map(({ name, slot }) => [name, slot]))
 }
 
 export const lockLoaders = {
@@ -27,7 +32,7 @@ export const lockLoaders = {
       : locks(
           source,
           'where namespace = ? and (name, slot) in (select value ->> 0, value ->> 1 from json_each(?))',
-          JSON.stringify(refs.map(parseLockRef).map(({ name, slot }) => [name, slot])),
+          inPairs(refs),
         ),
 
   locks(source, { agent, prefix, after, limit }) {
@@ -35,7 +40,7 @@ export const lockLoaders = {
     const held = agent === null ? '' : 'and agent = ?'
     const rows = locks(
       source,
-      `where namespace = ? and (name, slot) > (?, ?) and substr(name, 1, length(?)) = ? ${held} ${readable}
+      `where namespace = ? and (name, slot) > (?, ?) and substr(name, 1, length(?)) = ? ${held} ${readableLock}
 order by name, slot
 limit ${limit + 1}`,
       from?.name ?? '',
@@ -50,7 +55,7 @@ limit ${limit + 1}`,
   namedLocksOf: (source, { agent, limit }) =>
     locks(
       source,
-      `where namespace = ? and agent = ? and slots is not null and delayed_since is null ${readable}
+      `where namespace = ? and agent = ? and slots is not null and delayed_since is null ${readableLock}
 order by name, slot
 limit ${limit}`,
       agent,
@@ -67,8 +72,9 @@ and slots is not null and patterns is null)`,
   reservations: (source, { limit }) =>
     source.connection
       .all(
-        `${selectReservation}\nwhere namespace = ? and patterns is not null ${readable}\norder by name\nlimit ${limit}`,
+        `${selectReservation}\nwhere namespace = ? and patterns is not null and expires_at >= ? ${readableLock}\norder by name\nlimit ${limit}`,
         source.namespace,
+        BigInt(source.now),
       )
       .map((row) => decode<Lock>(tables.lock, row)),
 
@@ -77,7 +83,7 @@ and slots is not null and patterns is null)`,
     const names = name === null ? [] : [name]
     return locks(
       source,
-      `where namespace = ? and expires_at < ? ${one} ${readable}\norder by expires_at\nlimit ${limit}`,
+      `where namespace = ? and expires_at < ? ${one} ${readableLock}\norder by expires_at\nlimit ${limit}`,
       BigInt(source.now),
       ...names,
     )
@@ -88,7 +94,7 @@ and slots is not null and patterns is null)`,
     const names = name === null ? [] : [name]
     return locks(
       source,
-      `where namespace = ? and instance in (select value from json_each(?)) ${one} ${readable}\nlimit ${limit}`,
+      `where namespace = ? and instance in (select value from json_each(?)) ${one} ${readableLock}\nlimit ${limit}`,
       inList(instances),
       ...names,
     )
