@@ -18,7 +18,7 @@ export async function carryAll({ source, target, mark, onCarried }: Carrying): P
   for (const table of transferTables) {
     const from = positions[table.name] ?? null
     if (from === 'done') continue
-    const translate = translator(table, { shiftMs: mark.shiftMs, holdsNul: target.holdsNul })
+    const translate = translator(table, mark.shiftMs)
     const pages = new Pages(source, table, from)
     const length = new PageLength()
     for (let rows = await pages.next(length.rows); rows.length > 0; ) {

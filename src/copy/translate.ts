@@ -1,19 +1,13 @@
-/** A row of one store as it has to lie in another: on the lease clock there, in characters it can hold. */
+/** A row of one store as it has to lie in another: on the lease clock there, in characters that can be kept. */
 import { clocks, moveTime, moveTimes } from '../engines/clocks.ts'
 import type { Cell, TransferRow, TransferTable } from '../engines/transfer.ts'
 
-export interface Translation {
-  /** Lease clock of the target minus that of the source. */
-  readonly shiftMs: number
-  /** Whether the target holds the character NUL. */
-  readonly holdsNul: boolean
-}
-
 export type Translator = (row: TransferRow) => TransferRow
 
-export function translator(table: TransferTable, { shiftMs, holdsNul }: Translation): Translator {
+/** `shiftMs`: lease clock of the target minus that of the source. */
+export function translator(table: TransferTable, shiftMs: number): Translator {
   const shift = shiftMs === 0 ? asItIs : shifter(table, shiftMs)
-  return holdsNul ? shift : (row) => withoutNul(shift(row))
+  return (row) => withoutNul(shift(row))
 }
 
 const asItIs: Translator = (row) => row
@@ -52,7 +46,10 @@ function movedJson(cell: Cell, move: (value: object) => object): Cell {
   }
 }
 
-/** It says nothing in a text, and PostgreSQL has no way to keep it. JSON spells it out, so payloads stay as they are. */
+/**
+ * Of older stores: PostgreSQL cannot keep it, and a driver of SQLite cuts a text there. JSON spells it out, so payloads
+ * stay as they are.
+ */
 function withoutNul(row: TransferRow): TransferRow {
   const has = (cell: Cell) => typeof cell === 'string' && cell.includes('\0')
   return row.some(has) ? row.map((cell) => (has(cell) ? String(cell).replaceAll('\0', '\ufffd') : cell)) : row

@@ -43,7 +43,7 @@ export async function verifyAll(verifying: Verifying): Promise<CopiedTable[]> {
 }
 
 async function compare(table: TransferTable, { source, target, shiftMs, onCompared }: Verifying) {
-  const translate = translator(table, { shiftMs, holdsNul: target.holdsNul })
+  const translate = translator(table, shiftMs)
   const [left, right] = [new Side(), new Side()]
   const [leftPages, rightPages] = [new Pages(source, table), new Pages(target, table)]
   const length = new PageLength()

@@ -46,8 +46,6 @@ export interface Transfer {
   readonly engine: 'sqlite' | 'postgres'
   /** For people: without a password. */
   readonly location: string
-  /** Whether texts may hold the character NUL. */
-  readonly holdsNul: boolean
   /** Whether there is a store; throws for anything else that lies there. */
   exists(): Promise<boolean>
   /** Begins a transaction that only reads and keeps nobody from writing. The store must be there. */

@@ -492,8 +492,13 @@ async function makeTemplate(from: string): Promise<Grants> {
   await other.queue('jobs').add('of another namespace', { key: 'first' })
   await other.state('config').set('other')
   await other.close()
+  raw(from, olderRows)
   return given
 }
+
+/** What takes a thousand recoveries to come about. Written into the file itself, which is what is copied. */
+const olderRows = `insert into recovery_total values ('default', 1, 2, 3, 1);
+pragma wal_checkpoint(truncate)`
 
 async function described(url: string): Promise<Record<string, unknown>> {
   const hf = await reader(url)

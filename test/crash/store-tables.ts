@@ -76,7 +76,7 @@ export function shifted(tables: Record<string, Table>, byMs: number): Record<str
         if (column === 'marks')
           return [column, JSON.stringify((JSON.parse(String(value)) as number[]).map((mark) => mark + byMs))]
         if (['change', 'detail', 'image'].includes(column)) return [column, movedFields(String(value), byMs)]
-        return [column, typeof value === 'string' ? value.replaceAll('\0', '\ufffd') : value]
+        return [column, value]
       }),
     )
   return sorted(

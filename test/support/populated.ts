@@ -49,7 +49,7 @@ async function populateQueues(hf: Holdfast): Promise<Grants['item']> {
   await jobs.add('failed', { attemptsMax: 1 })
   const failing = await claimed(jobs.next({ agent: 'doer' }))
   await jobs.fail(failing.id, 'it broke', { agent: 'doer', token: failing.token })
-  await jobs.cancel((await jobs.add('cancelled')).item.id, { reason: 'a reason with NUL \0 in it' })
+  await jobs.cancel((await jobs.add('cancelled')).item.id, { reason: 'not needed' })
   await jobs.add('later', { runAt: Date.now() + hour })
   await jobs.add('stacked', { parent: first.item.id })
   await jobs.add('waits', { blockers: [first.item.id] })

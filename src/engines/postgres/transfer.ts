@@ -63,7 +63,6 @@ export async function openPostgresTransfer(url: string): Promise<PostgresTransfe
 export class PostgresTransfer implements Transfer {
   readonly engine = 'postgres'
   readonly location: string
-  readonly holdsNul = false
   readonly #address: Address
   readonly #connection: Connection
   #isInTransaction = false

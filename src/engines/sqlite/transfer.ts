@@ -30,7 +30,6 @@ const busyTimeoutMs = 5_000
 export class SqliteTransfer implements Transfer {
   readonly engine = 'sqlite'
   readonly location: string
-  readonly holdsNul = true
   readonly #environment: Environment
   readonly #turn: Turn
   #opened: Connection | null = null
