@@ -1,18 +1,17 @@
 /** Locks among real processes: one holder at a time, in order, whoever is killed or frozen. */
-import { fork } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { Lock, OpenOptions } from 'holdfast'
 import { expect, test } from 'vitest'
 import {
-  Actor,
+  type Actor,
   expectSoundAndFree,
   newStore,
   openActor,
   openHere,
   print,
-  program,
   query,
+  startActor,
   until,
 } from './support.ts'
 
@@ -158,8 +157,7 @@ test('an agent whose own process is killed loses its locks, though helpers took 
 })
 
 async function openLocker(store: string, options: OpenOptions): Promise<Actor> {
-  const locker = new Actor(fork(program('locker'), [], { stdio: ['ignore', 'inherit', 'pipe', 'ipc'] }))
-  await locker.told('ready')
+  const locker = await startActor('locker')
   await locker.ask('open', { store, ...options })
   return locker
 }
