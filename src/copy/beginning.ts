@@ -8,12 +8,14 @@ export interface SourceState {
   readonly id: string | null
   readonly newestEvent: number
   readonly shiftMs: number
+  /** The copy that shut it; null while it is in use. */
+  readonly shutBy: string | null
 }
 
 export type Beginning =
   | { readonly how: 'fresh' }
   | { readonly how: 'resumed'; readonly mark: CopyMark }
-  | { readonly how: 'restarted'; readonly because: string }
+  | { readonly how: 'restarted'; readonly mark: CopyMark }
   | { readonly how: 'finished'; readonly mark: CopyMark }
 
 /** More than this and the clocks of two stores were moved against each other, by a restart or a date that was set. */

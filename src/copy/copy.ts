@@ -20,7 +20,7 @@ import { carryAll } from './carry.ts'
 import { type CopiedTable, type CopyProgress, type CopyReport, Meter } from './report.ts'
 import { findProcesses } from './running.ts'
 import { countRows, holdFreeSource, prepareSource, readMoved, readState } from './source.ts'
-import { verifyAll } from './verify.ts'
+import { type Comparison, compareAll, notTheSame } from './verify.ts'
 
 export type { CopyProgress, CopyReport } from './report.ts'
 
@@ -105,10 +105,25 @@ class Copy {
       return this.#report({ outcome: 'already', began: beginning.how, shiftMs, tables: counted })
     }
     this.#meter.total = sumOf(counted)
+    const { how, mark, tables } = await this.#complete(beginning, state)
+    await this.#handOver(mark)
+    return this.#report({ outcome: 'copied', began: how, shiftMs: mark.shiftMs, tables })
+  }
+
+  /** Carries and compares; the target is held afterwards. */
+  async #complete(
+    beginning: Unfinished,
+    state: SourceState,
+  ): Promise<{ how: Unfinished['how']; mark: CopyMark; tables: readonly CopiedTable[] }> {
+    const { how } = beginning
     const mark = await this.#begin(beginning, state)
     await this.#carry(mark)
-    const tables = await this.#finish(mark)
-    return this.#report({ outcome: 'copied', began: beginning.how, shiftMs: mark.shiftMs, tables })
+    await this.#target.hold()
+    const { same, different } = await this.#compare(mark)
+    if (different.length === 0) return { how, mark, tables: same }
+    if (how !== 'resumed') throw notTheSame(this.#target.location, different)
+    // Something was changed between the two attempts without an event: a lease that was renewed by hand.
+    return this.#complete({ how: 'restarted', mark }, state)
   }
 
   /**
@@ -116,7 +131,7 @@ class Copy {
    * may have gone on since, so it is taken for this one's only when the source says so.
    */
   async #findBeginning(moved: MovedMark | null): Promise<{ beginning: Beginning; state: SourceState }> {
-    const state = await readState(this.#source, this.#target)
+    const state = await readState(this.#source, this.#target, moved)
     const restart = this.#request.restart ?? false
     const beginning = await findBeginning(this.#target, state, { restart })
     const copy = 'mark' in beginning ? beginning.mark.id : null
@@ -133,8 +148,10 @@ class Copy {
       return beginning.mark
     }
     if (beginning.how === 'restarted') await this.#target.removeAllRows()
+    this.#meter.begin('copying')
     const mark: CopyMark = {
-      id: this.#environment.id(),
+      // One that was begun before keeps its name: the source may have been shut under it.
+      id: beginning.how === 'restarted' ? beginning.mark.id : this.#environment.id(),
       source: state.id as string,
       from: this.#source.location,
       newestEvent: state.newestEvent,
@@ -160,16 +177,19 @@ class Copy {
     })
   }
 
-  /** Compared while nobody can write on either side. */
-  async #finish(mark: CopyMark): Promise<CopiedTable[]> {
-    await this.#target.hold()
+  /** While nobody can write on either side. */
+  async #compare({ shiftMs }: CopyMark): Promise<Comparison> {
     this.#meter.begin('verifying')
-    const tables = await verifyAll({
+    return compareAll({
       source: this.#source,
       target: this.#target,
-      shiftMs: mark.shiftMs,
+      shiftMs,
       onCompared: (table, rows) => this.#meter.add(table, rows),
     })
+  }
+
+  /** First the source is shut, then the target opened: dying in between leaves two that refuse, never two that serve. */
+  async #handOver(mark: CopyMark): Promise<void> {
     await this.#target.numberOn()
     const finishedAt = await this.#target.wallNow()
     await this.#target.writeMark('copy', JSON.stringify({ ...mark, positions: {}, finishedAt }))
@@ -180,7 +200,6 @@ class Copy {
       this.#environment.reached?.('copy.shut')
     }
     await this.#target.commit()
-    return tables
   }
 
   #report(

@@ -44,8 +44,13 @@ export async function readMoved(source: Transfer): Promise<MovedMark | null> {
   return null
 }
 
-export async function readState(source: Transfer, target: Transfer): Promise<SourceState> {
+export async function readState(
+  source: Transfer,
+  target: Transfer,
+  moved: MovedMark | null,
+): Promise<SourceState> {
   return {
+    shutBy: moved?.copy ?? null,
     id: await source.readMark('store_id'),
     newestEvent: await source.newestEvent(),
     shiftMs: await measureShift(source, target),

@@ -21,7 +21,7 @@ export interface DifferentTable {
   readonly first: Position
 }
 
-export interface Verifying {
+export interface Comparing {
   readonly source: Transfer
   readonly target: Transfer
   readonly shiftMs: number
@@ -29,20 +29,23 @@ export interface Verifying {
   onCompared(table: string, rows: number): void
 }
 
-/** Throws, naming every table that differs and its first row that does. */
-export async function verifyAll(verifying: Verifying): Promise<CopiedTable[]> {
+export interface Comparison {
+  readonly same: readonly CopiedTable[]
+  readonly different: readonly DifferentTable[]
+}
+
+export async function compareAll(comparing: Comparing): Promise<Comparison> {
   const same: CopiedTable[] = []
   const different: DifferentTable[] = []
   for (const table of transferTables) {
-    const { source, target, first } = await compare(table, verifying)
+    const { source, target, first } = await compare(table, comparing)
     if (first === null) same.push({ table: table.name, ...target })
     else different.push({ table: table.name, source, target, first })
   }
-  if (different.length > 0) throw notTheSame(verifying.target.location, different)
-  return same
+  return { same, different }
 }
 
-async function compare(table: TransferTable, { source, target, shiftMs, onCompared }: Verifying) {
+async function compare(table: TransferTable, { source, target, shiftMs, onCompared }: Comparing) {
   const translate = translator(table, shiftMs)
   const [left, right] = [new Side(), new Side()]
   const [leftPages, rightPages] = [new Pages(source, table), new Pages(target, table)]
@@ -103,7 +106,8 @@ class Side {
   }
 }
 
-function notTheSame(location: string, tables: readonly DifferentTable[]): HoldfastError {
+/** Names every table that differs, and the first of its rows that does. */
+export function notTheSame(location: string, tables: readonly DifferentTable[]): HoldfastError {
   const shown = tables.map(
     ({ table, source, target, first }) =>
       `${table} (${source.rows} rows and ${target.rows}, first at ${JSON.stringify(first)})`,
