@@ -35,15 +35,13 @@ export async function findBeginning(
   }
   if (mark.source !== source.id) throw holdsAnother(target.location, mark)
   if (mark.finishedAt !== null) return { how: 'finished', mark }
-  const because = restart ? 'it was asked to' : changeOf(mark, source)
-  return because === null ? { how: 'resumed', mark } : { how: 'restarted', because }
+  return { how: restart || hasChanged(mark, source) ? 'restarted' : 'resumed', mark }
 }
 
-function changeOf(mark: CopyMark, { newestEvent, shiftMs }: SourceState): string | null {
-  if (mark.newestEvent !== newestEvent) return 'the source has changed since the copy was interrupted'
-  if (Math.abs(mark.shiftMs - shiftMs) > clocksAgreeMs)
-    return 'the clocks of the stores have moved apart since'
-  return null
+/** A source that was shut by this very copy is as it was, whatever the clocks say. */
+function hasChanged(mark: CopyMark, { newestEvent, shiftMs, shutBy }: SourceState): boolean {
+  if (shutBy === mark.id) return false
+  return mark.newestEvent !== newestEvent || Math.abs(mark.shiftMs - shiftMs) > clocksAgreeMs
 }
 
 async function assertEmpty(target: Transfer): Promise<void> {

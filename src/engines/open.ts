@@ -37,7 +37,7 @@ export async function openEngine(url: string, options: EngineOptions): Promise<O
 export async function openTransfer(url: string, environment: Environment): Promise<Transfer> {
   if (isPostgresUrl(url)) {
     const { openPostgresTransfer } = await import('./postgres/transfer.ts')
-    return openPostgresTransfer(url)
+    return openPostgresTransfer(url, environment)
   }
   assertFile(url)
   const { SqliteTransfer } = await import('./sqlite/transfer.ts')

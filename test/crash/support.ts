@@ -18,6 +18,7 @@ const folders: string[] = []
 const handles: Holdfast[] = []
 const children: Record<Span, ChildProcess[]> = { test: [], file: [] }
 const strays: number[] = []
+const ways: (() => Promise<unknown>)[] = []
 
 /** Actors of the present test, and those that survived earlier ones: loading the package takes longer than most tests. */
 const employed: { readonly name: string; readonly actor: Actor }[] = []
@@ -27,6 +28,7 @@ afterEach(async () => {
   for (const pid of strays.splice(0)) killQuietly(pid)
   await Promise.all([...employed.splice(0).map(putToRest), ...children.test.splice(0).map(killAndWait)])
   await Promise.allSettled(handles.splice(0).map((handle) => handle.close()))
+  await Promise.allSettled(ways.splice(0).map((close) => close()))
   for (const folder of folders.splice(0)) rmSync(folder, { recursive: true, force: true })
 })
 afterAll(() => Promise.all(children.file.splice(0).map(killAndWait)))
@@ -36,6 +38,11 @@ export function newStore(): string {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-crash-'))
   folders.push(folder)
   return join(folder, 'store.db')
+}
+
+/** Closed after the test, when nobody needs it any more to leave in good order. */
+export function closeAfterHandles(close: () => Promise<unknown>): void {
+  ways.push(close)
 }
 
 /** A handle of the test's own process. */
@@ -144,8 +151,12 @@ export class Actor {
   }
 
   /** Gives an order and waits for its answer; a refusal fails the test. */
-  async ask<Result = unknown>(order: string, facts: object = {}): Promise<Result> {
-    const { result, error } = await this.order(order, facts)
+  async ask<Result = unknown>(
+    order: string,
+    facts: object = {},
+    { patience = patienceMs } = {},
+  ): Promise<Result> {
+    const { result, error } = await this.order(order, facts, patience)
     if (error) throw new Error(`${order} was refused: ${error.code} ${error.message}`)
     return result as Result
   }
@@ -157,9 +168,9 @@ export class Actor {
     return error as Refusal
   }
 
-  order(order: string, facts: object = {}): Promise<Told<'answer'>> {
+  order(order: string, facts: object = {}, patience = patienceMs): Promise<Told<'answer'>> {
     const number = this.send(order, facts)
-    return this.told('answer', (message) => message.number === number)
+    return this.told('answer', (message) => message.number === number, patience)
   }
 
   /** Gives an order and does not wait: its answer may never come. */
@@ -173,6 +184,7 @@ export class Actor {
   told<Type extends Message['type']>(
     type: Type,
     matches: (message: Told<Type>) => boolean = () => true,
+    patience = patienceMs,
   ): Promise<Told<Type>> {
     const find = () => this.all(type).find(matches)
     const waiting = new Promise<Told<Type>>((resolve, reject) => {
@@ -186,7 +198,7 @@ export class Actor {
       this.#listeners.add(look)
       look()
     })
-    return within(`"${type}" of process ${this.pid}`, waiting)
+    return within(`"${type}" of process ${this.pid}`, waiting, patience)
   }
 
   all<Type extends Message['type']>(type: Type): Told<Type>[] {
@@ -217,8 +229,20 @@ export async function startActor(name = 'actor'): Promise<Actor> {
 }
 
 /** An actor that the file itself keeps from test to test. */
-export async function startOwnActor(name = 'actor'): Promise<Actor> {
-  const actor = new Actor(fork(program(name), [], { stdio: ['ignore', 'inherit', 'pipe', 'ipc'] }), 'file')
+export function startOwnActor(name = 'actor'): Promise<Actor> {
+  return startProgram(name, { span: 'file' })
+}
+
+/** Starts a program that takes orders. */
+export async function startProgram(
+  name: string,
+  { span = 'test', env = {} }: { span?: Span; env?: Readonly<Record<string, string>> } = {},
+): Promise<Actor> {
+  const child = fork(program(name), [], {
+    stdio: ['ignore', 'inherit', 'pipe', 'ipc'],
+    env: { ...process.env, ...env },
+  })
+  const actor = new Actor(child, span)
   await actor.told('ready')
   return actor
 }

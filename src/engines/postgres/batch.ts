@@ -10,6 +10,7 @@ import { decide, type Prepared } from '../../operations/decide.ts'
 import type { Decision, Loaded, Needs, SealedEvents, Selector, Tables } from '../engine.ts'
 import { rowWithoutDamage } from '../row.ts'
 import { applying, eventsMax, eventsOf } from './apply.ts'
+import { isLockedOut } from './classify.ts'
 import { planFor } from './load.ts'
 import { lookAheadQuery } from './loaders/recovery.ts'
 import { namedItems } from './named-items.ts'
@@ -420,7 +421,9 @@ export class Batch {
         ? [{ text: tryNames, values: [missing.map((name) => this.#number(name)).sort()] }]
         : []
     const clock = this.#clock
-    const [tried] = await this.#sendAll(opening, needs, trying)
+    const [tried] = await this.#sendAll(opening, needs, trying).catch((error: unknown) => {
+      throw isLockedOut(error) ? new Again('a row that was asked for later is held by another') : error
+    })
     if (tried && tried[0]?.[0] !== true) {
       for (const [{ waiting }, more] of asking)
         for (const name of more.flatMap(({ plan }) => plan.names ?? [])) waiting.moreNames.add(name)

@@ -5,7 +5,7 @@ import { movedError } from '../marks.ts'
 /** Another transaction was in the way, and the same commands may be run again at once. */
 export function isContention(error: unknown): boolean {
   const code = sqlState(error)
-  return code === '55P03' || code === '40P01' || code === '40001' || code === '23505'
+  return code === '40P01' || code === '40001' || code === '23505'
 }
 
 /** The connection was lost: what was under way may or may not have happened. */
@@ -22,8 +22,13 @@ export function isDisconnect(error: unknown): boolean {
   return code.startsWith('08') || code.startsWith('57P') || code === '25P03' || code === '25P04'
 }
 
+/** A row or a name was held by another: for too long, or where nobody waits. */
+export function isLockedOut(error: unknown): boolean {
+  return sqlState(error) === '55P03'
+}
+
 /** Only the server's words have a severity; what the driver or the system says has codes of its own. */
-export function sqlState(error: unknown): string | null {
+function sqlState(error: unknown): string | null {
   if (!(error instanceof Error) || !('severity' in error) || !('code' in error)) return null
   return typeof error.code === 'string' ? error.code : null
 }
@@ -104,11 +109,19 @@ export function classify(error: unknown, location: string): unknown {
 
 export function unavailable(location: string, cause: unknown): HoldfastError {
   return new HoldfastError('STORE_UNAVAILABLE', {
-    what: `${location} cannot be reached; nothing was changed`,
+    what: `${location} cannot be reached (${reasonOf(cause)}); nothing was changed`,
     next: 'this process goes on trying; call again',
     facts: { location, inDoubt: false },
     cause,
   })
+}
+
+/** Told in the message, for a cause does not cross a thread. */
+function reasonOf(cause: unknown): string {
+  if (cause instanceof HoldfastError) return cause.what
+  // Where a name has several addresses, the error of all of them says nothing itself.
+  if (cause instanceof AggregateError) return cause.errors.map(reasonOf).join(', ')
+  return cause instanceof Error ? cause.message : 'no answer'
 }
 
 /** The server was gone when it should have answered a commit, and did not come back in time to be asked. */

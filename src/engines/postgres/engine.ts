@@ -16,7 +16,7 @@ import { isRead, Lane, type LaneOptions } from './lane.ts'
 import { Listener } from './listener.ts'
 import { assertUsableStore } from './marks.ts'
 import { migrate, schemaVersion } from './migrate.ts'
-import { findPrimary, type ServerFacts } from './servers.ts'
+import { findPrimary, type ServerFacts, type Wanted } from './servers.ts'
 import type { SessionOptions } from './settings.ts'
 import { Wake } from './wake.ts'
 
@@ -29,16 +29,10 @@ export async function openPostgres(url: string, options: EngineOptions): Promise
   const address = parseAddress(url)
   const connections: Connection[] = []
   try {
-    const { connection, facts } = await findPrimary(address, {
-      timelineMin: 0,
-      ...sessionOf(options),
-    })
+    const { connection, facts } = await findPrimary(address, wantedFrom(0, options))
     connections.push(connection)
     await prepareStore(connection, address)
-    const second = await findPrimary(address, {
-      timelineMin: facts.timeline,
-      ...sessionOf(options),
-    })
+    const second = await findPrimary(address, wantedFrom(facts.timeline, options))
     connections.push(second.connection)
     const offset = options.environment.isLocal
       ? await movedOffset(options.environment, (query) => connection.send(query))
@@ -75,6 +69,10 @@ async function prepareStore(connection: Connection, { schema, shown }: Address):
 
 function sessionOf({ busyTimeoutMs, durability }: EngineOptions): SessionOptions {
   return { lockTimeoutMs: busyTimeoutMs, durability }
+}
+
+function wantedFrom(timelineMin: number, options: EngineOptions): Wanted {
+  return { timelineMin, environment: options.environment, ...sessionOf(options) }
 }
 
 function typedAtOpen(error: unknown, { shown }: Address): unknown {
@@ -145,7 +143,7 @@ export class PostgresEngine implements Engine {
     await this.#listenOn(this.#side.connection)
     const { wakeUrl } = this.#address
     if (wakeUrl !== null) this.#listener = new Listener(this.#environment, () => this.#listenAt(wakeUrl))
-    await this.#noteTimeline(this.#side.connection)
+    await this.#noteTimeline(this.#facts.timeline, this.#side.connection)
   }
 
   get status(): StoreStatus {
@@ -193,23 +191,37 @@ export class PostgresEngine implements Engine {
 
   /** The primary again. On a new timeline another server decides from now on: its clock is not trusted at once. */
   async #connect(): Promise<Connection> {
-    const { connection, facts } = await findPrimary(this.#address, {
-      timelineMin: this.#facts.timeline,
-      ...sessionOf(this.#options),
-    })
-    const { timeline } = this.#facts
-    this.#facts = facts
-    if (facts.timeline !== timeline) {
-      this.#clock.doubt(`the server is on timeline ${facts.timeline} after ${timeline}`)
-      await this.#noteTimeline(connection)
+    const { connection, facts } = await findPrimary(
+      this.#address,
+      wantedFrom(this.#facts.timeline, this.#options),
+    )
+    try {
+      await this.#follow(facts, connection)
+      return connection
+    } catch (error) {
+      connection.destroy(error as Error)
+      throw error
     }
-    return connection
   }
 
-  async #noteTimeline(connection: Connection): Promise<void> {
+  /** Noted before it counts: what could not be written down is met again. */
+  async #follow(facts: ServerFacts, connection: Connection): Promise<void> {
+    const { timeline } = facts
+    if (timeline !== this.#facts.timeline) await this.#noteTimeline(timeline, connection)
+    const before = this.#facts.timeline
+    // The other lane may have met a later one meanwhile.
+    if (timeline < before) throw new Error(`timeline ${before} was seen, this one is ${timeline}`)
+    this.#facts = facts
+    if (timeline === before) return
+    this.#clock.doubt(`the server is on timeline ${timeline} after ${before}`)
+    const moved = new Error(`the primary is another server now, on timeline ${timeline}`)
+    for (const lane of [this.#batches, this.#side]) lane.connection.destroy(moved)
+  }
+
+  async #noteTimeline(timeline: number, connection: Connection): Promise<void> {
     await connection.send({
       text: 'insert into holdfast.timeline (timeline, seen_at, by) values ($1, (select holdfast.wall_ms()), $2) on conflict (timeline) do nothing',
-      values: [this.#facts.timeline, this.#environment.host.identity.hostName],
+      values: [timeline, this.#environment.host.identity.hostName],
     })
   }
 
@@ -219,10 +231,10 @@ export class PostgresEngine implements Engine {
   }
 
   async #listenAt(url: string): Promise<Connection> {
-    const { connection } = await findPrimary(parseAddress(url), {
-      timelineMin: this.#facts.timeline,
-      ...sessionOf(this.#options),
-    })
+    const { connection } = await findPrimary(
+      parseAddress(url),
+      wantedFrom(this.#facts.timeline, this.#options),
+    )
     await this.#wake.listenOn(connection)
     return connection
   }

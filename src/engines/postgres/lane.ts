@@ -11,7 +11,7 @@ import { chanceFor } from '../../operations/table.ts'
 import type { Command } from '../engine.ts'
 import type { Address } from './address.ts'
 import { Again, Batch, type BatchPlace, type Done, type Waiting } from './batch.ts'
-import { classify, inDoubt, isContention, isDisconnect, unavailable } from './classify.ts'
+import { classify, inDoubt, isContention, isDisconnect, isLockedOut, unavailable } from './classify.ts'
 import type { Connection } from './connection.ts'
 import type { SessionOptions } from './settings.ts'
 import { ChangedTwice } from './working-set.ts'
@@ -28,7 +28,10 @@ const attemptsMax = 200
 const attemptsTogether = 3
 const buckets = 64
 
-const askLane = 'select batch from holdfast.lane where id = $1 for update'
+/** Written, not only read: of its first batch a lane has no row yet that could be waited for. */
+const askLane = `insert into holdfast.lane as lane (id, batch, at) values ($1, 0, holdfast.wall_ms())
+on conflict (id) do update set at = excluded.at
+returning lane.batch`
 const leaveLane = 'delete from holdfast.lane where id = $1'
 
 export interface LaneOptions {
@@ -117,19 +120,25 @@ export class Lane {
       if (failure === null) return
       if (!mayTryAgain(failure)) break
     }
-    for (const waiting of batch) await this.#settleOne(waiting)
+    let lockedOut = 0
+    for (const waiting of batch) {
+      // Each has waited as long as it may. When two in a row were kept out, it is not one of them that is guilty.
+      if (lockedOut >= 2) waiting.reject(busy(this.#options.address.shown, null))
+      else lockedOut = (await this.#settleOne(waiting)) ? lockedOut + 1 : 0
+    }
   }
 
-  async #settleOne(waiting: Waiting): Promise<void> {
+  /** True when it was kept out for as long as it may wait. */
+  async #settleOne(waiting: Waiting): Promise<boolean> {
     const started = this.#environment.monotonic()
     for (let attempt = 1; ; attempt++) {
       const failure = await this.#try([waiting])
-      if (failure === null) return
+      if (failure === null) return false
       const waitedMs = this.#environment.monotonic() - started
       const isOver = waitedMs > this.#options.session.lockTimeoutMs || attempt > attemptsMax
       if (isOver || !mayTryAgain(failure)) {
         waiting.reject(this.#typed(failure))
-        return
+        return isLockedOut(failure)
       }
       await this.#rest(jittered(contentionMs, attempt, this.#environment))
     }
@@ -145,11 +154,15 @@ export class Lane {
     let decided: Done | null = null
     try {
       if (isRead((batch[0] as Waiting).prepared)) {
-        this.#answer(await transaction.read({ isLast: reads >= readsMax }), { wrote: false })
+        const done = await transaction.read({ isLast: reads >= readsMax })
+        this.#options.onClock(done.clock)
+        this.#answer(done, { wrote: false })
         return null
       }
       this.#batch++
       const done = await transaction.decide()
+      // At once: a commit may take long, and the server's clock would seem to be behind.
+      this.#options.onClock(done.clock)
       if (transaction.isEmpty) {
         await this.#rollBack(connection)
       } else {
@@ -237,8 +250,7 @@ export class Lane {
     }
   }
 
-  #answer({ answers, left, wakes, clock }: Done, { wrote }: { wrote: boolean }): void {
-    this.#options.onClock(clock)
+  #answer({ answers, left, wakes }: Done, { wrote }: { wrote: boolean }): void {
     if (wrote) this.#environment.reached?.('transaction.committed')
     this.#waiting.unshift(...left)
     for (const [waiting, answer] of answers) {

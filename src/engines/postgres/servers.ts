@@ -1,4 +1,5 @@
-/** Finding the server that decides: tries the hosts in turn, takes no standby, and none that fell behind what was seen. */
+/** Finding the server that decides: asks all hosts, takes no standby, and none that fell behind what was seen. */
+import { type Environment, pause } from '../../environment.ts'
 import { HoldfastError } from '../../errors.ts'
 import type { Address, ServerHost } from './address.ts'
 import { Connection, type ConnectionOptions } from './connection.ts'
@@ -14,6 +15,8 @@ export interface ServerFacts {
 }
 
 const versionMin = 140_000
+/** Longer than a round trip to another region. */
+const othersMs = 1_000
 
 const askFacts = `select pg_is_in_recovery(), current_setting('server_version'), current_setting('server_version_num')::int,
 current_setting('fsync') = 'on', current_setting('full_page_writes') = 'on', current_setting('synchronous_commit'), current_setting('synchronous_standby_names'),
@@ -25,22 +28,47 @@ export interface Met {
 }
 
 export interface Wanted extends ConnectionOptions {
+  readonly environment: Environment
   /** A server that is behind what was seen before lost a failover. */
   readonly timelineMin: number
 }
 
-/** The primary among the hosts. Throws what the last one said when none serves. */
+/**
+ * The primary among the hosts. After a failover the one before may be back, and says of itself that it is the primary:
+ * all are asked, and the highest timeline serves. One that does not answer a moment after the first is not waited
+ * for. Throws what was said when none serves.
+ */
 export async function findPrimary(address: Address, wanted: Wanted): Promise<Met> {
-  let failure: unknown
-  for (const host of address.hosts) {
-    try {
-      return await meet(address, host, wanted)
-    } catch (error) {
-      if (error instanceof HoldfastError && error.code === 'STORE_UNFIT') throw error
-      failure = error
-    }
-  }
-  throw failure
+  const met: Met[] = []
+  let isOver = false
+  const meetings = address.hosts.map(async (host) => {
+    const each = await meet(address, host, wanted)
+    if (isOver) leave(each)
+    else met.push(each)
+  })
+  const all = Promise.allSettled(meetings)
+  await Promise.any(meetings).catch(() => {})
+  await orSoon(all, wanted.environment)
+  isOver = true
+  const [best, ...others] = met.sort((left, right) => right.facts.timeline - left.facts.timeline)
+  for (const other of others) leave(other)
+  if (best) return best
+  const failures = (await all).flatMap((each) => (each.status === 'rejected' ? [each.reason] : []))
+  throw failures.find(isUnfit) ?? failures[0]
+}
+
+async function orSoon(all: Promise<unknown>, environment: Environment): Promise<void> {
+  const over = new AbortController()
+  await Promise.race([all, pause(environment, othersMs, over.signal)])
+  over.abort()
+}
+
+function leave({ connection }: Pick<Met, 'connection'>): void {
+  connection.destroy(new Error('not the server we look for'))
+}
+
+function isUnfit(error: unknown): boolean {
+  return error instanceof HoldfastError && error.code === 'STORE_UNFIT'
 }
 
 async function meet(address: Address, host: ServerHost, wanted: Wanted): Promise<Met> {
@@ -67,7 +95,7 @@ async function meet(address: Address, host: ServerHost, wanted: Wanted): Promise
     assertFit(address, Number(number), facts)
     return { connection, facts }
   } catch (error) {
-    connection.destroy(new Error('not the server we look for'))
+    leave({ connection })
     throw error
   }
 }

@@ -1,4 +1,5 @@
 /** One end of a copy in a schema of a PostgreSQL server. */
+import type { Environment } from '../../environment.ts'
 import { HoldfastError } from '../../errors.ts'
 import {
   type Cell,
@@ -44,10 +45,11 @@ const moveMark = `with met as (
 )
 select holdfast.expect((select count(*) from met), 1)`
 
-export async function openPostgresTransfer(url: string): Promise<PostgresTransfer> {
+export async function openPostgresTransfer(url: string, environment: Environment): Promise<PostgresTransfer> {
   const address = parseAddress(url)
   try {
     const { connection } = await findPrimary(address, {
+      environment,
       timelineMin: 0,
       durability: 'full',
       lockTimeoutMs,
