@@ -195,7 +195,7 @@ class Copy {
     await this.#target.writeMark('copy', JSON.stringify({ ...mark, positions: {}, finishedAt }))
     if (!this.#request.keepSource) {
       const moved: MovedMark = { copy: mark.id, to: this.#target.location, at: finishedAt }
-      await this.#source.shut(JSON.stringify(moved))
+      await this.#source.writeMark('moved', JSON.stringify(moved))
       await this.#source.commit()
       this.#environment.reached?.('copy.shut')
     }

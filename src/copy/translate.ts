@@ -1,4 +1,4 @@
-/** A row of one store as it has to lie in another: on the lease clock there, in characters that can be kept. */
+/** A row of one store as it has to lie in another: its lease times on the lease clock there. */
 import { clocks, moveTime, moveTimes } from '../engines/clocks.ts'
 import type { Cell, TransferRow, TransferTable } from '../engines/transfer.ts'
 
@@ -6,11 +6,8 @@ export type Translator = (row: TransferRow) => TransferRow
 
 /** `shiftMs`: lease clock of the target minus that of the source. */
 export function translator(table: TransferTable, shiftMs: number): Translator {
-  const shift = shiftMs === 0 ? asItIs : shifter(table, shiftMs)
-  return (row) => withoutNul(shift(row))
+  return shiftMs === 0 ? (row) => row : shifter(table, shiftMs)
 }
-
-const asItIs: Translator = (row) => row
 
 /** What events and images tell of a thing has the names the thing itself has. */
 const toldFields: Readonly<Record<string, readonly string[]>> = {
@@ -44,13 +41,4 @@ function movedJson(cell: Cell, move: (value: object) => object): Cell {
   } catch {
     return cell
   }
-}
-
-/**
- * Of older stores: PostgreSQL cannot keep it, and a driver of SQLite cuts a text there. JSON spells it out, so payloads
- * stay as they are.
- */
-function withoutNul(row: TransferRow): TransferRow {
-  const has = (cell: Cell) => typeof cell === 'string' && cell.includes('\0')
-  return row.some(has) ? row.map((cell) => (has(cell) ? String(cell).replaceAll('\0', '\ufffd') : cell)) : row
 }

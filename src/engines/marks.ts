@@ -34,7 +34,7 @@ export interface Marks {
   readonly moved: string | null
 }
 
-/** Refuses a store that holds half a copy, and one that has moved. Every opener asks. */
+/** Refuses a store that holds half a copy, and one that has moved. Every opener asks, and who has it open already. */
 export function assertUsable(location: string, { copy, moved }: Marks): void {
   if (moved !== null) throw movedError(location, (JSON.parse(moved) as MovedMark).to)
   const mark = copy === null ? null : (JSON.parse(copy) as CopyMark)

@@ -70,8 +70,6 @@ export interface Transfer {
   removeAllRows(): Promise<void>
   /** After the last row: whatever the store numbers from now on comes after what was carried. */
   numberOn(): Promise<void>
-  /** From the commit on nobody writes here any more, also who has the store open. */
-  shut(mark: string): Promise<void>
   close(): Promise<void>
 }
 

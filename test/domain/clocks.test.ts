@@ -70,12 +70,6 @@ describe('a row that is carried to another store', () => {
 
     expect(carried('event', damaged)).toMatchObject({ change: '{not json', detail: '7' })
   })
-
-  test('has a character in the place of NUL, which no store keeps for sure', () => {
-    const row = sample('queue', { pauseReason: 'a\0b', name: 'q' })
-
-    expect(carried('queue', row)).toMatchObject({ pauseReason: 'a\ufffdb', name: 'q' })
-  })
 })
 
 function tableOf(name: string): TransferTable {

@@ -34,8 +34,8 @@ set_config('idle_in_transaction_session_timeout', '0', true),
 (select set_config(name, '0', true) from pg_settings where name = 'transaction_timeout'),
 set_config('synchronous_commit', case when current_setting('synchronous_commit') in ('off', 'local') then 'on' else current_setting('synchronous_commit') end, true)`
 
-/** Readers go on; whoever writes waits, and so does another copy. */
-const lockAll = `lock table ${[...transferTables.map(({ name }) => name), 'meta']
+/** Readers go on; whoever writes waits, and so does another copy. A batch begins with its lane, so that comes first. */
+const lockAll = `lock table ${['lane', ...transferTables.map(({ name }) => name), 'meta']
   .map((name) => `holdfast.${name}`)
   .join(', ')} in share row exclusive mode`
 
@@ -184,11 +184,6 @@ limit ${limit}`,
       `select setval(pg_get_serial_sequence($1, 'row'), greatest((select max(t.row) from holdfast.delivery t), 1))`,
       [delivery],
     )
-  }
-
-  /** Events are numbered by a function that refuses once this is written. */
-  async shut(mark: string): Promise<void> {
-    await this.writeMark('moved', mark)
   }
 
   async close(): Promise<void> {

@@ -14,8 +14,6 @@ const primary = {
   notADatabase: 26,
 }
 
-const constraintTrigger = 1811
-
 function primaryCode(error: unknown): number | null {
   if (!(error instanceof Error) || !('errcode' in error) || typeof error.errcode !== 'number') return null
   return error.errcode & 0xff
@@ -25,11 +23,6 @@ function primaryCode(error: unknown): number | null {
 export function isBusy(error: unknown): boolean {
   const code = primaryCode(error)
   return code === primary.busy || code === primary.locked
-}
-
-/** A trigger of the store itself said no. */
-export function isRefusedByTrigger(error: unknown): boolean {
-  return error instanceof Error && 'errcode' in error && error.errcode === constraintTrigger
 }
 
 /** A typed error for what the store said; anything else passes through unchanged. */

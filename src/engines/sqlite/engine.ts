@@ -10,16 +10,15 @@ import { decide, type Prepared, prepare } from '../../operations/decide.ts'
 import type { RecoveryReport } from '../../operations/recovery.ts'
 import { chanceFor } from '../../operations/table.ts'
 import type { Command, Decision, Engine, EngineOptions, StoreStatus } from '../engine.ts'
-import { movedError } from '../marks.ts'
 import { apply } from './apply.ts'
-import { classify, isBusy, isRefusedByTrigger } from './classify.ts'
+import { classify, isBusy } from './classify.ts'
 import { bootOffset } from './clock.ts'
 import { Connection } from './connection.ts'
 import { driver } from './driver.ts'
 import { Known, Memory } from './known.ts'
 import { load } from './load.ts'
 import { lookAhead } from './loaders/recovery.ts'
-import { assertUsableStore, movedTo } from './marks.ts'
+import { assertUsableStore } from './marks.ts'
 import { isCurrent, migrate, schemaVersion } from './migrate.ts'
 import { assertLocal } from './place.ts'
 import type { Source } from './rows.ts'
@@ -180,15 +179,9 @@ export class SqliteEngine implements Engine {
       try {
         await this.#turn.take(() => this.#transact([each], { alone: true }))
       } catch (error) {
-        each.reject(this.#typed(error))
+        each.reject(classify(error, this.#location))
       }
     }
-  }
-
-  /** A trigger refuses what would change a store that has moved. */
-  #typed(error: unknown): unknown {
-    const to = isRefusedByTrigger(error) ? movedTo(this.#connection) : null
-    return to === null ? classify(error, this.#location) : movedError(this.#location, to, error)
   }
 
   /** False: rolled back without any answer given. Throws only what concerns the store as a whole (busy). */
@@ -257,10 +250,10 @@ export class SqliteEngine implements Engine {
     }
   }
 
-  /** Takes the right to write, and finds out whether others have written since. */
+  /** Takes the right to write, and finds out whether others have written since, or carried the store away. */
   #begin(): void {
     this.#connection.run('begin immediate')
-    this.#memory.refresh(this.#connection)
+    if (this.#memory.refresh(this.#connection)) assertUsableStore(this.#connection, this.#location)
   }
 
   /**

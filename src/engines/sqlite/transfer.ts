@@ -20,7 +20,7 @@ import { classify } from './classify.ts'
 import { bootOffset } from './clock.ts'
 import { Connection } from './connection.ts'
 import type { Value } from './driver.ts'
-import { readMark, shut, writeMark } from './marks.ts'
+import { readMark, writeMark } from './marks.ts'
 import { isCurrent, isMade, migrate } from './migrate.ts'
 import { assertLocal } from './place.ts'
 import { Turn } from './turn.ts'
@@ -201,10 +201,6 @@ limit ${limit}`,
 
   /** SQLite numbers after the highest row there is. */
   async numberOn(): Promise<void> {}
-
-  async shut(mark: string): Promise<void> {
-    shut(this.#connection, mark)
-  }
 
   async close(): Promise<void> {
     await this.rollBack()

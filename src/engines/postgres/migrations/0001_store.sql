@@ -480,18 +480,9 @@ $$ select coalesce(nullif(current_setting('holdfast.now_ms', true), '')::bigint,
 create function holdfast.wall_ms() returns bigint language sql volatile as
 $$ select coalesce(nullif(current_setting('holdfast.wall_ms', true), '')::bigint, floor(extract(epoch from clock_timestamp()) * 1000)::bigint) $$;
 
--- Added to the ids of transactions, which begin anew where a store is restored on another server. A store that has
--- moved numbers no more events, so nothing is changed there any more, by whoever still has it open.
-create function holdfast.event_base() returns bigint language plpgsql stable as $$
-declare
-  place text;
-begin
-  select value::json ->> 'to' into place from holdfast.meta where key = 'moved';
-  if place is not null then
-    raise exception '%', place using errcode = 'HF002';
-  end if;
-  return coalesce((select value::bigint from holdfast.meta where key = 'event_base'), 0);
-end $$;
+-- Added to the ids of transactions, which begin anew where a store is restored on another server.
+create function holdfast.event_base() returns bigint language sql stable as
+$$ select coalesce((select value::bigint from holdfast.meta where key = 'event_base'), 0) $$;
 
 -- A field of a JSON object as text; null when it is not there, also in damaged JSON, which must not stop a search.
 create function holdfast.json_field(object text, field text) returns text language plpgsql immutable as
@@ -522,10 +513,12 @@ begin
   end if;
 end $$;
 
--- The beginning of a batch: the names of what it decides on, in the order given, then its lane.
+-- The beginning of a batch: the names of what it decides on, in the order given, then its lane. Last whether the store
+-- has moved: the row of the lane waits for a copy that is under way.
 create function holdfast.enter(names bigint[], shared boolean[], lane_id text, batch_number bigint) returns void language plpgsql as $$
 declare
   place int;
+  moved text;
 begin
   for place in 1 .. coalesce(array_length(names, 1), 0) loop
     if shared[place] then
@@ -536,6 +529,10 @@ begin
   end loop;
   insert into holdfast.lane (id, batch, at) values (lane_id, batch_number, holdfast.wall_ms())
   on conflict (id) do update set batch = excluded.batch, at = excluded.at;
+  select value::json ->> 'to' into moved from holdfast.meta where key = 'moved';
+  if moved is not null then
+    raise exception '%', moved using errcode = 'HF002';
+  end if;
 end $$;
 
 -- Told for rows that stand in the way only: each call has a block of its own to fail in.
