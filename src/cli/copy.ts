@@ -91,6 +91,6 @@ class Bar {
   }
 
   #write(text: string): void {
-    process.stderr.write(`\r\x1b[2K${text.slice(0, (process.stderr.columns ?? 80) - 1)}`)
+    process.stderr.write(`\r\x1b[2K${text.slice(0, (process.stderr.columns || 80) - 1)}`)
   }
 }

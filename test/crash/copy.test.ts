@@ -4,7 +4,14 @@ import { copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'nod
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { type CopyProgress, type CopyReport, copyStore, type Holdfast, open } from 'holdfast'
+import {
+  type CopyProgress,
+  type CopyReport,
+  copyStore,
+  type Holdfast,
+  type OpenOptions,
+  open,
+} from 'holdfast'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { describeStore, type Grants, populate } from '../support/populated.ts'
 import { openRaw } from '../support/sqlite-file.ts'
@@ -140,10 +147,10 @@ describe('from SQLite to PostgreSQL', () => {
     expect(returned.outcome).toBe('copied')
     expect(tablesOfFile(back)).toEqual(shifted(await tablesOf(to), returned.shiftMs))
     expect(await described(back)).toEqual(before)
-    const hf = await openHere(back)
+    const hf = await openHere(back, { background: false })
     await hf.state('after').set('both copies')
     expect(query(back, 'pragma foreign_key_check')).toEqual([])
-    await expect(open(to)).rejects.toMatchObject({ code: 'STORE_UNFIT', facts: { movedTo: back } })
+    await expect(openQuietly(to)).rejects.toMatchObject({ code: 'STORE_UNFIT', facts: { movedTo: back } })
   })
 })
 
@@ -153,11 +160,11 @@ describe('interrupted', () => {
     const before = await described(from)
     const to = newSchema()
     const other = newStore()
-    await (await open(other, { logger: false })).close()
+    await makeStore(other)
 
     const ending = await killedCopy({ from, to, point: 'copy.carried', times: 12 })
     const carried = await tablesOf(to)
-    const refusal = await open(to).catch((error) => error)
+    const refusal = await openQuietly(to).catch((error) => error)
     const refusalOfOther = await copy(other, to).catch((error) => error)
     const report = await copy(from, to)
 
@@ -175,7 +182,7 @@ describe('interrupted', () => {
   test('a copy into a file goes on in the same way', async () => {
     const { from, to } = halfCopy()
 
-    await expect(open(to)).rejects.toMatchObject({ code: 'STORE_UNFIT', facts: { from: interrupted } })
+    await expect(openQuietly(to)).rejects.toMatchObject({ code: 'STORE_UNFIT', facts: { from: interrupted } })
     const report = await copy(from, to)
 
     expect(report).toMatchObject({ outcome: 'copied', began: 'resumed' })
@@ -184,7 +191,7 @@ describe('interrupted', () => {
 
   test('a source that changed meanwhile is copied from the beginning', async () => {
     const { from, to } = halfCopy()
-    const hf = await open(from, { logger: false })
+    const hf = await openQuietly(from)
     await hf.queue('jobs').add('added after the crash')
     await hf.close()
     const before = await described(from)
@@ -201,13 +208,13 @@ describe('interrupted', () => {
 
     await killedCopy({ from, to, point: 'copy.shut', times: 1 })
 
-    await expect(open(from)).rejects.toMatchObject({ code: 'STORE_UNFIT' })
-    await expect(open(to)).rejects.toMatchObject({ code: 'STORE_UNFIT' })
+    await expect(openQuietly(from)).rejects.toMatchObject({ code: 'STORE_UNFIT' })
+    await expect(openQuietly(to)).rejects.toMatchObject({ code: 'STORE_UNFIT' })
     // Until then the machine may have slept for a night.
     raw(from, `update lease_clock set offset_ms = offset_ms - ${sleptMs}`)
     expect(await copy(from, to)).toMatchObject({ outcome: 'copied', began: 'resumed' })
     expect(await copy(from, to)).toMatchObject({ outcome: 'already' })
-    const hf = await openHere(to)
+    const hf = await openHere(to, { background: false })
     expect((await hf.queue('jobs').list()).items.length).toBeGreaterThan(5)
   })
 
@@ -239,7 +246,7 @@ describe('interrupted', () => {
     })
     const hf = await openHere(from, { background: false })
     await hf.state('still').set('usable')
-    await expect(open(to)).rejects.toMatchObject({ code: 'STORE_UNFIT' })
+    await expect(openQuietly(to)).rejects.toMatchObject({ code: 'STORE_UNFIT' })
     expect(await copy(from, to)).toMatchObject({ outcome: 'copied', began: 'restarted' })
   })
 })
@@ -263,9 +270,9 @@ describe('refused', () => {
 
   test('a target that holds anything else is left as it is', async () => {
     const from = newStore()
-    await (await open(from, { logger: false })).close()
+    await makeStore(from)
     const to = newSchema()
-    const hf = await open(to, { logger: false, background: false })
+    const hf = await openQuietly(to)
     await hf.state('mine').set(1)
     await hf.close()
     const before = await tablesOf(to)
@@ -278,7 +285,7 @@ describe('refused', () => {
     for (const refusal of refusals)
       expect(refusal).toMatchObject({ code: 'STORE_UNFIT', facts: { rows: { state: 1 } } })
     expect(await tablesOf(to)).toEqual(before)
-    await (await open(to, { logger: false, background: false })).close()
+    await makeStore(to)
   })
 
   test('a source that a living process works on is not copied, and the process is named', async () => {
@@ -323,7 +330,7 @@ describe('refused', () => {
     const from = newStore()
     await expect(copy(from, newStore())).rejects.toMatchObject({ code: 'NOT_FOUND' })
     expect(existsSync(from)).toBe(false)
-    await (await open(from, { logger: false })).close()
+    await makeStore(from)
     await expect(copy(from, from)).rejects.toMatchObject({ code: 'INVALID' })
     await expect(copy('sqlite::memory:', from)).rejects.toMatchObject({ code: 'INVALID' })
     await expect(copy(newSchema(), newStore())).rejects.toMatchObject({ code: 'NOT_FOUND' })
@@ -333,11 +340,11 @@ describe('refused', () => {
 describe('the source afterwards', () => {
   test('is refused to whoever opens it, naming the new place without its password', async () => {
     const from = newStore()
-    await (await open(from, { logger: false })).close()
+    await makeStore(from)
     const to = newSchema()
     await copy(from, to)
 
-    const refusal = await open(from).catch((error) => error)
+    const refusal = await openQuietly(from).catch((error) => error)
 
     expect(refusal).toMatchObject({ code: 'STORE_UNFIT', facts: { movedTo: withoutPassword(to) } })
     expect(refusal.message).toContain(withoutPassword(to))
@@ -373,19 +380,19 @@ describe('the source afterwards', () => {
 
   test('is opened again by what the guide says, should the new place be lost', async () => {
     const [file, schema] = [newStore(), newSchema()]
-    await (await open(file, { logger: false })).close()
+    await makeStore(file)
     await copy(file, schema)
     await copy(schema, newStore())
 
     raw(file, "delete from meta where key = 'moved'")
     await onServer(schema, (client, name) => client.query(`delete from ${name}.meta where key = 'moved'`))
 
-    for (const url of [file, schema]) await (await openHere(url)).state('again').set(1)
+    for (const url of [file, schema]) await (await openHere(url, { background: false })).state('again').set(1)
   })
 
   test('stays usable when that was asked for', async () => {
     const from = newStore()
-    await (await open(from, { logger: false })).close()
+    await makeStore(from)
     const to = newSchema()
 
     const report = await copyStore({ from, to, keepSource: true })
@@ -402,12 +409,14 @@ describe('the source afterwards', () => {
 describe('on the command line', () => {
   test('the report is a table for people and one object with --json; off a terminal there is no bar', async () => {
     const from = newStore()
-    const hf = await open(from, { logger: false })
+    const hf = await openQuietly(from)
     await hf.queue('jobs').add('work')
     await hf.close()
 
-    const plan = await runCopy(from, newStore(), '--dry-run')
-    const told = await runCopy(from, newStore(), '--keep-source')
+    const [plan, told] = await Promise.all([
+      runCopy(from, newStore(), '--dry-run'),
+      runCopy(from, newStore(), '--keep-source'),
+    ])
     const json = await runCopy(from, newSchema(), '--json')
     const refused = await runCopy(from, newStore(), '--json')
 
@@ -425,7 +434,7 @@ describe('on the command line', () => {
 
 test('a store restored on a server that has seen fewer transactions goes on telling events in order', async () => {
   const to = newSchema()
-  const hf = await open(to, { logger: false, background: false })
+  const hf = await openQuietly(to)
   await hf.state('before').set(1)
   await hf.close()
   const { seq } = await onServer(to, async (client, schema) => {
@@ -444,6 +453,15 @@ test('a store restored on a server that has seen fewer transactions goes on tell
 
 function copy(from: string, to: string): Promise<CopyReport> {
   return copyStore({ from, to })
+}
+
+/** Without a process behind it, which takes longer to start than most tests. */
+function openQuietly(url: string, options: OpenOptions = {}): Promise<Holdfast> {
+  return open(url, { logger: false, background: false, ...options })
+}
+
+async function makeStore(url: string): Promise<void> {
+  await (await openQuietly(url)).close()
 }
 
 function refusalOf(work: Promise<unknown>): Promise<unknown> {
@@ -486,10 +504,10 @@ function halfCopy(): { from: string; to: string } {
 async function makeTemplate(from: string): Promise<Grants> {
   await (await open(from, { agent: 'one-that-ended', logger: false })).close()
   raw(from, `update lease_clock set offset_ms = offset_ms - ${sleptMs}`)
-  const hf = await open(from, { agent: 'populator', background: false, logger: false })
+  const hf = await openQuietly(from, { agent: 'populator' })
   const given = await populate(hf)
   await hf.close()
-  const other = await open(from, { agent: 'populator', namespace: 'other', background: false, logger: false })
+  const other = await openQuietly(from, { agent: 'populator', namespace: 'other' })
   await other.queue('jobs').add('of another namespace', { key: 'first' })
   await other.state('config').set('other')
   await other.close()
@@ -523,13 +541,7 @@ async function describedBeside(url: string): Promise<unknown[]> {
 
 /** Looks on, and heals nothing. */
 function reader(url: string, namespace = 'default'): Promise<Holdfast> {
-  return open(url, {
-    agent: 'reader',
-    namespace,
-    background: false,
-    logger: false,
-    recovery: { onOpen: false },
-  })
+  return openQuietly(url, { agent: 'reader', namespace, recovery: { onOpen: false } })
 }
 
 /** How long each lease lasts and how soon each message is due, as the store itself sees it. */
