@@ -99,7 +99,7 @@ async function begin({ url, ...parts }: Beginning): Promise<Holdfast> {
       url,
       engine,
       environment,
-      keeper,
+      lost: (lease) => session.lost(lease),
       board,
       logger,
       durability: settings.durability,

@@ -63,6 +63,7 @@ export class Session {
   /** What this process has seen go wrong in healing. */
   readonly health: Health
   readonly #grants = new Map<string, Grant>()
+  readonly #underWay = new Set<{ readonly input: unknown; readonly answered: Promise<unknown> }>()
   readonly #expectant = new Map<string, Set<() => void>>()
   /** Set when the handle begins to close. */
   isClosed = false
@@ -97,7 +98,25 @@ export class Session {
       chance: chanceFor(operation, input, this.environment),
       idempotencyKey: options.idempotencyKey,
     }
-    return this.engine.execute(command) as Promise<Result>
+    const answered = this.engine.execute(command) as Promise<Result>
+    const asked = { input, answered }
+    this.#underWay.add(asked)
+    const over = () => this.#underWay.delete(asked)
+    answered.then(over, over)
+    return answered
+  }
+
+  /**
+   * Told by the caretaker. What this process is ending itself is not lost: the look that found it gone may be answered
+   * before the command that ended it.
+   */
+  lost(lease: LeaseRef): void {
+    const named = `"token":${lease.token}`
+    const ending = [...this.#underWay].filter(({ input }) => JSON.stringify(input).includes(named))
+    const lose = () => this.keeper.lose(lease, 'it was cancelled, released or granted to another holder')
+    if (ending.length === 0) lose()
+    // In the next turn: those who asked have seen their answers then.
+    else void Promise.allSettled(ending.map(({ answered }) => answered)).then(() => setImmediate(lose))
   }
 
   /** Work for a queue was asked to be added in this turn: what is asked next shares its transaction. */
