@@ -23,7 +23,7 @@ const orders = {
   start({ name }) {
     for (let adder = 0; adder < adders; adder++)
       loops.push(repeat((round) => add(`${name}-${adder}-${round}`)))
-    loops.push(repeat(count))
+    loops.push(repeat(() => count(name)))
     worker = hf.work('q', handle, { concurrency: 5 })
   },
 
@@ -36,7 +36,7 @@ const orders = {
     isOver = true
     await Promise.all(loops)
     await worker.stop()
-    return known
+    return { ...known, value: (await hf.state(`counter of ${hf.agent}`).get())?.value ?? 0 }
   },
 
   close: () => hf.close(),
@@ -47,8 +47,8 @@ async function add(number) {
   known.added.push(number)
 }
 
-async function count() {
-  await hf.state('counter').update((value) => (value ?? 0) + 1, { attemptsMax: 1000 })
+async function count(name) {
+  await hf.state(`counter of ${name}`).update((value) => (value ?? 0) + 1)
   known.counted++
 }
 

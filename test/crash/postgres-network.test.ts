@@ -1,0 +1,97 @@
+/** What lies between a process and its server: a long way, one that stalls, a pooler. `npm run test:network` takes longer. */
+import { expect, test } from 'vitest'
+import { collectLogs } from '../support/logs.ts'
+import { Pooler } from '../support/pooler.ts'
+import { expectAcknowledgedOnce, goesOn, openLoad } from './load.ts'
+import { ownServer } from './server-store.ts'
+import { claimBy, closeAfterHandles, openActor, openHere, print, quantile, until } from './support.ts'
+
+const own = ownServer()
+
+const seconds = Number(process.env.HOLDFAST_TEST_NETWORK_SECONDS ?? 10)
+const stallMs = 2000
+const stallEveryMs = 4000
+
+test(`150 ms away, with stalls of 2 s for ${seconds} s, nothing is lost on default leases [X6]`, {
+  timeout: (seconds + 120) * 1000,
+}, async () => {
+  const store = own.newStore()
+  const proxy = await own.openProxy()
+  const hf = await openHere(store, { recovery: { everyMs: 50 } })
+  proxy.delayMs = 75
+  const { logger, named } = collectLogs()
+  const far = await openHere(proxy.through(store), { agent: 'far', logger })
+  const [holder, load] = await Promise.all([
+    openActor(proxy.through(store), { agent: 'holder' }),
+    openLoad(proxy.through(store), 'load'),
+  ])
+  await hf.queue('held').add('work')
+  const item = await claimBy(holder, 'held')
+  const rival = hf.work('held', () => {})
+
+  const startedAt = performance.now()
+  const stalling = setInterval(() => {
+    proxy.stall()
+    setTimeout(() => proxy.mend(), stallMs)
+  }, stallEveryMs)
+  while (performance.now() - startedAt < seconds * 1000) {
+    await far.queue('far').add('work')
+    await goesOn([load])
+  }
+  clearInterval(stalling)
+  await until('the last stall is over', () =>
+    far
+      .queue('far')
+      .stats()
+      .then(() => true),
+  )
+  await holder.ask('complete', { queue: 'held', item: item.id })
+  await rival.stop()
+
+  expect(holder.all('aborted').filter((told) => told.item === item.id)).toEqual([])
+  expect(named('clock.doubtful')).toEqual([])
+  expect(named('lease.reclaimed')).toEqual([])
+  await expectAcknowledgedOnce(hf, [load], own.server)
+})
+
+test('behind a pooler that gives each transaction another session, every acknowledged change is there once [X6]', async () => {
+  const store = own.newStore()
+  const hf = await openHere(store)
+  const pooler = await openPooler(2)
+  const pooled = `${pooler.through(store)}&wake=off&prepare=false`
+
+  const loads = await Promise.all(['left', 'right'].map((name) => openLoad(pooled, name)))
+  await goesOn(loads)
+  await goesOn(loads)
+  await expectAcknowledgedOnce(hf, loads, own.server)
+
+  print(`sessions changed hands ${pooler.switches} times`)
+  expect(pooler.switches).toBeGreaterThan(10)
+})
+
+test('behind a pooler a worker that listens at a direct URL picks up a new item at once [X6]', async () => {
+  const store = own.newStore()
+  const hf = await openHere(store)
+  const pooler = await openPooler(2)
+  const worker = await openActor(`${pooler.through(store)}&prepare=false&wake=${encodeURIComponent(store)}`)
+  // Polling alone would take half of this on average.
+  await worker.ask('work', { queue: 'q', each: true, pollEveryMs: 20_000 })
+  const delays: number[] = []
+
+  for (let round = 0; round < 5; round++) {
+    const addedAt = performance.now()
+    const { item } = await hf.queue('q').add({ round })
+    const { at } = await worker.told('handling', (told) => told.item === item.id)
+    delays.push(at - addedAt)
+    await until('it is idle again', async () => (await hf.queue('q').get(item.id))?.standing === 'closed')
+  }
+
+  print(`from add to handler: ${delays.map(Math.round).join(', ')} ms`)
+  expect(quantile(delays, 0.5)).toBeLessThan(2000)
+})
+
+async function openPooler(connections: number): Promise<Pooler> {
+  const pooler = await Pooler.open(own.server, connections)
+  closeAfterHandles(() => pooler.close())
+  return pooler
+}
