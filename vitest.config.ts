@@ -1,6 +1,6 @@
 import { readdirSync } from 'node:fs'
 import { defineConfig } from 'vitest/config'
-import { chosenProjects, type EngineProject, engineSuites } from './scripts/engines.mjs'
+import { chosenProjects, type EngineProject, engineSuites, slowOnServers } from './scripts/engines.mjs'
 
 // Every folder of test/ is a suite. `domain` imports src/ directly, so that coverage can see it; the
 // others import the package by its own name, and so test what is shipped.
@@ -23,7 +23,7 @@ export default defineConfig({
       test: {
         name,
         include: [`test/${suite}/**/*.test.ts`],
-        exclude: filesOfOtherEngines({ suite, engine }),
+        exclude: [...filesOfOtherEngines({ suite, engine }), ...slowFiles(suite)],
         env: { HOLDFAST_TEST_ENGINES: engine },
         globalSetup: engine === 'sqlite' ? [] : ['test/support/servers.ts'],
         // A crash test waits for real processes to start, die and be noticed.
@@ -44,4 +44,9 @@ function filesOfOtherEngines({ suite, engine }: Omit<EngineProject, 'name'>): st
   return ['sqlite', 'postgres']
     .filter((name) => name !== own)
     .map((name) => `test/${suite}/${name}-*.test.ts`)
+}
+
+function slowFiles(suite: string): string[] {
+  if (!process.env.HOLDFAST_TEST_QUICK) return []
+  return slowOnServers.map((name) => `test/${suite}/${name}.test.ts`)
 }

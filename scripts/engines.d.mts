@@ -6,3 +6,4 @@ export interface EngineProject {
 export declare function projectsOf(suite: string): EngineProject[]
 export declare function chosenProjects(suites: readonly string[]): EngineProject[]
 export declare const engineSuites: readonly string[]
+export declare const slowOnServers: readonly string[]

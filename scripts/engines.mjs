@@ -4,7 +4,34 @@
 //   HOLDFAST_TEST_ENGINES=sqlite,postgres-18   these; without it the default below
 //   HOLDFAST_TEST_POSTGRES_URL=postgres://…    a server of yours instead of those from npm, as the engine `postgres`
 
-const defaultEngines = ['sqlite']
+const defaultEngines = ['sqlite', 'postgres-18']
+
+/**
+ * Files that take long on a server, where each opening, each moved second and each round is a trip over the network.
+ * `npm test` leaves them out there; `npm run test:postgres` runs all files on PostgreSQL 14 and 18.
+ */
+export const slowOnServers = [
+  'adversarial',
+  'bad-input',
+  'bad-input-every-operation',
+  'clock',
+  'damaged-rows',
+  'lease-room',
+  'lock-stress',
+  'locks',
+  'log-lines',
+  'messages-runtime',
+  'properties',
+  'reservations',
+  'retention',
+  'self-healing-edges',
+  'stale-lock-regressions',
+  'state-bad-input',
+  'stress',
+  'task-bad-input',
+  'task-churn',
+  'task-locks',
+]
 
 /** Suites with one body for every engine. */
 export const engineSuites = ['conformance', 'model']

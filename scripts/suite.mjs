@@ -10,7 +10,7 @@ const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const vitest = join(root, 'node_modules', 'vitest', 'vitest.mjs')
 
 /** A project of engines.mjs, under the Node of this process unless another is given; what the tests start follows it. */
-export function runSuite({ name, engine }, { node = process.execPath, args = [] } = {}) {
+export function runSuite({ name, engine }, { node = process.execPath, args = [], isQuick = false } = {}) {
   const startedAt = performance.now()
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-test-'))
   const file = join(folder, 'report.json')
@@ -20,7 +20,12 @@ export function runSuite({ name, engine }, { node = process.execPath, args = [] 
   console.log(`\n${name}:`)
   const run = spawnSync(node, [vitest, 'run', '--project', name, ...reporters, ...args], {
     cwd: root,
-    env: { ...process.env, PATH: path, HOLDFAST_TEST_ENGINES: engine },
+    env: {
+      ...process.env,
+      PATH: path,
+      HOLDFAST_TEST_ENGINES: engine,
+      HOLDFAST_TEST_QUICK: isQuick ? '1' : '',
+    },
     stdio: 'inherit',
   })
   const counts = readCounts(file)

@@ -19,7 +19,7 @@ import { holderWith, registered } from './registered.ts'
 import { lockView, viewLock } from './view.ts'
 
 /** Read before the transaction, where it keeps nobody waiting; what the rules refuse tells more than a schema. */
-const pattern = z.string().refine((text) => readPattern(text) !== null)
+const pattern = fields.text(pathLengthMax).refine((text) => readPattern(text) !== null)
 
 const manualLeaseMs = 300_000
 const shownMax = 10

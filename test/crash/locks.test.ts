@@ -11,7 +11,7 @@ import {
   openHere,
   print,
   query,
-  startProgram,
+  startActor,
   until,
 } from './support.ts'
 
@@ -157,7 +157,7 @@ test('an agent whose own process is killed loses its locks, though helpers took 
 })
 
 async function openLocker(store: string, options: OpenOptions): Promise<Actor> {
-  const locker = await startProgram('locker')
+  const locker = await startActor('locker')
   await locker.ask('open', { store, ...options })
   return locker
 }

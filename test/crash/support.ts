@@ -20,9 +20,13 @@ const children: Record<Span, ChildProcess[]> = { test: [], file: [] }
 const strays: number[] = []
 const ways: (() => Promise<unknown>)[] = []
 
+/** Actors of the present test, and those that survived earlier ones: loading the package takes longer than most tests. */
+const employed: { readonly name: string; readonly actor: Actor }[] = []
+const resting = new Map<string, Actor[]>()
+
 afterEach(async () => {
   for (const pid of strays.splice(0)) killQuietly(pid)
-  await Promise.all(children.test.splice(0).map(killAndWait))
+  await Promise.all([...employed.splice(0).map(putToRest), ...children.test.splice(0).map(killAndWait)])
   await Promise.allSettled(handles.splice(0).map((handle) => handle.close()))
   await Promise.allSettled(ways.splice(0).map((close) => close()))
   for (const folder of folders.splice(0)) rmSync(folder, { recursive: true, force: true })
@@ -108,6 +112,8 @@ export class Actor {
   readonly #listeners = new Set<() => void>()
   #orders = 0
   #stderr = ''
+  /** Stopped or killed by the test. */
+  #isOutOfReach = false
 
   constructor(child: ChildProcess, span: Span = 'test') {
     this.child = child
@@ -127,6 +133,21 @@ export class Actor {
 
   get pid(): number {
     return this.child.pid as number
+  }
+
+  /** Closes and forgets everything, so that the next test may have it; false when it does not come to that. */
+  async rests(): Promise<boolean> {
+    if (!this.child.connected || hasEnded(this.child) || this.#isOutOfReach) return false
+    const number = ++this.#orders
+    // It may be dying at this moment.
+    this.child.send({ number, order: 'rest', facts: {} }, () => {})
+    const isAnswer = (message: Told<'answer'>) => message.number === number
+    const isAtRest = await within('its rest', this.told('answer', isAnswer), 2_000).then(
+      ({ error }) => error === undefined,
+      () => false,
+    )
+    this.#messages.length = 0
+    return isAtRest
   }
 
   /** Gives an order and waits for its answer; a refusal fails the test. */
@@ -185,6 +206,7 @@ export class Actor {
   }
 
   kill(signal: NodeJS.Signals = 'SIGKILL'): void {
+    this.#isOutOfReach = signal !== 'SIGCONT'
     this.child.kill(signal)
   }
 
@@ -199,9 +221,16 @@ export class Actor {
   }
 }
 
-/** Starts an actor that has not opened anything yet. */
-export function startActor(span: Span = 'test'): Promise<Actor> {
-  return startProgram('actor', { span })
+/** An actor of this program that has nothing open: one that served an earlier test, or a new one. */
+export async function startActor(name = 'actor'): Promise<Actor> {
+  const actor = resting.get(name)?.pop() ?? (await startOwnActor(name))
+  employed.push({ name, actor })
+  return actor
+}
+
+/** An actor that the file itself keeps from test to test. */
+export function startOwnActor(name = 'actor'): Promise<Actor> {
+  return startProgram(name, { span: 'file' })
 }
 
 /** Starts a program that takes orders. */
@@ -425,6 +454,11 @@ async function killAndWait(child: ChildProcess): Promise<void> {
   const ended = new Promise((resolve) => child.once('exit', resolve))
   child.kill('SIGKILL')
   await ended
+}
+
+async function putToRest({ name, actor }: { name: string; actor: Actor }): Promise<void> {
+  if (!(await actor.rests())) return killAndWait(actor.child)
+  resting.set(name, [...(resting.get(name) ?? []), actor])
 }
 
 function killQuietly(pid: number): void {

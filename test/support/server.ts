@@ -53,6 +53,8 @@ export class Server {
       `--pwfile=${server.#passwordFile()}`,
       '--encoding=UTF8',
       '--no-sync',
+      // Passwords are counted out slowly on purpose, twice for each store a test opens.
+      '--auth=trust',
       ...initFlags[version],
     ])
     await server.start()

@@ -192,7 +192,10 @@ function createStore(site: Site, isReal: boolean): Store {
  */
 function damageInMovedTime(damage: Damage, env: MovableEnvironment): Damage {
   const moved = Object.fromEntries(
-    Object.entries(damage).map(([name, act]) => [name, (subject: string) => env.outside(act(subject))]),
+    Object.entries(damage).map(([name, act]) => [
+      name,
+      (...subject: string[]) => env.outside((act as (...subject: string[]) => Promise<unknown>)(...subject)),
+    ]),
   ) as unknown as Damage
   return {
     ...moved,

@@ -88,7 +88,7 @@ function sslOf(mode: string | null, url: string): Address['ssl'] {
   }
 }
 
-export function withoutPassword(url: string): string {
+function withoutPassword(url: string): string {
   return url.replace(/^(postgres(?:ql)?:\/\/[^:@/]*):[^@/]*@/, '$1@')
 }
 

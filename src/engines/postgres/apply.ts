@@ -126,15 +126,27 @@ function update(namespace: string, table: Schema, fields: readonly string[], net
     ...fields.map((field) => `new_${columnOf(field)}`),
   ]
   const sets = fields.map((field) => `${columnName(columnOf(field))} = v.new_${columnOf(field)}`).join(', ')
-  const met = guards
-    .map((field) => `and t.${columnName(columnOf(field))} = v.old_${columnOf(field)}`)
-    .join('\n')
+  const met = [byKey(table), ...guards.map(asItWas)].join('\n')
   const statement = `update holdfast.${table.name} t set ${sets}
 from unnest(${types.join(', ')}) as v(${names.join(', ')})
 where t.namespace = $1
 ${met}`
   // The count is a parameter: texts are prepared once and serve batches of any size.
   return { text: counted(statement), values: [namespace, nets.length, ...arrays] }
+}
+
+/**
+ * The rows by their key first, whose values are the third parameter: a plan made when the table was small would
+ * otherwise walk all of it and look for each row among those given.
+ */
+function byKey(table: Schema): string {
+  const [first] = table.key
+  if (first === undefined) return ''
+  return `and t.${columnName(columnOf(first))} = any($3::${typeOf(table, first)}[])`
+}
+
+function asItWas(field: string): string {
+  return `and t.${columnName(columnOf(field))} = v.old_${columnOf(field)}`
 }
 
 function counted(statement: string): string {
@@ -146,9 +158,7 @@ function removals(namespace: string, nets: readonly Net[]): Query[] {
     const guards = table.asRead
     const types = guards.map((field, index) => `$${index + 3}::${typeOf(table, field)}[]`)
     const names = guards.map((field) => `old_${columnOf(field)}`)
-    const met = guards
-      .map((field) => `and t.${columnName(columnOf(field))} = v.old_${columnOf(field)}`)
-      .join('\n')
+    const met = [byKey(table), ...guards.map(asItWas)].join('\n')
     return {
       text: counted(`delete from holdfast.${table.name} t
 using unnest(${types.join(', ')}) as v(${names.join(', ')})

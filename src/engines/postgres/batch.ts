@@ -8,7 +8,9 @@ import type { Item } from '../../domain/item.ts'
 import { isHoldfastError } from '../../errors.ts'
 import { decide, type Prepared } from '../../operations/decide.ts'
 import type { Decision, Loaded, Needs, SealedEvents, Selector, Tables } from '../engine.ts'
+import { rowWithoutDamage } from '../row.ts'
 import { applying, eventsMax, eventsOf } from './apply.ts'
+import { isLockedOut } from './classify.ts'
 import { planFor } from './load.ts'
 import { lookAheadQuery } from './loaders/recovery.ts'
 import { namedItems } from './named-items.ts'
@@ -16,7 +18,7 @@ import { lockNumber, namesOf } from './names.ts'
 import type { LineWant, Place, Plan, Query, Row } from './plan.ts'
 import { decodeReadable } from './rows.ts'
 import { type SessionOptions, settings } from './settings.ts'
-import { tables } from './tables.ts'
+import { decode, tables } from './tables.ts'
 import { WorkingSet } from './working-set.ts'
 
 /** A command on its way to an answer. */
@@ -96,7 +98,9 @@ interface Need {
 const nothing: Plan = { queries: [], read: () => null }
 const mostlyRead = new Set<keyof Tables>(['queue', 'workflow', 'recipient'])
 const lapsing = new Set(['lapsedItems', 'lapsedLocks', 'lapsedWaiters', 'lapsedDeliveries'])
-const times = `select set_config('holdfast.now_ms', $1, true), set_config('holdfast.wall_ms', $2, true)`
+const snapshot: Query = { text: 'begin isolation level repeatable read read only', values: [] }
+/** For the session: a transaction that is rolled back would take them back. */
+const moveTimes = `select set_config('holdfast.now_ms', $1, false), set_config('holdfast.wall_ms', $2, false)`
 const enter = 'select holdfast.enter($1::bigint[], $2::boolean[], $3, $4)'
 const tryNames =
   'select coalesce(bool_and(pg_try_advisory_xact_lock(number)), true) from unnest($1::bigint[]) as number'
@@ -144,14 +148,11 @@ export class Batch {
   /** Answers reads from one snapshot, in one round trip where no command asks for more. */
   async read({ isLast } = { isLast: true }): Promise<Done> {
     const members = this.#batch.map((waiting) => this.#begin(waiting, false))
-    await this.#sendAll(
-      [
-        { text: 'begin isolation level repeatable read read only', values: [] },
-        ...this.#movedTimes(),
-        ...this.#itemQueries(members.flatMap(({ needs }) => needs)),
-      ],
-      members.flatMap(({ needs }) => needs),
-    )
+    const first = members.flatMap(({ needs }) => needs)
+    const items = this.#itemQueries(first)
+    // One statement is a snapshot by itself.
+    const isSnapshot = items.length + distinct(first).length > 1
+    await this.#sendAll([...this.#movedTimes(), ...(isSnapshot ? [snapshot] : []), ...items], first)
     const isPartial = members.some(({ needs }) =>
       needs.some(({ plan, answers }) => plan.isPartial?.(answers)),
     )
@@ -163,7 +164,8 @@ export class Batch {
       await this.#sendAll(this.#itemQueries(needs), needs)
       for (const [member, more] of asking) this.#advance(member, more, [])
     }
-    await this.#place.commit()
+    // Nothing depends on how a read ends.
+    if (isSnapshot) this.#place.commit().catch(() => {})
     return this.#done()
   }
 
@@ -207,9 +209,9 @@ export class Batch {
     const blocking: Query[] =
       ids.length > 0 ? [{ text: readBlockers, values: [this.#place.namespace, ids] }] : []
     const opening = [
+      ...this.#movedTimes(),
       { text: 'begin', values: [] },
       ...(this.#place.isPooled ? [settings(this.#place.session, { isLocal: true })] : []),
-      ...this.#movedTimes(),
       this.#entering(members),
       ...this.#itemQueries(needs),
     ]
@@ -252,16 +254,26 @@ export class Batch {
       })
     }
     for (const query of this.#lineQueries(needs)) send(query, (rows) => this.#takeLine(rows))
-    send({ text: readClock, values: [] }, ([row]) => {
-      this.#clock = { now: Number(row?.[0]), wall: Number(row?.[1]) }
-    })
+    const { times } = this.#place
+    if (times) this.#clock = times
+    else {
+      send({ text: readClock, values: [] }, ([row]) => {
+        this.#clock = { now: Number(row?.[0]), wall: Number(row?.[1]) }
+      })
+    }
     await allOf(sent)
     return answers
   }
 
   #takeItems(query: Query, rows: readonly Row[]): void {
     if (query.youngerAt === undefined) return
-    this.#set.load(decodeReadable<Item>(tables.item, rows))
+    for (const row of rows) {
+      try {
+        this.#set.load([decode<Item>(tables.item, row)])
+      } catch (error) {
+        this.#set.loadDamaged(rowWithoutDamage(tables.item, row), error)
+      }
+    }
   }
 
   #takeLine(rows: readonly Row[]): void {
@@ -274,7 +286,7 @@ export class Batch {
 
   #movedTimes(): Query[] {
     const moved = this.#place.times
-    return moved ? [{ text: times, values: [String(moved.now), String(moved.wall)] }] : []
+    return moved ? [{ text: moveTimes, values: [String(moved.now), String(moved.wall)] }] : []
   }
 
   /** Takes the names, all in one order, then the lane: who waits for a name has no number as a transaction yet. */
@@ -341,7 +353,7 @@ export class Batch {
       let step = steps.next(rows as Loaded<Needs>)
       if (!step.done && this.#isUnneeded(step.value)) step = steps.next(noneWait(step.value))
       if (step.done) {
-        this.#decided(waiting, step.value)
+        this.#decided(member, step.value)
         return
       }
       for (const { plan } of needs) this.#set.reserve(plan, this.#itemsOf(plan), member)
@@ -372,8 +384,10 @@ export class Batch {
     )
   }
 
-  #decided(waiting: Waiting, decision: Decision): void {
+  #decided({ waiting, needs }: Member, decision: Decision): void {
     this.#assertExclusive(waiting, decision)
+    // A remark changes no row: those who come after know of it by the names it was made under.
+    if (decision.remarks?.length) this.#set.noteNames(needs.flatMap(({ plan }) => plan.names ?? []))
     for (const change of decision.changes) {
       if (change.table === 'sealedEvents') this.#sealed.push(change.before as SealedEvents)
       this.#set.note(change)
@@ -407,7 +421,9 @@ export class Batch {
         ? [{ text: tryNames, values: [missing.map((name) => this.#number(name)).sort()] }]
         : []
     const clock = this.#clock
-    const [tried] = await this.#sendAll(opening, needs, trying)
+    const [tried] = await this.#sendAll(opening, needs, trying).catch((error: unknown) => {
+      throw isLockedOut(error) ? new Again('a row that was asked for later is held by another') : error
+    })
     if (tried && tried[0]?.[0] !== true) {
       for (const [{ waiting }, more] of asking)
         for (const name of more.flatMap(({ plan }) => plan.names ?? [])) waiting.moreNames.add(name)

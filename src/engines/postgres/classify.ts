@@ -4,7 +4,7 @@ import { HoldfastError, InvalidError } from '../../errors.ts'
 /** Another transaction was in the way, and the same commands may be run again at once. */
 export function isContention(error: unknown): boolean {
   const code = sqlState(error)
-  return code === '55P03' || code === '40P01' || code === '40001' || code === '23505'
+  return code === '40P01' || code === '40001' || code === '23505'
 }
 
 /** The connection was lost: what was under way may or may not have happened. */
@@ -21,8 +21,13 @@ export function isDisconnect(error: unknown): boolean {
   return code.startsWith('08') || code.startsWith('57P') || code === '25P03' || code === '25P04'
 }
 
+/** A row or a name was held by another: for too long, or where nobody waits. */
+export function isLockedOut(error: unknown): boolean {
+  return sqlState(error) === '55P03'
+}
+
 /** Only the server's words have a severity; what the driver or the system says has codes of its own. */
-export function sqlState(error: unknown): string | null {
+function sqlState(error: unknown): string | null {
   if (!(error instanceof Error) || !('severity' in error) || !('code' in error)) return null
   return typeof error.code === 'string' ? error.code : null
 }

@@ -11,7 +11,7 @@ import { chanceFor } from '../../operations/table.ts'
 import type { Command } from '../engine.ts'
 import type { Address } from './address.ts'
 import { Again, Batch, type BatchPlace, type Done, type Waiting } from './batch.ts'
-import { classify, inDoubt, isContention, isDisconnect, unavailable } from './classify.ts'
+import { classify, inDoubt, isContention, isDisconnect, isLockedOut, unavailable } from './classify.ts'
 import type { Connection } from './connection.ts'
 import type { SessionOptions } from './settings.ts'
 import { ChangedTwice } from './working-set.ts'
@@ -120,19 +120,25 @@ export class Lane {
       if (failure === null) return
       if (!mayTryAgain(failure)) break
     }
-    for (const waiting of batch) await this.#settleOne(waiting)
+    let lockedOut = 0
+    for (const waiting of batch) {
+      // Each has waited as long as it may. When two in a row were kept out, it is not one of them that is guilty.
+      if (lockedOut >= 2) waiting.reject(busy(this.#options.address.shown, null))
+      else lockedOut = (await this.#settleOne(waiting)) ? lockedOut + 1 : 0
+    }
   }
 
-  async #settleOne(waiting: Waiting): Promise<void> {
+  /** True when it was kept out for as long as it may wait. */
+  async #settleOne(waiting: Waiting): Promise<boolean> {
     const started = this.#environment.monotonic()
     for (let attempt = 1; ; attempt++) {
       const failure = await this.#try([waiting])
-      if (failure === null) return
+      if (failure === null) return false
       const waitedMs = this.#environment.monotonic() - started
       const isOver = waitedMs > this.#options.session.lockTimeoutMs || attempt > attemptsMax
       if (isOver || !mayTryAgain(failure)) {
         waiting.reject(this.#typed(failure))
-        return
+        return isLockedOut(failure)
       }
       await this.#rest(jittered(contentionMs, attempt, this.#environment))
     }

@@ -3,7 +3,8 @@ import type { ItemNames, Place, Query } from './plan.ts'
 import { lockClause } from './rows.ts'
 import { columnsOf, tables, youngerAt } from './tables.ts'
 
-const byIds = 'and t.id = any($2::text[])'
+/** Joined, so that each is looked up by its id: a plan made when the table was small would read all of it. */
+const wanted = 'select distinct id from unnest($2::text[]) as given (id)'
 
 const openByKey = (column: string, queues: string, keys: string) => `select i.id
 from unnest(${queues}::text[], ${keys}::text[]) as wanted (queue, key)
@@ -19,13 +20,11 @@ cross join lateral (
   limit 1
 ) last`
 
-const byNames = `and t.id in (
-select unnest($2::text[])
+const wantedByNames = `select unnest($2::text[])
 union ${openByKey('key', '$3', '$4')}
 union ${closedByKey('key', '$3', '$4')}
 union ${openByKey('dedupe_key', '$5', '$6')}
-union ${closedByKey('dedupe_key', '$5', '$6')}
-)`
+union ${closedByKey('dedupe_key', '$5', '$6')}`
 
 export function namedItems(place: Place, { ids = [], keys = [], dedupeKeys = [] }: ItemNames): Query {
   const isByIds = keys.length === 0 && dedupeKeys.length === 0
@@ -40,8 +39,8 @@ export function namedItems(place: Place, { ids = [], keys = [], dedupeKeys = [] 
   }
   return {
     text: `select ${columnsOf(tables.item)}
-from holdfast.item t
-where t.namespace = $1 ${isByIds ? byIds : byNames}
+from (${isByIds ? wanted : wantedByNames}) as wanted (id)
+join holdfast.item t on t.namespace = $1 and t.id = wanted.id
 order by t.id${lockClause(place, 'wait')}`,
     values,
     youngerAt: youngerAt(tables.item),

@@ -25,7 +25,7 @@ export function namesOf(change: Change): string[] {
     case 'workflow':
       return [workflowName(row.name as string)]
     case 'instance':
-      return [`instance:${row.id}`]
+      return [`instance:${row.id}`, `agent:${row.agent}`]
     case 'answer':
       return [`answer:${row.key}`]
     case 'message':

@@ -10,6 +10,8 @@ const wanted = {
   enable_seqscan: 'off',
   enable_hashjoin: 'off',
   enable_mergejoin: 'off',
+  enable_bitmapscan: 'off',
+  enable_material: 'off',
   plan_cache_mode: 'force_generic_plan',
   jit: 'off',
 }

@@ -20,6 +20,7 @@ export class ChangedTwice extends Error {}
 
 export class WorkingSet {
   readonly #items = new Map<string, Item>()
+  readonly #damaged: { readonly row: Readonly<Record<string, unknown>>; readonly error: unknown }[] = []
   readonly #nets = new Map<string, Net>()
   readonly #names = new Set<string>()
   readonly #tables = new Set<keyof Tables>()
@@ -30,6 +31,16 @@ export class WorkingSet {
 
   load(items: readonly Item[]): void {
     for (const item of items) this.#items.set(item.id, item)
+  }
+
+  /** A row that cannot be read stops those who name it, and nobody else. */
+  loadDamaged(row: Readonly<Record<string, unknown>>, error: unknown): void {
+    this.#damaged.push({ row, error })
+  }
+
+  /** Something happened under these names that changed no row. */
+  noteNames(names: readonly string[]): void {
+    for (const name of names) this.#names.add(name)
   }
 
   get nets(): readonly Net[] {
@@ -61,8 +72,13 @@ export class WorkingSet {
     return (
       names.some((name) => this.#names.has(name) || this.#isReserved(name, owner)) ||
       (plan.searched ?? []).some((table) => this.#tables.has(table)) ||
-      this.named(plan.items ?? {}).some(({ id }) => this.#isReserved(id, owner))
+      this.#reservesAny(plan, owner)
     )
+  }
+
+  #reservesAny({ items }: Plan, owner: unknown): boolean {
+    if (!items || this.#reserved.size === 0) return false
+    return this.named(items).some(({ id }) => this.#isReserved(id, owner))
   }
 
   #isReserved(name: string, owner: unknown): boolean {
@@ -75,6 +91,13 @@ export class WorkingSet {
   }
 
   named({ ids = [], keys = [], dedupeKeys = [] }: ItemNames): Item[] {
+    for (const { row, error } of this.#damaged) {
+      const isMeant =
+        ids.some((id) => row.id === id) ||
+        keys.some(({ queue, key }) => row.queue === queue && row.key === key) ||
+        dedupeKeys.some(({ queue, dedupeKey }) => row.queue === queue && row.dedupeKey === dedupeKey)
+      if (isMeant) throw error
+    }
     const found = ids.flatMap((id) => this.#items.get(id) ?? [])
     if (keys.length === 0 && dedupeKeys.length === 0) return found
     const byKey = [...this.#items.values()].filter(

@@ -34,7 +34,6 @@ limit 1`
     return {
       names: [`agent:${agent}`],
       queries: [query(place, tables.instance, 'wait', rest, parameters)],
-      searched: ['instance'],
       read: ([rows]) => decodeFirst<Instance>(tables.instance, rows),
     }
   },

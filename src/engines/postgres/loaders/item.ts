@@ -4,7 +4,7 @@ import type { QueueCounts } from '../../engine.ts'
 import { planItems } from '../list.ts'
 import { dedupeKeyName, keyName } from '../names.ts'
 import type { Place, Plan } from '../plan.ts'
-import { decodeAll, decodeReadable, type Hold, now, Parameters, query, wall } from '../rows.ts'
+import { decodeAll, decodeReadable, type Hold, now, Parameters, query, readableItem, wall } from '../rows.ts'
 import { tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
@@ -108,14 +108,14 @@ export const itemLoaders = {
   lapsedItems({ queue, limit }, place) {
     const parameters = new Parameters(place)
     const one = queue === null ? '' : `and t.queue = ${parameters.add(queue)}`
-    const rest = `and t.standing = 'held' and coalesce(t.expires_at, 0) < ${now} ${one}\norder by coalesce(t.expires_at, 0)\nlimit ${parameters.add(limit)}`
+    const rest = `and t.standing = 'held' and coalesce(t.expires_at, 0) < ${now} ${one} ${readableItem}\norder by coalesce(t.expires_at, 0)\nlimit ${parameters.add(limit)}`
     return planSearch(place, parameters, rest)
   },
 
   itemsOfInstances({ instances, queue, limit }, place) {
     const parameters = new Parameters(place)
     const one = queue === null ? '' : `and t.queue = ${parameters.add(queue)}`
-    const rest = `and t.standing = 'held' and t.instance = any(${parameters.add(instances)}) ${one}\nlimit ${parameters.add(limit)}`
+    const rest = `and t.standing = 'held' and t.instance = any(${parameters.add(instances)}) ${one} ${readableItem}\nlimit ${parameters.add(limit)}`
     return planSearch(place, parameters, rest)
   },
 
@@ -128,7 +128,7 @@ export const itemLoaders = {
 
   dueItems({ limit }, place) {
     const parameters = new Parameters(place)
-    const rest = `and t.run_at <= ${wall}\norder by t.run_at\nlimit ${parameters.add(limit)}`
+    const rest = `and t.run_at <= ${wall} ${readableItem}\norder by t.run_at\nlimit ${parameters.add(limit)}`
     return {
       queries: [query(place, tables.item, 'skip', rest, parameters)],
       searched: ['item'],
@@ -139,7 +139,7 @@ export const itemLoaders = {
   nextDueAt: (_, place) => ({
     queries: [
       {
-        text: 'select t.run_at from holdfast.item t where t.namespace = $1 and t.run_at is not null order by t.run_at limit 1',
+        text: `select t.run_at from holdfast.item t where t.namespace = $1 and t.run_at is not null ${readableItem} order by t.run_at limit 1`,
         values: [place.namespace],
       },
     ],
