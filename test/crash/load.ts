@@ -3,11 +3,11 @@ import type { Holdfast, OpenOptions } from 'holdfast'
 import { expect } from 'vitest'
 import type { Server } from '../support/server.ts'
 import { wholeAudit } from './server-store.ts'
-import { type Actor, expectCompletedOnce, print, startProgram, until } from './support.ts'
+import { type Actor, expectCompletedOnce, print, startActor, until } from './support.ts'
 
 /** A process of the load program, at work. */
 export async function openLoad(store: string, name: string, options: OpenOptions = {}): Promise<Actor> {
-  const load = await startProgram('load')
+  const load = await startActor('load')
   await load.ask('open', { store, agent: name, ...options })
   await load.ask('start', { name })
   return load

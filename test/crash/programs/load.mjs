@@ -10,9 +10,9 @@ const adders = 3
 let hf = null
 let worker = null
 let isOver = false
-const loops = []
+let loops = []
 /** Numbers of items that were acknowledged, and codes of what was refused. */
-const known = { added: [], counted: 0, handled: [], refused: [], lost: 0 }
+let known = nothing()
 
 const orders = {
   async open({ store, ...options }) {
@@ -39,7 +39,16 @@ const orders = {
     return { ...known, value: (await hf.state(`counter of ${hf.agent}`).get())?.value ?? 0 }
   },
 
-  close: () => hf.close(),
+  async rest() {
+    isOver = true
+    await Promise.all(loops)
+    await hf?.close()
+    ;[hf, worker, isOver, loops, known] = [null, null, false, [], nothing()]
+  },
+}
+
+function nothing() {
+  return { added: [], counted: 0, handled: [], refused: [], lost: 0 }
 }
 
 async function add(number) {
