@@ -1,6 +1,8 @@
 /** The file fence, with real processes that write, die and freeze. */
-import { execFileSync, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { writeFileFenced } from 'holdfast/fences'
@@ -181,17 +183,19 @@ test('what is no file is refused before anything is made or replaced', async () 
   const file = newFile()
   const folder = dirname(file)
   mkdirSync(join(folder, 'folder'))
-  execFileSync('mkfifo', [join(folder, 'pipe')])
+  const socket = createServer().listen(join(folder, 'socket'))
+  await once(socket, 'listening')
+  onTestFinished(() => void socket.close())
   symlinkSync('loop', join(folder, 'loop'))
 
   const codes = [
     await refusalCode(() => write(join(folder, 'folder'), 6, 'new')),
-    await refusalCode(() => write(join(folder, 'pipe'), 6, 'new')),
+    await refusalCode(() => write(join(folder, 'socket'), 6, 'new')),
     await refusalCode(() => write(join(folder, 'loop'), 6, 'new')),
   ]
 
   expect(codes).toEqual(['INVALID', 'INVALID', 'STORE_UNAVAILABLE'])
-  expect(readdirSync(folder).toSorted()).toEqual(['folder', 'loop', 'pipe'])
+  expect(readdirSync(folder).toSorted()).toEqual(['folder', 'loop', 'socket'])
 })
 
 test.each([

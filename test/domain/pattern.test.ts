@@ -97,6 +97,13 @@ describe('a pattern', () => {
     },
   )
 
+  test('means the same however many others were read since', () => {
+    const before = matchesPattern('src/*.ts', 'src/a.ts')
+    for (let number = 0; number < 3_000; number++) readPattern(`${number}/`.padEnd(500, 'x'))
+
+    expect([before, matchesPattern('src/*.ts', 'src/a.ts')]).toEqual([true, true])
+  })
+
   test('a path means itself, whatever its characters mean in a pattern', () => {
     expect(matchesPattern('*', '[{*?}]\\')).toBe(true)
     expect(matchesPattern('ab', 'a?')).toBe(false)

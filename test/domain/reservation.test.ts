@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import {
+  assertNotOver,
   covering,
   isOver,
   patternsMax,
@@ -78,7 +79,7 @@ describe('a reservation', () => {
     const full = fill(reservedPatternsMax, (number) => `docs/${number}/*`)
     const oneLess = [...full.slice(0, -1), reserved((full.at(-1)?.patterns ?? []).slice(1), 'exclusive')]
 
-    expect(reservePaths(request, oneLess, clock).outcome).toBe('granted')
+    expect(reservePaths(request, [...oneLess, aLock()], clock).outcome).toBe('granted')
     expect(refusalOf(() => reservePaths(request, full, clock))).toMatchObject({
       code: 'BUSY',
       facts: { limit: 'patterns', held: reservedPatternsMax, asked: 1, max: reservedPatternsMax },
@@ -170,6 +171,16 @@ test('a lapsed reservation is over, a lapsed lock that is only a name is not [L1
   expect(isOver(reserved(['a'], 'shared', lapsed), now)).toBe(true)
   expect(isOver(reserved(['a'], 'shared', { expiresAt: now }), now)).toBe(false)
   expect(isOver(aLock(lapsed), now)).toBe(false)
+})
+
+test('one that is over is refused to whoever would go on with it, saying why [L15]', () => {
+  const over = reserved(['a'], 'shared', { expiresAt: at.now - 1 })
+
+  expect(() => assertNotOver(reserved(['a'], 'shared'), at.now)).not.toThrow()
+  expect(refusalOf(() => assertNotOver(over, at.now))).toMatchObject({
+    code: 'LEASE_LOST',
+    facts: { token: over.token, reason: expect.stringContaining('lapsed') },
+  })
 })
 
 describe('who has a path', () => {
