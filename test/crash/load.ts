@@ -51,7 +51,11 @@ export async function expectAcknowledgedOnce(
 ): Promise<void> {
   const known = await Promise.all(loads.map((load) => load.ask<Known>('stop')))
   const rest = hf.work('q', () => {}, { concurrency: 20 })
-  await until('nothing is left', async () => (await hf.queue('q').stats()).pending === 0)
+  // Also nothing held: a worker that stops gives back what it has claimed and not begun.
+  await until('nothing is left', async () => {
+    const { pending, processing } = await hf.queue('q').stats()
+    return pending + processing === 0
+  })
   await rest.stop()
   const events = (await wholeAudit(hf, server)).filter(({ queue }) => queue === 'q')
 

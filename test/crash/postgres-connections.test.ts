@@ -2,6 +2,7 @@
 import type { Holdfast, Task } from 'holdfast'
 import { expect, test } from 'vitest'
 import { refusal } from '../support/outcomes.ts'
+import { expectAcknowledgedOnce, goesOn, openLoad } from './load.ts'
 import { ownServer, wholeAudit } from './server-store.ts'
 import { type Actor, claimBy, isRenewed, openActor, openHere, print, until, warmUp } from './support.ts'
 
@@ -44,6 +45,28 @@ test('a holder keeps its item when the server crashes and starts again within th
   await rival.stop()
 
   await expectNeverTaken(hf, holder, item.id)
+})
+
+test('under load every acknowledged change is there once, whatever ends the connections [X6]', async () => {
+  const store = own.newStore()
+  const proxy = await own.openProxy()
+  const hf = await openHere(store)
+  const loads = await Promise.all([openLoad(proxy.through(store), 'left'), openLoad(store, 'right')])
+  await goesOn(loads)
+
+  for (let round = 0; round < 3; round++) {
+    proxy.reset()
+    await goesOn(loads)
+    await own.query(store, endBackends)
+    await goesOn(loads)
+  }
+  await own.server.kill()
+  await own.server.start()
+  await goesOn(loads)
+  await own.server.restart()
+  await goesOn(loads)
+
+  await expectAcknowledgedOnce(hf, loads, own.server)
 })
 
 test('a client cut off past its lease is told before the end, and its late completion is refused [X6]', async () => {

@@ -154,11 +154,15 @@ export class Lane {
     let decided: Done | null = null
     try {
       if (isRead((batch[0] as Waiting).prepared)) {
-        this.#answer(await transaction.read({ isLast: reads >= readsMax }), { wrote: false })
+        const done = await transaction.read({ isLast: reads >= readsMax })
+        this.#options.onClock(done.clock)
+        this.#answer(done, { wrote: false })
         return null
       }
       this.#batch++
       const done = await transaction.decide()
+      // At once: a commit may take long, and the server's clock would seem to be behind.
+      this.#options.onClock(done.clock)
       if (transaction.isEmpty) {
         await this.#rollBack(connection)
       } else {
@@ -246,8 +250,7 @@ export class Lane {
     }
   }
 
-  #answer({ answers, left, wakes, clock }: Done, { wrote }: { wrote: boolean }): void {
-    this.#options.onClock(clock)
+  #answer({ answers, left, wakes }: Done, { wrote }: { wrote: boolean }): void {
     if (wrote) this.#environment.reached?.('transaction.committed')
     this.#waiting.unshift(...left)
     for (const [waiting, answer] of answers) {
