@@ -1,11 +1,11 @@
 /** A primary that dies under load and a synchronous standby that takes its place. `npm run test:failover` has more rounds. */
 import { afterAll, expect, test } from 'vitest'
-import { TcpProxy } from '../support/proxy.ts'
-import { Server } from '../support/server.ts'
+import type { Server } from '../support/server.ts'
 import { leaveGround } from '../support/server-ground.ts'
 import { expectAcknowledgedOnce, goesOn, openLoad } from './load.ts'
 import { queryStore } from './server-store.ts'
-import { type Actor, closeAfterHandles, openHere, print, until } from './support.ts'
+import { Site } from './site.ts'
+import { type Actor, openHere, print } from './support.ts'
 
 const rounds = Number(process.env.HOLDFAST_TEST_FAILOVERS ?? 3)
 const secondsEach = 60
@@ -93,81 +93,4 @@ async function timelineOf(server: Server): Promise<number> {
 async function timelinesOf({ primary, store }: Site): Promise<number[]> {
   const sql = 'select timeline from holdfast.timeline order by timeline'
   return (await queryStore<{ timeline: number }>(primary, store, sql)).map(({ timeline }) => timeline)
-}
-
-/** Two places, of which the URL names both; one has the primary, the other a standby, or the primary of before. */
-class Site {
-  readonly store: string
-  readonly #places: readonly TcpProxy[]
-  /** Which place the primary is at. */
-  #at = 0
-  #primary: Server
-  #standby: Server | null = null
-  #former: Server | null = null
-
-  private constructor(primary: Server, places: readonly TcpProxy[]) {
-    this.#primary = primary
-    this.#places = places
-    const hosts = places.map(({ port }) => `127.0.0.1:${port}`).join(',')
-    this.store = `${primary.url.replace(`127.0.0.1:${primary.port}`, hosts)}?schema=failover`
-  }
-
-  static async create(): Promise<Site> {
-    const primary = await Server.create('18')
-    const places = [await TcpProxy.open(primary), await TcpProxy.open({ port: 1 })]
-    closeAfterHandles(() => Promise.all(places.map((place) => place.close())))
-    return new Site(primary, places)
-  }
-
-  get primary(): Server {
-    return this.#primary
-  }
-
-  /** The primary before this one. */
-  get former(): Server {
-    if (this.#former === null) throw new Error('there was no failover yet')
-    return this.#former
-  }
-
-  get #other(): TcpProxy {
-    return this.#places[1 - this.#at] as TcpProxy
-  }
-
-  /** From now on the primary acknowledges nothing that the standby has not got. */
-  async addStandby(): Promise<void> {
-    const standby = await this.#primary.createStandby('standby')
-    this.#standby = standby
-    this.#other.leadTo(standby)
-    await this.#primary.query(async (client) => {
-      await client.query("alter system set synchronous_standby_names = 'standby'")
-      await client.query('select pg_reload_conf()')
-      await until('the standby is in step', async () => {
-        const { rows } = await client.query("select 1 from pg_stat_replication where sync_state = 'sync'")
-        return rows.length === 1
-      })
-    })
-  }
-
-  async promote(): Promise<void> {
-    if (this.#standby === null) throw new Error('there is no standby')
-    await this.#standby.promote()
-    this.#former = this.#primary
-    this.#primary = this.#standby
-    this.#standby = null
-    this.#at = 1 - this.#at
-  }
-
-  /** Nobody sees any of the servers, until `mend`. */
-  cut(): void {
-    for (const place of this.#places) place.cut()
-  }
-
-  mend(): void {
-    for (const place of this.#places) place.mend()
-  }
-
-  async removeFormer(): Promise<void> {
-    await this.former.remove()
-    this.#former = null
-  }
 }
