@@ -1,12 +1,15 @@
 /**
- * A process that puts a store under load and knows what was acknowledged: it adds numbered items, works on them,
- * and raises a counter, as fast as it is answered. A call that the store could not serve is made again with a new
- * number, so that nothing it repeats itself can look like a change made twice.
+ * A process that puts a store under load and knows what was acknowledged: it adds numbered items, works on them, and
+ * raises a counter, again and again with a breath in between, so that the servers get on as well. A call that the
+ * store could not serve is made again with a new number, so that nothing it repeats itself can look like a change made
+ * twice.
  */
+import { setTimeout as breath } from 'node:timers/promises'
 import { open } from 'holdfast'
 
 const tell = (message) => new Promise((told) => process.send(message, told))
 const adders = 3
+const breathMs = 5
 let hf = null
 let worker = null
 let isOver = false
@@ -74,6 +77,7 @@ async function repeat(act) {
     } catch (error) {
       known.refused.push({ code: error.code, message: error.message, inDoubt: error.facts?.inDoubt ?? null })
     }
+    await breath(breathMs)
   }
 }
 
