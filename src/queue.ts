@@ -157,7 +157,7 @@ export class Queue<Payload = unknown> {
 
   /** Claims one item. Through this handle's own agent the lease is renewed until it is finished or released. */
   next(options: ClaimOptions = {}): Promise<Claim<Payload>> {
-    return this.#session.withRoom(2, options, () => this.#claim('queue.next', options))
+    return this.#session.withRoom(1, options, () => this.#claim('queue.next', options))
   }
 
   /** Takes the processing lock and the next item together; called again by the holder, its unfinished item. */

@@ -3,6 +3,7 @@ import { Command, CommanderError, Option } from 'commander'
 import * as z from 'zod'
 import { InvalidError } from '../errors.ts'
 import { operations } from '../operations/table.ts'
+import { addCopy } from './copy.ts'
 import { parseDuration } from './duration.ts'
 import { printError, printJson } from './output.ts'
 import { execute } from './store.ts'
@@ -41,6 +42,12 @@ export async function run(args: readonly string[], version: string): Promise<num
       const { demo } = await import('./demo.ts')
       exitCode = await demo({ json: json() })
     })
+  addCopy(program, {
+    json,
+    exit(code) {
+      exitCode = code
+    },
+  })
 
   try {
     await program.parseAsync([...args], { from: 'user' })

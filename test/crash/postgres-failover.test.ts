@@ -33,7 +33,7 @@ test(`${rounds} times a primary is killed under load and its standby promoted: n
       if (!isUnseen) await site.former.start()
       await expectFormerPrimaryAlone(site, loads)
     }
-    await site.endFormer()
+    await site.removeFormer()
   }
 
   print(`away for ${outages.map(Math.round).join(', ')} ms`)

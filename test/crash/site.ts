@@ -89,9 +89,8 @@ export class Site {
     for (const place of this.#places) place.mend()
   }
 
-  /** Its files go with those of all others: deleting them takes longer than the rest of a round. */
-  async endFormer(): Promise<void> {
-    await this.former.kill()
+  async removeFormer(): Promise<void> {
+    await this.former.remove()
     this.#former = null
   }
 }

@@ -42,7 +42,7 @@ const belowInterfaces = [
 
 /** Who may import whom; a layer may always import itself. `port` is engines/engine.ts. */
 const arrows: Record<string, readonly string[]> = {
-  index: [...belowInterfaces, ...handle, 'holdfast', 'fences', 'import'],
+  index: [...belowInterfaces, ...handle, 'holdfast', 'copy', 'fences', 'import'],
   testing: [...belowInterfaces, 'holdfast', 'index'],
   holdfast: [...belowInterfaces, ...handle],
   queue: [...vocabulary, ...handle, 'domain', 'operations', 'runtime'],
@@ -55,11 +55,14 @@ const arrows: Record<string, readonly string[]> = {
   messages: [...vocabulary, ...handle, 'domain', 'operations', 'runtime', 'delivery'],
   session: [...vocabulary, 'port', 'engines', 'operations', 'runtime', 'environment'],
   payload: vocabulary,
+  // Opens two engines at once and carries rows between them; heals the one before.
+  copy: [...vocabulary, 'port', 'engines', 'domain', 'environment', 'host', 'holdfast'],
   // The command line starts the others, so it alone may reach across.
   cli: [
     ...vocabulary,
     'operations',
     'holdfast',
+    'copy',
     'index',
     'http',
     'mcp',
