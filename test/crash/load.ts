@@ -5,10 +5,14 @@ import type { Server } from '../support/server.ts'
 import { wholeAudit } from './server-store.ts'
 import { type Actor, expectCompletedOnce, print, startActor, until } from './support.ts'
 
-/** A process of the load program, at work. */
-export async function openLoad(store: string, name: string, options: OpenOptions = {}): Promise<Actor> {
+/** A process of the load program, at work as soon as it has started and the store is there. */
+export async function openLoad(
+  store: string | Promise<string>,
+  name: string,
+  options: OpenOptions = {},
+): Promise<Actor> {
   const load = await startActor('load')
-  await load.ask('open', { store, agent: name, ...options })
+  await load.ask('open', { store: await store, agent: name, ...options })
   await load.ask('start', { name })
   return load
 }

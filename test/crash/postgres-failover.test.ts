@@ -17,9 +17,11 @@ afterAll(() => leaveGround())
 test(`${rounds} times a primary is killed under load and its standby promoted: nothing acknowledged is lost or there twice [X6]`, {
   timeout: (rounds + 1) * secondsEach * 1000,
 }, async () => {
-  const site = await Site.create()
+  const creating = Site.create()
+  const store = creating.then((created) => created.store)
+  const loading = ['left', 'middle', 'right'].map((name) => openLoad(store, name))
+  const [site, ...loads] = await Promise.all([creating, ...loading])
   const hf = await openHere(site.store)
-  const loads = await Promise.all(['left', 'middle', 'right'].map((name) => openLoad(site.store, name)))
   const outages: number[] = []
 
   for (let round = 1; round <= rounds; round++) {
