@@ -1,5 +1,6 @@
 /** Connections to PostgreSQL that break: nothing is taken from a living holder, and work goes on by itself. */
 import type { Holdfast, Task } from 'holdfast'
+import { systemEnvironment } from 'holdfast/testing'
 import { expect, test } from 'vitest'
 import { refusal } from '../support/outcomes.ts'
 import { expectAcknowledgedOnce, goesOn, openLoad } from './load.ts'
@@ -113,6 +114,33 @@ test('a server that takes no more connections is told as STORE_UNAVAILABLE, and 
   expect(error.message).toContain('takes no more connections')
   expect(await other.queue('q').get(item.id)).toMatchObject({ payload: 'meanwhile' })
 })
+
+test('a process that finds no connection again is told so in time, and goes on by itself [X6]', async () => {
+  const store = own.newStore()
+  const proxy = await own.openProxy()
+  const hf = await openHere(proxy.through(store), { background: false, environment: hurried })
+  await hf.queue('q').add('before')
+
+  proxy.cut()
+  const taken = await takeAll()
+  proxy.mend()
+  const error = await refusal(() => hf.queue('q').add('meanwhile'))
+  await Promise.all(taken.map((client) => client.end()))
+  await hf.queue('q').add('afterwards')
+
+  expect(error).toMatchObject({ code: 'STORE_UNAVAILABLE', retryable: true, facts: { inDoubt: false } })
+  expect(error.message).toContain('too many clients')
+  const { items } = await hf.queue<string>('q').list()
+  expect(items.map(({ payload }) => payload)).toEqual(['before', 'afterwards'])
+})
+
+/** Waits a tenth of the time: a call is patient for 20 s. */
+const hurried = {
+  ...systemEnvironment,
+  monotonic: () => 10 * systemEnvironment.monotonic(),
+  timer: (ms: number, run: () => void, keepsAlive?: boolean) =>
+    systemEnvironment.timer(ms / 10, run, keepsAlive),
+}
 
 async function countBackends(store: string): Promise<number> {
   const sql = "select count(*)::int as backends from pg_stat_activity where backend_type = 'client backend'"

@@ -148,7 +148,7 @@ test('two processes cancel and claim 10,000 items of each other without a deadlo
     done.flatMap(({ refused }) => Object.keys(refused)).filter((code) => code !== 'ILLEGAL_MOVE'),
   ).toEqual([])
   expect(await hf.queue('q').stats()).toMatchObject({ cancelled: ids.length, pending: 0, processing: 0 })
-  await Promise.all(racers.map((racer) => racer.ask('close')))
+  await Promise.all(racers.map((racer) => racer.ask('rest')))
   expect((await countDeadlocks(store)) - deadlocksBefore).toBe(0)
 })
 
@@ -177,7 +177,7 @@ interface Done {
 }
 
 async function openRacer(store: string, agent: string): Promise<Actor> {
-  const racer = await startProgram('racer')
+  const racer = await startActor('racer')
   await racer.ask('open', { store, agent })
   return racer
 }

@@ -44,8 +44,12 @@ export class Server {
     this.#settings = settings
   }
 
-  /** A new server, started. */
-  static async create(version: ServerVersion, more: Settings = {}): Promise<Server> {
+  /** A new server, started; `flags` are for initdb. */
+  static async create(
+    version: ServerVersion,
+    more: Settings = {},
+    flags: readonly string[] = [],
+  ): Promise<Server> {
     const server = await Server.#prepare(version, more)
     await run(join(binaries(version), 'initdb'), [
       `--pgdata=${server.#data}`,
@@ -56,6 +60,7 @@ export class Server {
       // Passwords are counted out slowly on purpose, twice for each store a test opens.
       '--auth=trust',
       ...initFlags[version],
+      ...flags,
     ])
     await server.start()
     return server

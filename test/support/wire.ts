@@ -45,3 +45,12 @@ export function isCommit({ type, bytes }: Message): boolean {
 export function hasCommitted({ type, bytes }: Message): boolean {
   return type === 'C' && bytes.toString('utf8', 5, bytes.length - 1) === 'COMMIT'
 }
+
+/** A message with this letter and body. */
+export function message(type: string, body: Buffer = Buffer.alloc(0)): Buffer {
+  const bytes = Buffer.alloc(5 + body.length)
+  bytes.write(type, 0, 'latin1')
+  bytes.writeUInt32BE(4 + body.length, 1)
+  body.copy(bytes, 5)
+  return bytes
+}

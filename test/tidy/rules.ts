@@ -216,6 +216,25 @@ export const testNamesAreUnique: Rule = (files) =>
         .map((name) => `${path}: twice: ${name}`)
     })
 
+/**
+ * Each scenario of suites A to F of the checklist has a body among those that every engine runs: in a file of a suite
+ * with all engines that is not one engine's own, and none of these files asks which engine it is on or skips anything.
+ */
+export const suitesRunOnEveryEngine: Rule = (files) => {
+  const shared = files.filter(({ path }) => /^test\/(?:conformance|model)\/(?!sqlite-|postgres-)/.test(path))
+  const bodies = shared.map(({ text }) => text).join('\n')
+  const checklist = files.find(({ path }) => path === 'docs/checklist.md')?.text ?? ''
+  const scenarios = [...checklist.matchAll(/^## Suite [A-F]:.*\n(?:(?!## ).*\n?)*/gm)]
+    .flatMap(([section]) => [...section.matchAll(/^\| *([A-Z]+-\d+) *\|/gm)])
+    .map(([, number]) => number as string)
+  return [
+    ...scenarios
+      .filter((number) => !bodies.includes(`[${number}]`))
+      .map((number) => `${number} has no body that every engine runs`),
+    ...findLines(shared, /\b(?:skip|skipIf|runIf|todo)\(|HOLDFAST_TEST_ENGINES/, withoutComments),
+  ]
+}
+
 export const noMachinePaths: Rule = (files) =>
   findLines(
     files,

@@ -46,6 +46,12 @@ describe('the source', () => {
     expect(rules.testNamesAreUnique(everything)).toEqual([])
   })
 
+  test('every scenario of suites A to F has one body, which every engine runs [Q29]', () => {
+    const files = [...everything, ...readFiles('docs/checklist.md')]
+
+    expect(rules.suitesRunOnEveryEngine(files)).toEqual([])
+  })
+
   test('no published line names a path of one machine or a registry', () => {
     expect(rules.noMachinePaths(published)).toEqual([])
   })
@@ -112,6 +118,12 @@ describe('the rules themselves', () => {
     [rules.noEscapeHatches, at('scripts/a.mjs', '// TODO later')],
     [rules.everySourceFileIsReached, at('src/index.ts', ''), at('src/domain/a.ts', '')],
     [rules.testNamesAreUnique, at('test/a.test.ts', "test('a', f)\ntest('a', g)")],
+    [
+      rules.suitesRunOnEveryEngine,
+      at('docs/checklist.md', '## Suite A: crashes\n| A-01 | 1 | It heals. |\n'),
+      at('test/conformance/sqlite-a.test.ts', "test('it heals [A-01]', f)"),
+    ],
+    [rules.suitesRunOnEveryEngine, at('test/conformance/a.test.ts', "test.skip('it heals [A-01]', f)")],
     [rules.noMachinePaths, at('docs/a.md', 'see /home/someone/holdfast')],
     [rules.noMachinePaths, at('README.md', 'from https://registry.example.com/holdfast')],
   ]

@@ -8,10 +8,16 @@ import type { Query, Row } from './plan.ts'
 const disagreesMs = 2_000
 const doubtfulForMs = 10_000
 
+/** The server's clock minus the awake time of this process lies between these. */
+interface Offset {
+  readonly least: number
+  readonly most: number
+}
+
 export class ServerClock {
   readonly #environment: Environment
   readonly #onDoubt: (facts: { reason: string; byMs: number }) => void
-  #offset: number | null = null
+  #offset: Offset | null = null
   #doubtfulUntil = Number.NEGATIVE_INFINITY
 
   constructor(environment: Environment, onDoubt: (facts: { reason: string; byMs: number }) => void) {
@@ -19,13 +25,14 @@ export class ServerClock {
     this.#onDoubt = onDoubt
   }
 
-  /** What the server's clock showed in a batch that has just ended. */
-  note(now: number): void {
-    const offset = now - this.#environment.monotonic()
-    const byMs = this.#offset === null ? 0 : offset - this.#offset
-    // An answer that was long under way makes the server look slow, never fast.
-    if (this.#offset === null || Math.abs(byMs) > disagreesMs) this.#offset = offset
-    else this.#offset = Math.max(this.#offset, offset)
+  /**
+   * What the server's clock showed at some moment between the question and now. An answer that was long under way
+   * says little, and is no sign of a clock that was moved.
+   */
+  note(now: number, askedAt: number): void {
+    const seen: Offset = { least: now - this.#environment.monotonic(), most: now - askedAt }
+    const byMs = this.#offset === null ? 0 : distance(this.#offset, seen)
+    this.#offset = this.#offset === null ? seen : (overlap(this.#offset, seen) ?? seen)
     if (Math.abs(byMs) > disagreesMs)
       this.doubt('the clock of the server and that of this process disagree', byMs)
   }
@@ -38,6 +45,17 @@ export class ServerClock {
   get isDoubtful(): boolean {
     return this.#environment.monotonic() < this.#doubtfulUntil
   }
+}
+
+/** How far the clock must have been moved at least; 0 when both may be true. */
+function distance(before: Offset, after: Offset): number {
+  if (after.least > before.most) return after.least - before.most
+  return after.most < before.least ? after.most - before.least : 0
+}
+
+function overlap(left: Offset, right: Offset): Offset | null {
+  const both = { least: Math.max(left.least, right.least), most: Math.min(left.most, right.most) }
+  return both.least <= both.most ? both : null
 }
 
 /**

@@ -117,7 +117,7 @@ export class PostgresEngine implements Engine {
       onRecoveryFailed: options.onRecoveryFailed,
       times: () => this.#times(),
       isDoubtful: () => this.#clock.isDoubtful,
-      onClock: ({ now }) => this.#clock.note(now),
+      onClock: ({ now }, askedAt) => this.#clock.note(now, askedAt),
       onCommitted: (wakes) => this.#committed(wakes),
     }
     this.#batches = new Lane(first, {

@@ -60,7 +60,8 @@ export interface LaneOptions {
   onRecoveryFailed(error: unknown, trigger: 'claim'): void
   times(): { now: number; wall: number } | null
   isDoubtful(): boolean
-  onClock(clock: { now: number; wall: number }): void
+  /** What the server's clock showed, in answer to what was asked then. */
+  onClock(clock: { now: number; wall: number }, askedAt: number): void
   onCommitted(wakes: boolean): void
 }
 
@@ -163,18 +164,19 @@ export class Lane {
     )
     if (connection === null) return null
     const transaction = new Batch(this.#place(batch, connection, { heals, shorts }), batch)
+    const askedAt = this.#environment.monotonic()
     let decided: Done | null = null
     try {
       if (isRead((batch[0] as Waiting).prepared)) {
         const done = await transaction.read({ isLast: reads >= readsMax })
-        this.#options.onClock(done.clock)
+        this.#options.onClock(done.clock, askedAt)
         this.#answer(done, { wrote: false })
         return null
       }
       this.#batch++
       const done = await transaction.decide()
       // At once: a commit may take long, and the server's clock would seem to be behind.
-      this.#options.onClock(done.clock)
+      this.#options.onClock(done.clock, askedAt)
       if (transaction.isEmpty) {
         await this.#rollBack(connection)
       } else {

@@ -1,18 +1,21 @@
 /**
- * A process that puts a store under load and knows what was acknowledged: it adds numbered items, works on them,
- * and raises a counter, as fast as it is answered. A call that the store could not serve is made again with a new
- * number, so that nothing it repeats itself can look like a change made twice.
+ * A process that puts a store under load and knows what was acknowledged: it adds numbered items, works on them, and
+ * raises a counter, again and again with a breath in between, so that the servers get on as well. A call that the
+ * store could not serve is made again with a new number, so that nothing it repeats itself can look like a change made
+ * twice.
  */
+import { setTimeout as breath } from 'node:timers/promises'
 import { open } from 'holdfast'
 
 const tell = (message) => new Promise((told) => process.send(message, told))
 const adders = 3
+const breathMs = 5
 let hf = null
 let worker = null
 let isOver = false
-const loops = []
+let loops = []
 /** Numbers of items that were acknowledged, and codes of what was refused. */
-const known = { added: [], counted: 0, handled: [], refused: [], lost: 0 }
+let known = nothing()
 
 const orders = {
   async open({ store, ...options }) {
@@ -23,7 +26,7 @@ const orders = {
   start({ name }) {
     for (let adder = 0; adder < adders; adder++)
       loops.push(repeat((round) => add(`${name}-${adder}-${round}`)))
-    loops.push(repeat(count))
+    loops.push(repeat(() => count(name)))
     worker = hf.work('q', handle, { concurrency: 5 })
   },
 
@@ -36,10 +39,19 @@ const orders = {
     isOver = true
     await Promise.all(loops)
     await worker.stop()
-    return known
+    return { ...known, value: (await hf.state(`counter of ${hf.agent}`).get())?.value ?? 0 }
   },
 
-  close: () => hf.close(),
+  async rest() {
+    isOver = true
+    await Promise.all(loops)
+    await hf?.close()
+    ;[hf, worker, isOver, loops, known] = [null, null, false, [], nothing()]
+  },
+}
+
+function nothing() {
+  return { added: [], counted: 0, handled: [], refused: [], lost: 0 }
 }
 
 async function add(number) {
@@ -47,8 +59,8 @@ async function add(number) {
   known.added.push(number)
 }
 
-async function count() {
-  await hf.state('counter').update((value) => (value ?? 0) + 1, { attemptsMax: 1000 })
+async function count(name) {
+  await hf.state(`counter of ${name}`).update((value) => (value ?? 0) + 1)
   known.counted++
 }
 
@@ -65,6 +77,7 @@ async function repeat(act) {
     } catch (error) {
       known.refused.push({ code: error.code, message: error.message, inDoubt: error.facts?.inDoubt ?? null })
     }
+    await breath(breathMs)
   }
 }
 

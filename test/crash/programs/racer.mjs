@@ -41,7 +41,10 @@ const orders = {
     return took
   },
 
-  close: () => hf.close(),
+  async rest() {
+    await hf?.close()
+    hf = null
+  },
 }
 
 function shuffled(values) {

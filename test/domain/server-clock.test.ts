@@ -1,0 +1,43 @@
+/** When a process doubts the clock of its server. */
+import { expect, test } from 'vitest'
+import { ServerClock } from '../../src/engines/postgres/clock.ts'
+import type { Environment } from '../../src/environment.ts'
+
+/** Each: asked and heard on the clock of the process, and what the server's clock showed. */
+type Answer = readonly [askedAt: number, heardAt: number, shown: number]
+
+function doubtsAt(...answers: Answer[]): number[] {
+  let time = 0
+  const doubts: number[] = []
+  const clock = new ServerClock({ monotonic: () => time } as Environment, ({ byMs }) => doubts.push(byMs))
+  for (const [askedAt, heardAt, shown] of answers) {
+    time = heardAt
+    clock.note(shown, askedAt)
+  }
+  return doubts
+}
+
+test('a clock that keeps step is not doubted', () => {
+  expect(doubtsAt([0, 10, 1_005], [5_000, 5_010, 6_004], [9_000, 9_100, 10_020])).toEqual([])
+})
+
+test('an answer that was long under way is no sign of a clock that was moved', () => {
+  expect(doubtsAt([0, 10, 1_005], [1_000, 9_000, 2_001], [9_000, 9_010, 10_005])).toEqual([])
+  expect(doubtsAt([0, 10, 1_005], [1_000, 9_000, 9_999], [9_000, 9_010, 10_005])).toEqual([])
+  // Also where it was the first.
+  expect(doubtsAt([0, 8_000, 1_000], [8_000, 8_010, 9_005])).toEqual([])
+})
+
+test('a clock that was moved by more than 2 s is doubted once, by as much as is certain', () => {
+  expect(doubtsAt([0, 10, 1_010], [1_000, 1_010, 8_010], [2_000, 2_010, 9_010])).toEqual([5_990])
+  expect(doubtsAt([0, 10, 9_010], [1_000, 1_010, 4_000], [2_000, 2_010, 5_000])).toEqual([-6_000])
+})
+
+test('a clock that is slowly brought right is followed', () => {
+  const slewed = Array.from({ length: 50 }, (_, second): Answer => {
+    const at = second * 1_000
+    return [at, at + 1, 1_000 + at + second * 100]
+  })
+
+  expect(doubtsAt(...slewed)).toEqual([])
+})
