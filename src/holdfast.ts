@@ -188,14 +188,27 @@ export class Holdfast {
     return worker
   }
 
-  /** Any operation by name, as the interfaces call it; for everyday work use the typed methods. */
-  execute(operation: string, input: unknown, options: { idempotencyKey?: string } = {}): Promise<unknown> {
+  /**
+   * Any operation by name, as the interfaces call it; for everyday work use the typed methods. `instance` is a process
+   * known by `instance.join`: a claim then belongs to it, and nobody renews it.
+   */
+  execute(
+    operation: string,
+    input: unknown,
+    options: { idempotencyKey?: string; agent?: string; instance?: string } = {},
+  ): Promise<unknown> {
     return this.#session.call(operation, input, options)
+  }
+
+  /** The lease clock of this store, by which `expiresAt` is counted; for display. */
+  leaseNow(): number {
+    return this.#session.engine.leaseNow()
   }
 
   /** The same recovery calls over everything. */
   readonly recovery = {
-    detectAndRecoverStale: (options: { dryRun?: boolean } = {}): Promise<RecoveryReport> =>
+    /** `maxAgeMs`: only what lapsed longer ago; what the dead held is not waited for. */
+    detectAndRecoverStale: (options: { dryRun?: boolean; maxAgeMs?: number } = {}): Promise<RecoveryReport> =>
       this.#session.heal('manual', options),
     getRecoveryStats: (): Promise<RecoveryStats> => this.#session.recoveryStats({}),
     /** Everything held, soonest expiry first, and what looks wrong with it. Changes nothing. */

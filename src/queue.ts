@@ -388,10 +388,13 @@ export class Queue<Payload = unknown> {
   }
 
   /** An operator's tool: takes held items without a sign of life for `thresholdMs`. Returns how many. */
-  reclaimStale(
-    options: { thresholdMs: number; force?: boolean; reason?: string } & MutationOptions,
+  async reclaimStale(
+    options: { thresholdMs: number; force?: boolean; reason?: string; dryRun?: boolean } & MutationOptions,
   ): Promise<number> {
-    return this.#write('queue.reclaimStale', { ...options })
+    const { entriesReclaimed } = await this.#write<{ entriesReclaimed: number }>('queue.reclaimStale', {
+      ...options,
+    })
+    return entriesReclaimed
   }
 
   /** Gives back everything lapsed in this queue. Runs by itself before claims and on a timer. */

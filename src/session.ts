@@ -1,5 +1,5 @@
 /** What all handles of one opened store share: who we are, the executor, and the grants we were given. */
-import type { Command } from './engines/engine.ts'
+import type { Caller, Command } from './engines/engine.ts'
 import type { OpenedEngine } from './engines/open.ts'
 import type { Environment } from './environment.ts'
 import { isHoldfastError } from './errors.ts'
@@ -17,6 +17,8 @@ export interface CallOptions {
   /** False: the claim is a manual lease that nobody renews. */
   readonly renew?: boolean | undefined
   readonly idempotencyKey?: string | undefined
+  /** The instance of another process that stands behind the claim; nobody renews it. */
+  readonly instance?: string | undefined
 }
 
 export interface RecoveryStats {
@@ -88,11 +90,17 @@ export class Session {
       operation,
       input,
       namespace: this.settings.namespace,
-      caller: { agent: options.agent ?? this.agent, instance: this.isBound(options) ? this.instance : null },
+      caller: this.#caller(options),
       chance: chanceFor(operation, input, this.environment),
       idempotencyKey: options.idempotencyKey,
     }
     return this.engine.execute(command) as Promise<Result>
+  }
+
+  #caller(options: CallOptions): Caller {
+    const agent = options.agent ?? this.agent
+    if (options.instance !== undefined) return { agent, instance: options.instance, renews: false }
+    return { agent, instance: this.isBound(options) ? this.instance : null }
   }
 
   /** Work for a queue was asked to be added in this turn: what is asked next shares its transaction. */
@@ -109,7 +117,7 @@ export class Session {
   /** Gives back what lapsed and what the proven dead held. */
   async heal(
     trigger: RecoveryTrigger,
-    options: { queue?: string | undefined; dryRun?: boolean | undefined } = {},
+    options: Pick<Healing, 'queue' | 'dryRun' | 'maxAgeMs'> = {},
   ): Promise<RecoveryReport> {
     const healing: Healing = {
       ...options,

@@ -37,7 +37,8 @@ export const expectedVersion = z
   .positive()
   .optional()
   .describe('Refuse unless the item is at this version.')
-export const limit = z.int().min(1).max(pageMax).optional()
+export const dryRun = z.boolean().optional().describe('Say what would be done, and do nothing.')
+export const limit = z.int().min(1).max(pageMax).optional().describe(`How many at most, up to ${pageMax}.`)
 export const wallTime = z.int().min(0).max(8_640_000_000_000_000)
 
 export const payload = z.unknown().optional().describe('Any JSON value.')
@@ -67,10 +68,9 @@ function stringify(what: string, value: unknown): string {
   }
 }
 
-export const failure = z.strictObject({
-  message: z.string().max(10_000),
-  code: z.string().max(200).optional(),
-})
+export const failure = z
+  .strictObject({ message: z.string().max(10_000), code: z.string().max(200).optional() })
+  .describe('What went wrong.')
 
 const state = z.strictObject({
   claimTo: z.string().optional(),
@@ -86,12 +86,14 @@ const state = z.strictObject({
   returnTo: z.string().optional(),
 }) as unknown as z.ZodType<State>
 
-export const workflow = z.strictObject({
-  name: z.string(),
-  initial: z.string(),
-  cancelTo: z.string().optional(),
-  failsRetryably: z.boolean().default(true),
-  retryForgives: z.boolean().default(true),
-  slots: z.int().optional(),
-  states: z.record(z.string(), state),
-})
+export const workflow = z
+  .strictObject({
+    name: z.string(),
+    initial: z.string(),
+    cancelTo: z.string().optional(),
+    failsRetryably: z.boolean().default(true),
+    retryForgives: z.boolean().default(true),
+    slots: z.int().optional(),
+    states: z.record(z.string(), state),
+  })
+  .describe('Its states, and which act leads from one to which.')

@@ -1,15 +1,15 @@
 /** Processes of the fleet: start, beat, end, list. The runtime's own. */
 import * as z from 'zod'
-import { endInstance, startInstance } from '../domain/instance.ts'
+import { endInstance, isSameProcess, startInstance } from '../domain/instance.ts'
 import * as fields from './fields.ts'
 import { operation } from './operation.ts'
 
 export const identity = {
-  bootId: z.string().max(200),
-  pidNamespace: z.string().max(200),
-  hostName: z.string().max(300),
-  pid: z.int().min(0),
-  startTime: z.string().max(100).nullable(),
+  bootId: z.string().max(200).describe('Which start of the machine.'),
+  pidNamespace: z.string().max(200).describe('Which container, as the kernel names it.'),
+  hostName: z.string().max(300).describe('Name of the machine.'),
+  pid: z.int().min(0).describe('Number of the process.'),
+  startTime: z.string().max(100).nullable().describe('When it was started, as the kernel counts.'),
 }
 
 export const instanceView = z.object({
@@ -41,6 +41,28 @@ export const start = operation({
       ],
       result: after,
     }
+  },
+})
+
+/** Processes among which one that a claim names is looked for. */
+const knownMax = 500
+
+export const join = operation({
+  name: 'instance.join',
+  summary: 'The process that a single claim names: known already, or from now on.',
+  effect: 'write',
+  internal: true,
+  freshIds: () => 1,
+  input: z.strictObject(identity),
+  output: instanceView,
+  needs: () => ({ running: { select: 'runningInstances', limit: knownMax } as const }),
+  decide({ running }, input, context) {
+    const known = running.find((each) => each.agent === context.agent && isSameProcess(each, input))
+    if (known) return { changes: [], result: known }
+    const named = { agent: context.agent, registeredBy: null }
+    const after = startInstance({ id: context.ids[0] as string, ...input }, named, context.wall)
+    const event = { kind: 'instance.started', agent: context.agent } as const
+    return { changes: [{ table: 'instance', before: null, after, event }], result: after }
   },
 })
 

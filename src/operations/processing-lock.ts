@@ -155,7 +155,7 @@ export const extendLock = operation({
   name: 'queue.extendLock',
   summary: 'Add time to the processing lock and the item claimed with it; refused once it lapsed.',
   effect: 'write',
-  input: z.strictObject({ ...input, extraMs: fields.leaseMs.unwrap() }),
+  input: z.strictObject({ ...input, extraMs: fields.leaseMs.unwrap().describe('How much longer, ms.') }),
   output: lockView.extend({ capped: z.boolean() }),
   needs: lockNeeds,
   decide({ locks }, of, context) {

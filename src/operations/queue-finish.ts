@@ -110,11 +110,13 @@ export const renew = operation({
   },
 })
 
+const progressNote = z.json().describe('How far it is; any JSON.')
+
 export const progress = operation({
   name: 'queue.progress',
   summary: 'Record how far the work on an item has come; shows it is sound and clears its crash count.',
   effect: 'write',
-  input: z.strictObject({ ...itemInput, progress: z.json(), data: fields.data.optional() }),
+  input: z.strictObject({ ...itemInput, progress: progressNote, data: fields.data.optional() }),
   output: itemView,
   needs: itemNeeds,
   decide(rows, input, context) {
@@ -134,7 +136,7 @@ export const move = operation({
   effect: 'write',
   input: z.strictObject({
     ...itemInput,
-    to: z.string().min(1).max(100),
+    to: z.string().min(1).max(100).describe('The state it goes to.'),
     data: fields.data.optional(),
     expectedVersion: fields.expectedVersion,
   }),
@@ -194,7 +196,8 @@ export const failInput = {
   retryable: z.boolean().optional().describe("Whether another try may help; default is the workflow's."),
   backoff: z
     .strictObject({ baseMs: z.int().min(0), factor: z.number().min(1).max(10), maxMs: z.int().min(0) })
-    .optional(),
+    .optional()
+    .describe('How the waits before other tries grow.'),
 }
 
 export const fail = operation({

@@ -3,6 +3,7 @@ import * as z from 'zod'
 import type { Delivery } from '../domain/delivery.ts'
 import { endInstance } from '../domain/instance.ts'
 import { type Item, promoteItem } from '../domain/item.ts'
+import { isExpired, type LeaseColumns } from '../domain/lease.ts'
 import type { Lock } from '../domain/lock.ts'
 import { processingLockName } from '../domain/queue.ts'
 import {
@@ -71,7 +72,8 @@ export const run = operation({
     trigger: z.enum(recoveryTriggers),
     queue: fields.queue.optional(),
     deaths: z.array(death).max(recoveryMax).default([]),
-    dryRun: z.boolean().default(false),
+    dryRun: z.boolean().default(false).describe('Say what would be done, and do nothing.'),
+    maxAgeMs: z.int().min(0).default(0).describe('Only what lapsed longer ago; the dead are not waited for.'),
     /** Only puts due items in line; takes nothing from anybody. */
     promoteOnly: z.boolean().default(false),
   }),
@@ -109,11 +111,13 @@ export const run = operation({
   },
   decide(rows, input, context) {
     const limit = input.dryRun ? dryRunMax : recoveryMax
-    const items = unique([...(rows.items ?? []), ...(rows.orphans ?? [])], (item) => item.id).slice(0, limit)
-    const locks = unique([...(rows.locks ?? []), ...(rows.orphanLocks ?? [])], lockRef).slice(0, limit)
-    const deliveries = lostDeliveries({ lapsed: rows.deliveries, orphans: rows.orphanDeliveries }, limit)
+    const old = <Row extends LeaseColumns>(lapsed: readonly Row[] | null): Row[] =>
+      (lapsed ?? []).filter((row) => isExpired(row, context.now - input.maxAgeMs))
+    const items = unique([...old(rows.items), ...(rows.orphans ?? [])], (item) => item.id).slice(0, limit)
+    const locks = unique([...old(rows.locks), ...(rows.orphanLocks ?? [])], lockRef).slice(0, limit)
+    const deliveries = lostDeliveries({ lapsed: old(rows.deliveries), orphans: rows.orphanDeliveries }, limit)
     const due = rows.due.filter((item) => !items.some(({ id }) => id === item.id))
-    const waiters = unique([...(rows.waiters ?? []), ...(rows.orphanWaiters ?? [])], ({ id }) => id)
+    const waiters = unique([...old(rows.waiters), ...(rows.orphanWaiters ?? [])], ({ id }) => id)
     const orphans = rows.orphanRuns ?? []
     const dead = (rows.dead ?? []).filter((instance) => instance.endedAt === null)
     if (
@@ -386,14 +390,25 @@ export const reclaimStale = operation({
   effect: 'admin',
   input: z.strictObject({
     queue: fields.queue,
-    thresholdMs: z.int().min(0).max(1_000_000_000_000),
+    thresholdMs: z
+      .int()
+      .min(0)
+      .max(1_000_000_000_000)
+      .default(300_000)
+      .describe('Silent for so long, ms; 0 = everything held. Default 300 s.'),
     force: z
       .boolean()
       .optional()
       .describe('Also from processes that are alive and renewing; needs a reason.'),
     reason: fields.reason,
+    dryRun: fields.dryRun,
   }),
-  output: z.number(),
+  output: z.object({
+    entriesReclaimed: z.number(),
+    locksCleaned: z.number(),
+    recoveryTimestamp: z.number(),
+    reclaimed: report.shape.reclaimed,
+  }),
   needs: ({ queue, thresholdMs }) => ({
     defined: { select: 'queue', name: queue } as const,
     silent: { select: 'silentItems', queue, thresholdMs, limit: fields.batchMax } as const,
@@ -413,12 +428,19 @@ export const reclaimStale = operation({
     const request = { thresholdMs: input.thresholdMs, force: input.force ?? false }
     const taken = silent.flatMap((item) => reclaimStaleItem(item, rules, request, context) ?? [])
     const cleaned = locks.flatMap((lock) => recoverLock(lock, new Map(), context.now) ?? [])
+    const result = {
+      entriesReclaimed: taken.length,
+      locksCleaned: cleaned.length,
+      recoveryTimestamp: context.wall,
+      reclaimed: describe(taken, cleaned, []),
+    }
+    if (input.dryRun) return { changes: [], result }
     return {
       changes: [
         ...taken.map((each) => withReason(itemReclaim(each, context, 'manual'), input.reason)),
         ...cleaned.map((each) => lockReclaim(each, context, 'manual')),
       ],
-      result: taken.length,
+      result,
       wakes: taken.length + cleaned.length > 0,
     }
   },

@@ -31,7 +31,7 @@ export const reserve = operation({
   effect: 'write',
   freshIds: () => 1,
   input: z.strictObject({
-    patterns: z.array(z.string()).min(1).max(patternsMax),
+    patterns: z.array(z.string()).min(1).max(patternsMax).describe('Glob patterns of paths, such as src/**.'),
     mode: z.enum(['shared', 'exclusive']).optional().describe('Shared ones may overlap; default exclusive.'),
     reason: fields.reason,
     user,
@@ -90,7 +90,7 @@ export const whoHas = operation({
   name: 'locks.whoHas',
   summary: 'Reservations that cover a path, and the locks of that name; only what is held now.',
   effect: 'read',
-  input: z.strictObject({ path: z.string().min(1).max(4096) }),
+  input: z.strictObject({ path: z.string().min(1).max(4096).describe('A path, or the name of a lock.') }),
   output: z.array(lockView),
   needs: ({ path }) => ({
     reserved: { select: 'reservations', limit: 2 * reservationsMax } as const,
