@@ -1,0 +1,87 @@
+/** Everything there is to command, by name; the verbs themselves are loaded when one of them is wanted. */
+import type { Verb } from './verb.ts'
+
+export interface Group {
+  readonly name: string
+  readonly summary: string
+  /** A noun with verbs, or one verb on its own. */
+  readonly load: () => Promise<readonly Verb[]>
+  readonly isSingle?: true
+  readonly isHidden?: true
+}
+
+export const catalogue: readonly Group[] = [
+  {
+    name: 'init',
+    summary: 'make a store for this folder or repository',
+    isSingle: true,
+    load: async () => [(await import('./verbs/init.ts')).init],
+  },
+  {
+    name: 'queue',
+    summary: 'jobs and merge queues: add, claim, finish, look',
+    load: async () => (await import('./verbs/queue.ts')).queueVerbs,
+  },
+  {
+    name: 'task',
+    summary: 'tasks that agents and people talk about',
+    load: async () => (await import('./verbs/task.ts')).taskVerbs,
+  },
+  {
+    name: 'lock',
+    summary: 'named locks and reservations of paths',
+    load: async () => (await import('./verbs/lock.ts')).lockVerbs,
+  },
+  {
+    name: 'locks',
+    summary: 'everything held: what looks wrong, and freeing what lapsed',
+    load: async () => (await import('./verbs/locks.ts')).locksVerbs,
+  },
+  {
+    name: 'progress',
+    summary: 'how far runs are, under the locks held for them',
+    load: async () => (await import('./verbs/progress.ts')).progressVerbs,
+  },
+  {
+    name: 'msg',
+    summary: 'messages that must be acknowledged',
+    load: async () => (await import('./verbs/message.ts')).messageVerbs,
+  },
+  {
+    name: 'state',
+    summary: 'versioned JSON documents',
+    load: async () => (await import('./verbs/state.ts')).stateVerbs,
+  },
+  {
+    name: 'agent',
+    summary: 'who takes part, and which processes stand behind them',
+    load: async () => (await import('./verbs/agent.ts')).agentVerbs,
+  },
+  {
+    name: 'events',
+    summary: 'the audit: what changed, when, by whom',
+    load: async () => (await import('./verbs/event.ts')).eventVerbs,
+  },
+  {
+    name: 'recover',
+    summary: 'give back what lapsed and what the dead held',
+    isSingle: true,
+    load: async () => [(await import('./verbs/recover.ts')).recover],
+  },
+  {
+    name: 'workflow',
+    summary: 'workflows of your own',
+    load: async () => (await import('./verbs/workflow.ts')).workflowVerbs,
+  },
+  {
+    name: 'config',
+    summary: 'what is set, and where it comes from',
+    load: async () => (await import('./verbs/config.ts')).configVerbs,
+  },
+  {
+    name: 'demo',
+    summary: 'kill and freeze real workers and watch the work heal, in under a minute',
+    isSingle: true,
+    load: async () => [(await import('./verbs/demo.ts')).demo],
+  },
+]

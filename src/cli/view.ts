@@ -1,0 +1,125 @@
+/** How answers look to people: tables without frames, aligned pairs, times in UTC, nothing that draws on a terminal. */
+import Table from 'cli-table3'
+import colors from 'picocolors'
+import { formatDuration, formatTime } from './duration.ts'
+import type { Io } from './io.ts'
+
+export interface View {
+  readonly colors: ReturnType<typeof colors.createColors>
+  readonly columns: number | null
+  /** Wall time. */
+  readonly now: number
+  /** An ISO time; `-` for none. */
+  time(at: number | null | undefined): string
+  /** A time of the lease clock, told in wall time. */
+  leaseTime(at: number | null | undefined): string
+  table(head: readonly string[], rows: readonly (readonly Cell[])[]): string
+  /** One thing: a line for each fact that is there. */
+  pairs(facts: readonly (readonly [label: string, value: Cell | undefined])[]): string
+}
+
+export type Cell = string | number | null
+
+/** Terminal control characters in stored text would let one agent draw on another's screen. */
+export function printable(text: string): string {
+  return text.replace(/\p{Cc}/gu, '\u00b7')
+}
+
+/** A value of somebody's on one line. */
+export function brief(value: unknown, length = 200): string {
+  const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? '')
+  return printable(text.length > length ? `${text.slice(0, length - 1)}…` : text)
+}
+
+export function viewFor(io: Io, now: number, leaseNow: () => number): View {
+  const paint = colors.createColors(io.hasColors)
+  const time = (at: number | null | undefined) => (at == null ? '-' : formatTime(at))
+  return {
+    colors: paint,
+    columns: io.columns,
+    now,
+    time,
+    leaseTime: (at) => (at == null ? '-' : time(now + (at - leaseNow()))),
+    table: (head, rows) => drawTable(head, rows, io.columns, paint),
+    pairs: (facts) => drawPairs(facts, paint),
+  }
+}
+
+function cellText(cell: Cell | undefined): string {
+  return cell == null || cell === '' ? '-' : String(cell)
+}
+
+const noFrame = {
+  top: '',
+  'top-mid': '',
+  'top-left': '',
+  'top-right': '',
+  bottom: '',
+  'bottom-mid': '',
+  'bottom-left': '',
+  'bottom-right': '',
+  left: '',
+  'left-mid': '',
+  mid: '',
+  'mid-mid': '',
+  right: '',
+  'right-mid': '',
+  middle: '  ',
+}
+
+/** On a terminal the last column gives way, so that a row stays a line. */
+function drawTable(
+  head: readonly string[],
+  rows: readonly (readonly Cell[])[],
+  columns: number | null,
+  paint: View['colors'],
+): string {
+  if (rows.length === 0) return paint.dim('(none)')
+  const texts = rows.map((row) => row.map(cellText))
+  const widths = head.map((title, column) =>
+    Math.max(title.length, ...texts.map((row) => row[column]?.length ?? 0)),
+  )
+  const others = widths.slice(0, -1).reduce((sum, width) => sum + width + 2, 0)
+  const room = columns === null ? Number.POSITIVE_INFINITY : columns - others
+  const last = widths.length - 1
+  const fitted = texts.map((row) => row.map((text, column) => (column === last ? cut(text, room) : text)))
+  const table = new Table({
+    chars: noFrame,
+    style: { head: [], border: [], 'padding-left': 0, 'padding-right': 0, compact: true },
+  })
+  table.push(
+    head.map((title) => paint.bold(title)),
+    ...fitted,
+  )
+  return table
+    .toString()
+    .split('\n')
+    .map((line) => line.trimEnd())
+    .join('\n')
+}
+
+function cut(text: string, room: number): string {
+  return text.length <= room || room < 8 ? text : `${text.slice(0, room - 1)}…`
+}
+
+function drawPairs(
+  facts: readonly (readonly [label: string, value: Cell | undefined])[],
+  paint: View['colors'],
+): string {
+  const shown = facts.filter(([, value]) => value != null && value !== '')
+  const width = Math.max(0, ...shown.map(([label]) => label.length))
+  return shown.map(([label, value]) => `${paint.dim(label.padEnd(width))}  ${value}`).join('\n')
+}
+
+/** `1 item`, `2 items`. */
+export function counted(count: number, noun: string): string {
+  const several = noun.endsWith('y') ? `${noun.slice(0, -1)}ies` : `${noun}s`
+  return `${count} ${count === 1 ? noun : several}`
+}
+
+/** How much of a lease is left or since when it is over. */
+export function leaseLeft(remainingMs: number): string {
+  return remainingMs < 0
+    ? `lapsed ${formatDuration(-remainingMs)} ago`
+    : `${formatDuration(remainingMs)} left`
+}
