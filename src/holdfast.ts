@@ -4,6 +4,7 @@ import type { StoreStatus } from './engines/engine.ts'
 import { openEngine } from './engines/open.ts'
 import { type Environment, pause } from './environment.ts'
 import { closedError } from './errors.ts'
+import { Fleet } from './fleet.ts'
 import { getAgentId } from './host/agent-id.ts'
 import { systemEnvironment } from './host/system.ts'
 import { Locks } from './locks.ts'
@@ -16,6 +17,7 @@ import type { RecoveryReport } from './operations/recovery.ts'
 import { type OpenOptions, parseOptions, type Settings } from './options.ts'
 import { Queue, type QueueOptions } from './queue.ts'
 import { Board } from './runtime/board.ts'
+import { type ClaimWait, waitForWork } from './runtime/claim-wait.ts'
 import { employCaretaker } from './runtime/employ.ts'
 import { logRecovery } from './runtime/heal.ts'
 import { Keeper } from './runtime/keeper.ts'
@@ -149,6 +151,8 @@ export class Holdfast {
   readonly agents: Agents
   /** Messages that must be acknowledged. */
   readonly messages: Messages
+  /** The whole at a glance, why something is as it is, what is wrong, and where an agent begins. */
+  readonly fleet: Fleet
 
   constructor(session: Session, atOpen: RecoveryReport | null) {
     this.#session = session
@@ -156,6 +160,7 @@ export class Holdfast {
     this.state = statesOf(session)
     this.tasks = new Tasks(session)
     this.agents = new Agents(session)
+    this.fleet = new Fleet(session)
     this.#redelivery = new Redelivery(session, session.settings.adapters)
     this.messages = new Messages(session, this.#redelivery)
     if (session.instance !== null && session.settings.redelivery) this.#redelivery.start()
@@ -198,6 +203,11 @@ export class Holdfast {
     options: { idempotencyKey?: string; agent?: string; instance?: string } = {},
   ): Promise<unknown> {
     return this.#session.call(operation, input, options)
+  }
+
+  /** Asks again when there may be work in a queue, until the answer is enough or the time is over; for interfaces. */
+  waitForWork<Answer>(wait: ClaimWait<Answer>): Promise<Answer> {
+    return waitForWork(this.#session, wait)
   }
 
   /** The lease clock of this store, by which `expiresAt` is counted; for display. */

@@ -136,8 +136,9 @@ export class Session {
   }
 
   /** Whether a claim made now belongs to this process and is renewed by it. */
-  isBound({ agent, renew }: CallOptions): boolean {
-    return this.instance !== null && renew !== false && (agent === undefined || agent === this.agent)
+  isBound({ agent, renew, instance }: CallOptions): boolean {
+    if (instance !== undefined || renew === false || this.instance === null) return false
+    return agent === undefined || agent === this.agent
   }
 
   /** Refuses a claim whose leases could not be kept, before anything is taken. */

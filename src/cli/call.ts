@@ -25,12 +25,15 @@ export interface CallParts {
   readonly mayMake: boolean
   /** What lapsed and what the dead held is given back first. */
   readonly heals: boolean
+  /** This process stands behind what it claims. */
+  readonly lives: boolean
 }
 
 export class CommandCall implements Call {
   readonly io: Io
   readonly settings: Settings
   readonly isJson: boolean
+  readonly idempotencyKey: string | undefined
   readonly options: Input
   readonly rest: readonly string[]
   readonly view: View
@@ -39,13 +42,14 @@ export class CommandCall implements Call {
   readonly #parts: CallParts
   #opening: Promise<Holdfast> | null = null
   #opened: Holdfast | null = null
-  #instance: string | undefined
+  instance: string | undefined
 
   constructor(parts: CallParts) {
     this.#parts = parts
     this.io = parts.io
     this.settings = parts.settings
     this.isJson = parts.isJson
+    this.idempotencyKey = parts.idempotencyKey
     this.input = parts.input
     this.options = parts.options
     this.rest = parts.rest
@@ -63,7 +67,7 @@ export class CommandCall implements Call {
 
   async #open(): Promise<Holdfast> {
     const { store, namespace, agent, durability, busyTimeoutMs, home } = this.settings
-    const { mayMake, heals } = this.#parts
+    const { mayMake, heals, lives } = this.#parts
     const file = storeFile(store.value)
     if (!mayMake && file !== null && !existsSync(file)) throw noStore(file)
     if (makeFolderFor(store.value, home)) this.say(`made ${home.folder}`)
@@ -72,8 +76,9 @@ export class CommandCall implements Call {
       namespace: namespace.value,
       durability: durability.value,
       busyTimeoutMs: busyTimeoutMs.value,
-      background: false,
-      recovery: { onOpen: heals },
+      background: lives,
+      redelivery: false,
+      recovery: { onOpen: heals || lives },
       logger: this.#logger(),
     })
     return this.#opened
@@ -82,10 +87,10 @@ export class CommandCall implements Call {
   async execute<Result>(operation: string, input: Input, piece = 0): Promise<Result> {
     const hf = await this.open()
     const isRead = operations.get(operation)?.effect === 'read'
-    const key = this.#parts.idempotencyKey
+    const key = this.idempotencyKey
     const answer = await hf.execute(operation, input, {
       ...(isRead || key === undefined ? {} : { idempotencyKey: piece === 0 ? key : `${key}#${piece}` }),
-      ...(this.#instance === undefined ? {} : { instance: this.#instance }),
+      ...(this.instance === undefined ? {} : { instance: this.instance }),
     })
     return answer as Result
   }
@@ -108,7 +113,7 @@ export class CommandCall implements Call {
     }
     const hf = await this.open()
     const { id } = (await hf.execute('instance.join', { ...identity })) as { id: string }
-    this.#instance = id
+    this.instance = id
   }
 
   emit(text: string, record: object): void {

@@ -8,6 +8,7 @@ export interface Group {
   readonly load: () => Promise<readonly Verb[]>
   readonly isSingle?: true
   readonly isHidden?: true
+  readonly alias?: string
 }
 
 export const catalogue: readonly Group[] = [
@@ -16,6 +17,48 @@ export const catalogue: readonly Group[] = [
     summary: 'make a store for this folder or repository',
     isSingle: true,
     load: async () => [(await import('./verbs/init.ts')).init],
+  },
+  {
+    name: 'status',
+    summary: 'the whole fleet on one screen',
+    isSingle: true,
+    load: async () => [(await import('./verbs/status.ts')).status],
+  },
+  {
+    name: 'watch',
+    summary: 'the same, live',
+    isSingle: true,
+    load: async () => [(await import('./verbs/status.ts')).watch],
+  },
+  {
+    name: 'explain',
+    summary: 'why something is waiting, held or stuck, with the evidence',
+    isSingle: true,
+    load: async () => [(await import('./verbs/explain.ts')).explain],
+  },
+  {
+    name: 'run',
+    summary: 'run a command under a lease: a lock, an item or a task',
+    isSingle: true,
+    load: async () => [(await import('./verbs/run.ts')).run],
+  },
+  {
+    name: 'find',
+    summary: 'what a word may mean here',
+    isSingle: true,
+    load: async () => [(await import('./verbs/explain.ts')).find],
+  },
+  {
+    name: 'doctor',
+    summary: 'what is wrong, and what to do about it',
+    isSingle: true,
+    load: async () => [(await import('./verbs/doctor.ts')).doctor],
+  },
+  {
+    name: 'prime',
+    summary: 'one page for an agent that starts',
+    isSingle: true,
+    load: async () => [(await import('./verbs/prime.ts')).prime],
   },
   {
     name: 'queue',
@@ -64,6 +107,7 @@ export const catalogue: readonly Group[] = [
   },
   {
     name: 'recover',
+    alias: 'heal',
     summary: 'give back what lapsed and what the dead held',
     isSingle: true,
     load: async () => [(await import('./verbs/recover.ts')).recover],
@@ -77,6 +121,28 @@ export const catalogue: readonly Group[] = [
     name: 'config',
     summary: 'what is set, and where it comes from',
     load: async () => (await import('./verbs/config.ts')).configVerbs,
+  },
+  // As older tools spell them.
+  {
+    name: 'cleanup-locks',
+    summary: 'the same as locks cleanup',
+    isSingle: true,
+    isHidden: true,
+    load: async () => [(await import('./verbs/locks.ts')).cleanup],
+  },
+  {
+    name: 'detect-stale-locks',
+    summary: 'the same as locks detect',
+    isSingle: true,
+    isHidden: true,
+    load: async () => [(await import('./verbs/locks.ts')).detect],
+  },
+  {
+    name: 'lock-status',
+    summary: 'what locks detect tells, and never more than that',
+    isSingle: true,
+    isHidden: true,
+    load: async () => [(await import('./verbs/locks.ts')).lockStatus],
   },
   {
     name: 'demo',

@@ -1,13 +1,8 @@
 /** Durations and times as people type and read them: `30s`, `1h30m`, `500ms`; ISO times in UTC. */
+import { durationUnits, formatDuration } from '../domain/duration.ts'
 import { InvalidError } from '../errors.ts'
 
-const units = [
-  ['d', 86_400_000],
-  ['h', 3_600_000],
-  ['m', 60_000],
-  ['s', 1000],
-  ['ms', 1],
-] as const
+export { formatDuration }
 
 const pattern =
   /^(?:(\d+(?:\.\d+)?)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?$/
@@ -19,7 +14,7 @@ export function parseDuration(text: string): number {
   const ms = Math.round(
     (parts ?? [])
       .slice(1)
-      .reduce((sum, part, index) => sum + Number(part ?? 0) * (units[index]?.[1] ?? 0), 0),
+      .reduce((sum, part, index) => sum + Number(part ?? 0) * (durationUnits[index]?.[1] ?? 0), 0),
   )
   if (parts !== null && Number.isSafeInteger(ms)) return ms
   throw new InvalidError({
@@ -27,21 +22,6 @@ export function parseDuration(text: string): number {
     next: 'write it with its unit: 500ms, 30s, 5m, 1h30m or 1d',
     facts: { duration: text },
   })
-}
-
-/** The two largest units of it, which say enough; a part of a second only where there is nothing larger. */
-export function formatDuration(ms: number): string {
-  const whole = Math.max(0, Math.round(ms))
-  if (whole < 1000) return `${whole}ms`
-  let rest = whole - (whole % 1000)
-  const parts: string[] = []
-  for (const [unit, size] of units) {
-    const count = Math.floor(rest / size)
-    rest -= count * size
-    if (count > 0 || parts.length > 0) parts.push(count > 0 ? `${count}${unit}` : '')
-    if (parts.length === 2) break
-  }
-  return parts.join('')
 }
 
 /** An ISO time, or a duration from now with a plus: `2026-11-16T08:00:00Z`, `+10m`. */

@@ -1,15 +1,16 @@
 /** A name that is not known, and the nearest one that is. */
 import { nearestName } from '../domain/name.ts'
+import { taskQueue } from '../domain/task.ts'
 import { isHoldfastError, NotFoundError } from '../errors.ts'
 import type { CommandCall } from './call.ts'
 
 /** The same error, with the nearest name there is as its next step. */
 export async function withNearestName(error: unknown, call: CommandCall): Promise<unknown> {
   if (!isHoldfastError(error) || error.code !== 'NOT_FOUND') return error
-  const { queue, ref } = error.facts as { queue?: string; ref?: string }
-  const asked = ref ?? queue
+  const { queue, ref, name } = error.facts as { queue?: string; ref?: string; name?: string }
+  const asked = ref ?? queue ?? name
   if (asked === undefined) return error
-  const nearest = nearestName(asked, await knownNames(call, ref === undefined ? undefined : queue))
+  const nearest = nearestName(asked, await knownNames(call, { queue, ref }))
   if (nearest === null || nearest === asked) return error
   return new NotFoundError({
     what: error.what,
@@ -18,18 +19,36 @@ export async function withNearestName(error: unknown, call: CommandCall): Promis
   })
 }
 
-/** Queues, or the keys of a queue's items. */
-async function knownNames(call: CommandCall, queue: string | undefined): Promise<string[]> {
+/** Keys of a queue's items, names of queues, or whatever has a name. */
+async function knownNames(
+  call: CommandCall,
+  { queue, ref }: { queue: string | undefined; ref: string | undefined },
+): Promise<string[]> {
   try {
-    if (queue === undefined) {
-      const { queues } = await call.execute<{ queues: { name: string }[] }>('queue.listQueues', {})
-      return queues.map(({ name }) => name)
-    }
-    const input = { queue, limit: 500 }
-    const { items } = await call.execute<{ items: { key: string | null }[] }>('queue.list', input)
-    return items.flatMap(({ key }) => key ?? [])
+    if (queue !== undefined && ref !== undefined) return await keysOf(call, queue)
+    const queues = await queueNames(call)
+    if (queue !== undefined) return queues
+    return [...queues, ...(await lockNames(call)), ...(await keysOf(call, taskQueue))]
   } catch {
     // It is about the first error; a second one would only hide it.
     return []
   }
+}
+
+export async function queueNames(call: Pick<CommandCall, 'execute'>): Promise<string[]> {
+  const { queues } = await call.execute<{ queues: { name: string }[] }>('queue.listQueues', {})
+  return queues.map(({ name }) => name)
+}
+
+export async function lockNames(call: Pick<CommandCall, 'execute'>): Promise<string[]> {
+  const { locks } = await call.execute<{ locks: { name: string }[] }>('locks.list', { limit: 500 })
+  return locks.map(({ name }) => name)
+}
+
+export async function keysOf(call: Pick<CommandCall, 'execute'>, queue: string): Promise<string[]> {
+  const { items } = await call.execute<{ items: { key: string | null }[] }>('queue.list', {
+    queue,
+    limit: 500,
+  })
+  return items.flatMap(({ key }) => key ?? [])
 }

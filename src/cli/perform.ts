@@ -77,9 +77,9 @@ function assertInput(operation: AnyOperation, input: Input): void {
 }
 
 /** Whoever claims heals first: it may be the only one who is awake. */
-function wantsOf(verb: Verb, operation: AnyOperation | null): Pick<CallParts, 'mayMake' | 'heals'> {
+function wantsOf(verb: Verb, operation: AnyOperation | null): Pick<CallParts, 'mayMake' | 'heals' | 'lives'> {
   const heals = operation !== null && operation.effect !== 'read' && verb.grants !== undefined
-  return { mayMake: verb.makesStore === true, heals }
+  return { mayMake: verb.makesStore === true, heals, lives: verb.lives === true }
 }
 
 async function act(verb: Verb, call: CommandCall): Promise<number> {

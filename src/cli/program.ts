@@ -26,7 +26,9 @@ export async function main(args: readonly string[], io: Io, version: string): Pr
     if (error instanceof CommanderError && error.exitCode === 0) return 0
     if (error instanceof CommanderError && error.code === 'commander.help') return failureOf(error).exitCode
     const { json } = program.opts<GlobalOptions>()
-    const isJson = json === true || args.includes('--json')
+    // What stands behind -- is another program's.
+    const own = args.includes('--') ? args.slice(0, args.indexOf('--')) : args
+    const isJson = json === true || own.includes('--json')
     const view = viewFor(io, systemEnvironment.now(), () => 0)
     return printFailure(failureOf(error), io, isJson, view)
   }
@@ -51,6 +53,7 @@ function makeProgram(io: Io, version: string, outcome: { code: number }): Comman
   for (const group of catalogue) {
     const command = program.command(group.name, { hidden: group.isHidden === true })
     command.description(group.summary)
+    if (group.alias) command.alias(group.alias)
   }
   const addVerbs = async (command: Command) => {
     const group = catalogue.find(({ name }) => name === command.name())
@@ -116,7 +119,7 @@ function describeVerb(command: Command, verb: Verb, act: Act): void {
   const fields = operation ? fieldsOf(operation.input) : new Map<string, Field>()
   const positional = (verb.positional ?? []).map((name) => fields.get(name) as Field)
   for (const [index, field] of positional.entries())
-    command.argument(argumentOf(field, index === positional.length - 1), field.description)
+    command.argument(argumentOf(field, verb, index === positional.length - 1), field.description)
   for (const [name, description] of verb.arguments ?? []) command.argument(name, description)
   const optional = offeredFields(verb, fields)
   for (const field of optional) for (const option of optionsFor(field, verb)) command.addOption(option)
@@ -158,10 +161,10 @@ function ownOptions(verb: Verb): NonNullable<Verb['options']> {
   ]
 }
 
-function argumentOf(field: Field, isLast: boolean): string {
+function argumentOf(field: Field, { requires }: Verb, isLast: boolean): string {
   const several = field.kind === 'texts' && isLast ? '...' : ''
   const name = `${kebab(field.name.replace(/Ms$/, ''))}${several}`
-  return field.isOptional ? `[${name}]` : `<${name}>`
+  return field.isOptional && !requires?.includes(field.name) ? `[${name}]` : `<${name}>`
 }
 
 const placeholders: Readonly<Record<Field['kind'], string>> = {
@@ -177,7 +180,7 @@ const placeholders: Readonly<Record<Field['kind'], string>> = {
   json: ' <json>',
 }
 
-function optionsFor(field: Field, { negatable }: Verb): Option[] {
+function optionsFor(field: Field, { negatable, optional }: Verb): Option[] {
   const name = optionName(field)
   const several = ['texts', 'durations', 'choices'].includes(field.kind)
   const known = field.choices.length > 0 ? ` (${field.choices.join(', ')})` : ''
@@ -187,7 +190,8 @@ function optionsFor(field: Field, { negatable }: Verb): Option[] {
     `${inUnits(field)}${known}${again}`.trim(),
   )
   if (several) option.argParser(collect)
-  if (!field.isOptional && field.kind !== 'boolean') option.makeOptionMandatory()
+  const isFound = optional?.includes(field.name) === true
+  if (!field.isOptional && !isFound && field.kind !== 'boolean') option.makeOptionMandatory()
   const negation = negatable?.[field.name]
   return negation === undefined ? [option] : [option, new Option(`--no-${name}`, negation)]
 }

@@ -30,6 +30,10 @@ export interface Verb<Answer = unknown> {
   readonly help?: string
   /** Fields given by position, in order; a field that holds several takes the rest. */
   readonly positional?: readonly string[]
+  /** Fields that may be left out although the operation needs them: the verb finds them out. */
+  readonly optional?: readonly string[]
+  /** Of these, those that must be given although the operation can do without. */
+  readonly requires?: readonly string[]
   /** Arguments of a verb without an operation, as commander takes them: `<file>`. */
   readonly arguments?: readonly (readonly [name: string, description: string])[]
   /** Input the verb fixes itself. */
@@ -50,6 +54,8 @@ export interface Verb<Answer = unknown> {
   readonly isDefault?: true
   /** The store is made where there is none; others are refused. */
   readonly makesStore?: true
+  /** Its process stands behind what it claims, renews it, and heals meanwhile. */
+  readonly lives?: true
   /** Leases that came with the answer. */
   readonly grants?: (answer: Answer, call: Call) => readonly (Leased & { readonly token: number })[]
   /** Whether the lease has ended with this answer. */
@@ -62,7 +68,7 @@ export interface Verb<Answer = unknown> {
   readonly act?: (call: Call) => Promise<Answer>
   readonly text: (answer: Answer, view: View, input: Input) => string
   /** What `--json` shows, where that is not the answer itself. */
-  readonly json?: (answer: Answer, input: Input) => object
+  readonly json?: (answer: Answer, input: Input) => object | null
   /** What may be done next; talk for people, on a terminal only. */
   readonly hint?: (answer: Answer, input: Input) => string | null
   readonly exit?: (answer: Answer) => number
@@ -73,6 +79,9 @@ export interface Call {
   readonly io: Io
   readonly settings: Settings
   readonly isJson: boolean
+  readonly idempotencyKey: string | undefined
+  /** The process named by `--for-pid`. */
+  readonly instance: string | undefined
   /** Of the operation. */
   readonly input: Input
   /** Of the command line itself, by the names commander gives them. */

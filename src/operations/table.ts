@@ -2,6 +2,10 @@
 import type { Command } from '../engines/engine.ts'
 import * as agent from './agent.ts'
 import * as event from './event.ts'
+import * as fleet from './fleet.ts'
+import * as fleetDoctor from './fleet-doctor.ts'
+import * as fleetExplain from './fleet-explain.ts'
+import * as fleetPrime from './fleet-prime.ts'
 import * as instance from './instance.ts'
 import * as lease from './lease.ts'
 import * as leaseWatch from './lease-watch.ts'
@@ -169,6 +173,11 @@ const all: readonly AnyOperation[] = [
   messageRetry.record,
   messageSettle.settle,
   messageSettle.nextDue,
+  fleet.status,
+  fleetExplain.find,
+  fleetExplain.explain,
+  fleetDoctor.doctor,
+  fleetPrime.prime,
 ]
 
 export const operations: ReadonlyMap<string, AnyOperation> = new Map(all.map((each) => [each.name, each]))

@@ -1,6 +1,9 @@
 /** What people see who sit at a terminal: questions, colours, lines that fit. */
-import { describe, expect, test } from 'vitest'
-import { aShell, type Shell } from '../support/cli.ts'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createInterface } from 'node:readline'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { aShell, cleanEnvironment, program, type Shell } from '../support/cli.ts'
 import { inTerminal, keys } from '../support/pty.ts'
 
 async function oneFinished(shell: Shell): Promise<void> {
@@ -99,3 +102,51 @@ describe('on a terminal', () => {
 })
 
 const escapes = new RegExp(`${String.fromCharCode(27)}\\[[0-9;]*m`, 'g')
+
+describe('watch', () => {
+  test('redraws the fleet on a terminal, and leaves it as it was', async () => {
+    const shell = aShell()
+    await shell.run('queue', 'add', 'first', '1')
+
+    const terminal = inTerminal(shell.folder, ['watch', '--every', '100ms'])
+    await terminal.shows('first')
+    await shell.run('queue', 'add', 'second', '1')
+    await terminal.shows('second')
+    terminal.type('q')
+
+    expect(await terminal.ended).toBe(0)
+    expect(terminal.screen).toMatch(/^.\[\?1049h/s)
+    expect(terminal.screen).toMatch(/\[\?1049l$/)
+  })
+
+  test('gives a line of JSON for each look elsewhere', async () => {
+    const shell = aShell()
+    await shell.run('queue', 'add', 'q', '1')
+
+    const line = await firstLine(shell.folder, ['watch'])
+
+    expect(JSON.parse(line)).toMatchObject({ schemaVersion: 1, queues: [{ name: 'q', ready: 1 }] })
+  })
+})
+
+describe('events follow', () => {
+  test('tells what happens from now on, a line each', async () => {
+    const shell = aShell()
+    await shell.run('queue', 'add', 'q', '1')
+
+    const line = await firstLine(shell.folder, ['events', 'follow', '--since', '1', '--json'])
+
+    expect(JSON.parse(line)).toMatchObject({ schemaVersion: 1, kind: 'item.created' })
+  })
+})
+
+/** The first line a stream prints into a pipe; then it is ended. */
+async function firstLine(folder: string, args: readonly string[]): Promise<string> {
+  const child = spawn(process.execPath, [program, ...args], { cwd: folder, env: cleanEnvironment() })
+  onTestFinished(() => void child.kill('SIGKILL'))
+  const [line] = (await once(createInterface(child.stdout), 'line')) as [string]
+  child.kill('SIGTERM')
+  const [code] = (await once(child, 'exit')) as [number]
+  expect(code).toBe(0)
+  return line
+}

@@ -22,7 +22,7 @@ describe.each(Object.entries(scripts))('the script of %s', (name, lines) => {
 test('every verb is in a script', async () => {
   const typed = Object.values(scripts).flat()
   // Streams and the demo never end by themselves or take too long; they have tests of their own.
-  const apart = ['state watch', 'events follow', 'demo']
+  const apart = ['state watch', 'events follow', 'watch', 'demo']
 
   const missing = (await listCommands())
     .map(({ name }) => name)

@@ -24,7 +24,7 @@ export interface Shell {
   /** The same with something on stdin, other variables, or on a terminal. */
   runWith(options: RunOptions, ...args: string[]): Promise<Answer>
   /** Its JSON, which must be one object on one line. */
-  json(...args: string[]): Promise<Json>
+  json<Result = Json>(...args: string[]): Promise<Result>
   /** Runs a command line in a process of its own. */
   start(...args: string[]): Promise<Answer>
 }
@@ -77,7 +77,7 @@ function shellIn(folder: string): Shell {
     folder,
     run,
     runWith,
-    json: async (...args) => JSON.parse((await run(...args, '--json')).stdout) as Json,
+    json: async (...args) => JSON.parse((await run(...args, '--json')).stdout),
     start: (...args) => startIn(folder, args),
   }
 }
@@ -135,7 +135,11 @@ export class Transcript {
         .replace(/"ratePerSecond":[\d.]+/g, '"ratePerSecond":<rate>')
         .replace(/\b(?:\d+[dhms]{1,2})+( left| ago| to go)/g, '<duration>$1')
         .replace(/^(oldest ready|left)( +)\S+/gm, '$1$2<duration>')
-        .replace(/again in \S+/g, 'again in <duration>')
+        .replace(/\b(again|next +)in (?:\d+[dhms]{1,2})+/g, '$1in <duration>')
+        .replace(/(ready for|\d) (?:\d+[dhms]{1,2})+$/gm, '$1 <duration>')
+        .replace(/\d+ MB, log \d+ MB, \d+ MB free/g, '<size>')
+        .replace(/sqlite \d+\.\d+\.\d+|"engineVersion":"[^"]*"/g, '<sqlite>')
+        .replace(/Holdfast \S+ on Node \S+/g, '<version>')
         .replace(/lapsed -?\d+ ms ago/g, 'lapsed <ms> ago')
         .replace(/no sign of life for \d+ ms/g, 'no sign of life for <ms>')
         .replaceAll(this.#folder, '<folder>')

@@ -25,6 +25,7 @@ const handle = [
   'state',
   'tasks',
   'agents',
+  'fleet',
   'session',
   'payload',
 ]
@@ -49,6 +50,7 @@ const arrows: Record<string, readonly string[]> = {
   state: [...vocabulary, ...handle, 'domain', 'operations', 'environment'],
   tasks: [...vocabulary, ...handle, 'domain', 'operations', 'runtime'],
   agents: [...vocabulary, 'session', 'operations', 'host', 'environment'],
+  fleet: [...vocabulary, 'session', 'operations', 'runtime', 'host', 'environment'],
   locks: [...vocabulary, ...handle, 'operations', 'runtime', 'environment'],
   'lock-grants': [...handle, 'operations', 'runtime'],
   runs: [...handle, 'operations'],

@@ -4,18 +4,21 @@ import type { NamedAcquireOutcome } from '../../operations/lock.ts'
 import type { LockInfo } from '../../operations/lock-read.ts'
 import type { ReserveOutcome } from '../../operations/reservation.ts'
 import type { LockView } from '../../operations/view.ts'
-import { verb } from '../verb.ts'
+import { whileInterruptible } from '../interrupt.ts'
+import { type Call, verb } from '../verb.ts'
 import { counted, printable, type View } from '../view.ts'
 import { forPid } from './claim-options.ts'
 import { heldBy, holderText, lockGrant, lockLine, withNext } from './item-text.ts'
 import { progressBar } from './progress-text.ts'
+import { manyRequests, waitOption, waitOptionMs } from './wait.ts'
 
 const acquire = verb<NamedAcquireOutcome>({
   name: 'acquire',
   operation: 'locks.acquireLock',
   positional: ['name'],
   hides: ['wait', 'waiter'],
-  options: [forPid],
+  options: [forPid, waitOption],
+  act: acquireWaiting,
   holds: 'lock',
   makesStore: true,
   help: 'Exit code 4: another holds it. `holdfast run --lock` holds one for as long as a command runs.',
@@ -28,6 +31,29 @@ const acquire = verb<NamedAcquireOutcome>({
   },
   grants: (answer) => (answer.outcome === 'claimed' ? [lockGrant(answer.lock)] : []),
 })
+
+/** With `--wait` in line, first come first served. */
+async function acquireWaiting(call: Call): Promise<NamedAcquireOutcome> {
+  const waitMs = waitOptionMs(call)
+  if (waitMs === 0) return call.execute('locks.acquireLock', call.input)
+  if (call.idempotencyKey !== undefined) throw manyRequests()
+  const { name, ...input } = call.input as { name: string }
+  const hf = await call.open()
+  return whileInterruptible(async (signal) => {
+    for (;;) {
+      const { lease, ...answer } = {
+        lease: null,
+        ...(await hf.locks.acquireLock(name, {
+          ...input,
+          waitMs,
+          signal,
+          ...(call.instance === undefined ? {} : { instance: call.instance }),
+        })),
+      }
+      if (answer.outcome === 'claimed' || call.options.wait !== true) return answer
+    }
+  })
+}
 
 const release = verb<{ released: boolean; depth: number }>({
   name: 'release',

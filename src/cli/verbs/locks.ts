@@ -5,7 +5,7 @@ import type { StaleLocks } from '../../operations/lease-watch.ts'
 import type { RecoveryReport } from '../../operations/recovery.ts'
 import { formatDuration } from '../duration.ts'
 import { aboveThreshold } from '../exit.ts'
-import { type Call, verb } from '../verb.ts'
+import { type Call, type Verb, verb } from '../verb.ts'
 import { printable, type View } from '../view.ts'
 import { freedText, healingLines, healingText, linesOption } from './healing-text.ts'
 
@@ -33,6 +33,9 @@ export const detect = verb<Detected>({
   text: detectText,
   exit: ({ staleCount, alertAbove }) => (staleCount > alertAbove ? aboveThreshold : 0),
 })
+
+/** The older spelling that only tells: no threshold, no exit code of its own. */
+export const lockStatus: Verb = { ...detect, name: 'lock-status', options: [], exit: () => 0 }
 
 function readAlert(call: Call): number {
   const { alertAbove } = call.options as { alertAbove?: string }

@@ -131,6 +131,7 @@ const recover = verb<RecoveryReport>({
   operation: 'recovery.run',
   summary: 'Give back what lapsed in one queue, and what the dead held there.',
   positional: ['queue'],
+  requires: ['queue'],
   fixed: { trigger: 'manual' },
   hides: ['deaths', 'promoteOnly', 'maxAgeMs'],
   options: [linesOption],

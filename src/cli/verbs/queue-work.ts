@@ -17,6 +17,7 @@ import {
   nameOf,
   pausedText,
 } from './item-text.ts'
+import { claimWaiting, waitOption } from './wait.ts'
 
 interface Added {
   readonly item: ItemView
@@ -113,7 +114,7 @@ function claimText(claim: ClaimOutcome, view: View): string {
 
 const claiming = {
   positional: ['queue'],
-  options: [forPid],
+  options: [forPid, waitOption],
   holds: 'queueLock',
   makesStore: true,
   help: 'Exit code 6: nothing to claim; 4: the processing lock is held; 9: the queue is paused.',
@@ -128,11 +129,17 @@ const claiming = {
       : [],
 } as const
 
-const next = verb<ClaimOutcome>({ name: 'next', operation: 'queue.next', ...claiming })
+const next = verb<ClaimOutcome>({
+  name: 'next',
+  operation: 'queue.next',
+  act: (call) => claimWaiting(call, call.input.queue as string, 'queue.next'),
+  ...claiming,
+})
 
 const nextWithLock = verb<ClaimOutcome>({
   name: 'next-with-lock',
   operation: 'queue.nextWithLock',
+  act: (call) => claimWaiting(call, call.input.queue as string, 'queue.nextWithLock'),
   ...claiming,
 })
 

@@ -1,5 +1,6 @@
 /** `holdfast task`. */
 
+import { taskQueue } from '../../domain/task.ts'
 import { errorCodes } from '../../errors.ts'
 import type { LockStatus } from '../../operations/lease-watch.ts'
 import type { BatchClaimOutcome, NextTaskOutcome, TaskClaimOutcome } from '../../operations/task-claim.ts'
@@ -12,6 +13,7 @@ import { brief, counted, leaseLeft, printable, type View } from '../view.ts'
 import { forPid } from './claim-options.ts'
 import { healingText } from './healing-text.ts'
 import { heldBy, holderText, itemGrant, leasePeriod, pausedText, withNext } from './item-text.ts'
+import { claimWaiting, waitOption } from './wait.ts'
 
 function nameOf({ id, key }: Pick<TaskView, 'id' | 'key'>): string {
   return key === null ? id : `${printable(key)} (${id})`
@@ -138,10 +140,12 @@ const claim = verb<TaskClaimOutcome>({
 const next = verb<NextTaskOutcome>({
   name: 'next',
   operation: 'tasks.claimNext',
+  act: (call) => claimWaiting(call, taskQueue, 'tasks.claimNext'),
   negatable: { owner: 'only what is nobody’s', host: 'only what belongs on no machine' },
   makesStore: true,
   help: 'Exit code 6: nothing fits; 4: as many tasks are held as allowed; 9: tasks are paused.',
   ...claimed,
+  options: [forPid, waitOption],
 })
 
 const claimMany = verb<BatchClaimOutcome>({

@@ -1,0 +1,177 @@
+/** What is wrong with a store and its fleet: findings, each with its remedy. Facts come from outside; this judges them. */
+import type { Alert } from './alert.ts'
+import { formatDuration } from './duration.ts'
+import type { Judged } from './holding.ts'
+
+export type FindingLevel = 'ok' | 'notice' | 'warning' | 'error'
+
+export interface Finding {
+  readonly check: string
+  readonly level: FindingLevel
+  readonly what: string
+  /** What to do; null where nothing has to be done. */
+  readonly remedy: string | null
+  /** Whether `--fix` does it. */
+  readonly isFixable: boolean
+}
+
+/** What the process that looks knows of the store beside its rows. */
+export interface StoreFacts {
+  readonly engine: string
+  readonly location: string
+  readonly durability: 'full' | 'normal'
+  readonly schemaVersion: number
+  readonly engineVersion: string
+  readonly version: string
+  readonly node: string
+  /** Sizes in bytes; null where they cannot be had. */
+  readonly storeBytes: number | null
+  readonly logBytes: number | null
+  readonly freeBytes: number | null
+  /** The last failure to heal that this process saw. */
+  readonly recoveryError: string | null
+}
+
+export interface DoctorFacts {
+  readonly store: StoreFacts
+  /** How far the lease clock is ahead of the wall clock. */
+  readonly clockAheadMs: number
+  readonly processes: readonly (Judged & { readonly agent: string; readonly pid: number })[]
+  /** What a recovery would free now. */
+  readonly lapsed: number
+  readonly orphaned: number
+  readonly alerts: readonly Alert[]
+}
+
+const mebibyte = 1024 * 1024
+const freeBytesLow = 100 * mebibyte
+const freeBytesMin = 10 * mebibyte
+/** Where a commit moves the log itself, it has 32 MiB; four times that is a reader that does not let go. */
+const logBytesMax = 128 * mebibyte
+/** Clocks are read one after the other, and people round. */
+const clockSlackMs = 60_000
+
+/** Alerts that say what a check here already says. */
+const saidByChecks = new Set(['stale_leases', 'recovery_late', 'dead_holders'])
+
+export function examine(facts: DoctorFacts): Finding[] {
+  return [
+    checkStore(facts.store),
+    ok('version', `Holdfast ${facts.store.version} on Node ${facts.store.node}`),
+    ok('schema', `schema ${facts.store.schemaVersion}, as new as this program`),
+    checkClock(facts.clockAheadMs),
+    ...checkDisk(facts.store),
+    checkLeases(facts),
+    ...checkProcesses(facts.processes),
+    checkRecovery(facts.store),
+    ...facts.alerts
+      .filter(({ code }) => !saidByChecks.has(code))
+      .map(({ code, level, what, next }) => finding(code, level, what, next)),
+  ]
+}
+
+function finding(
+  check: string,
+  level: FindingLevel,
+  what: string,
+  remedy: string | null,
+  isFixable = false,
+): Finding {
+  return { check, level, what, remedy, isFixable }
+}
+
+function ok(check: string, what: string): Finding {
+  return finding(check, 'ok', what, null)
+}
+
+function checkStore({ engine, engineVersion, location, durability }: StoreFacts): Finding {
+  const what = `${engine} ${engineVersion} at ${location}`
+  if (durability === 'full') return ok('store', `${what}; every acknowledged change is on disk`)
+  return finding(
+    'store',
+    'notice',
+    `${what}; the last changes may be lost at a power failure`,
+    'open it with durability full where that matters',
+  )
+}
+
+/** The lease clock stands while the host sleeps, so it may be behind; ahead means that somebody set the date back. */
+function checkClock(aheadMs: number): Finding {
+  if (aheadMs > clockSlackMs) {
+    return finding(
+      'clock',
+      'notice',
+      `the date was set back by ${formatDuration(aheadMs)} since the last start of the machine; leases are not concerned`,
+      'look at the clock of this machine: delays and retention go by the date',
+    )
+  }
+  const behind = aheadMs < -clockSlackMs ? `; the machine slept for ${formatDuration(-aheadMs)}` : ''
+  return ok('clock', `leases are counted in awake time${behind}`)
+}
+
+function checkDisk({ storeBytes, logBytes, freeBytes }: StoreFacts): Finding[] {
+  if (storeBytes === null || freeBytes === null) return []
+  const sizes = `${megabytes(storeBytes)}, log ${megabytes(logBytes ?? 0)}, ${megabytes(freeBytes)} free`
+  const log =
+    (logBytes ?? 0) > logBytesMax
+      ? [
+          finding(
+            'log',
+            'warning',
+            `the log of the store has grown to ${megabytes(logBytes ?? 0)}`,
+            'look for a stopped process that has the store open: it keeps the log from beginning anew',
+          ),
+        ]
+      : []
+  if (freeBytes >= freeBytesLow) return [ok('disk', sizes), ...log]
+  const level = freeBytes < freeBytesMin ? 'error' : 'warning'
+  return [finding('disk', level, `only ${sizes}`, 'make room: a full disk refuses every change'), ...log]
+}
+
+function megabytes(bytes: number): string {
+  return `${Math.round(bytes / mebibyte)} MB`
+}
+
+function checkLeases({ lapsed, orphaned }: DoctorFacts): Finding {
+  if (lapsed + orphaned === 0) return ok('leases', 'nothing lapsed and nothing held by the dead')
+  return finding(
+    'leases',
+    'warning',
+    `${lapsed} leases lapsed, ${orphaned} belong to dead processes`,
+    'a recovery gives them back',
+    true,
+  )
+}
+
+function checkProcesses(processes: DoctorFacts['processes']): Finding[] {
+  const stopped = processes.filter(({ isStopped }) => isStopped)
+  const count = (liveness: Judged['liveness']) =>
+    processes.filter((each) => each.liveness === liveness).length
+  const dead = count('dead')
+  return [
+    ok('processes', `${count('alive')} alive, ${count('unknown')} out of sight, ${dead} dead`),
+    ...stopped.map(({ agent, pid }) =>
+      finding(
+        'stopped',
+        'warning',
+        `process ${pid} of ${agent} is stopped`,
+        'let it go on or end it: stopped while it writes, it keeps everybody from writing',
+      ),
+    ),
+  ]
+}
+
+function checkRecovery({ recoveryError }: StoreFacts): Finding {
+  if (recoveryError === null) return ok('recovery', 'no failure seen')
+  return finding(
+    'recovery',
+    'error',
+    `healing failed: ${recoveryError}`,
+    'mend what it names; work goes on meanwhile',
+  )
+}
+
+/** Something that keeps the store from being relied on. */
+export function isUnhealthy(findings: readonly Finding[]): boolean {
+  return findings.some(({ level }) => level === 'error')
+}

@@ -1,0 +1,98 @@
+import { describe, expect, test } from 'vitest'
+import { type DoctorFacts, examine, isUnhealthy, type StoreFacts } from '../../src/domain/doctor.ts'
+
+const mebibyte = 1024 * 1024
+const store: StoreFacts = {
+  engine: 'sqlite',
+  location: '/store.db',
+  durability: 'full',
+  schemaVersion: 5,
+  engineVersion: '3.53.0',
+  version: '1.0.0',
+  node: '24.0.0',
+  storeBytes: mebibyte,
+  logBytes: null,
+  freeBytes: 500 * mebibyte,
+  recoveryError: null,
+}
+const sound: DoctorFacts = { store, clockAheadMs: 0, processes: [], lapsed: 0, orphaned: 0, alerts: [] }
+
+function findings(facts: Partial<DoctorFacts>, ofStore: Partial<StoreFacts> = {}) {
+  return examine({ ...sound, ...facts, store: { ...store, ...ofStore } })
+}
+const wrong = (...given: Parameters<typeof findings>) =>
+  findings(...given).filter(({ level }) => level !== 'ok')
+
+describe('a sound store', () => {
+  test('has nothing but good findings, one for each check', () => {
+    const found = findings({})
+
+    expect(wrong({})).toEqual([])
+    expect(found.map(({ check }) => check)).toEqual([
+      'store',
+      'version',
+      'schema',
+      'clock',
+      'disk',
+      'leases',
+      'processes',
+      'recovery',
+    ])
+    expect(isUnhealthy(found)).toBe(false)
+  })
+
+  test('that is no file has no disk to look at', () => {
+    expect(findings({}, { storeBytes: null }).map(({ check }) => check)).not.toContain('disk')
+    expect(findings({}, { freeBytes: null }).map(({ check }) => check)).not.toContain('disk')
+  })
+
+  test('on a machine that slept says so', () => {
+    const clock = findings({ clockAheadMs: -7_200_000 }).find(({ check }) => check === 'clock')
+
+    expect(clock).toMatchObject({ level: 'ok', what: expect.stringContaining('slept for 2h') })
+  })
+})
+
+describe('what is wrong', () => {
+  test.each([
+    ['less durability', { durability: 'normal' } as const, { check: 'store', level: 'notice' }],
+    ['little room', { freeBytes: 99 * mebibyte }, { check: 'disk', level: 'warning' }],
+    ['no room', { freeBytes: 9 * mebibyte }, { check: 'disk', level: 'error' }],
+    ['a long log', { logBytes: 129 * mebibyte }, { check: 'log', level: 'warning' }],
+    ['healing that failed', { recoveryError: 'disk full' }, { check: 'recovery', level: 'error' }],
+  ])('in the store: %s', (_, ofStore, finding) => {
+    expect(wrong({}, ofStore)).toMatchObject([{ ...finding, remedy: expect.any(String) }])
+  })
+
+  test('a date that was set back', () => {
+    expect(wrong({ clockAheadMs: 61_000 })).toMatchObject([{ check: 'clock', level: 'notice' }])
+  })
+
+  test('leases that a recovery would free can be fixed', () => {
+    expect(wrong({ lapsed: 2, orphaned: 1 })).toMatchObject([
+      { check: 'leases', level: 'warning', isFixable: true },
+    ])
+  })
+
+  test('a stopped process is named', () => {
+    const process = { instance: 'i', liveness: 'alive', evidence: 'seen', agent: 'ada', pid: 4711 } as const
+
+    expect(wrong({ processes: [process, { ...process, isStopped: true }] })).toMatchObject([
+      { check: 'stopped', what: 'process 4711 of ada is stopped' },
+    ])
+  })
+
+  test('alerts are findings, unless a check says the same', () => {
+    const alert = (code: 'quarantine' | 'stale_leases') =>
+      ({ code, level: 'warning', what: code, next: 'look' }) as const
+
+    expect(wrong({ alerts: [alert('quarantine'), alert('stale_leases')] })).toMatchObject([
+      { check: 'quarantine', level: 'warning', remedy: 'look' },
+    ])
+  })
+
+  test('only an error makes a store unhealthy', () => {
+    expect(isUnhealthy(findings({ lapsed: 1 }))).toBe(false)
+    expect(isUnhealthy(findings({}, { recoveryError: 'disk full' }))).toBe(true)
+  })
+})

@@ -1,0 +1,31 @@
+import { expect, test } from 'vitest'
+import { advise, type PrimeFacts } from '../../src/domain/prime.ts'
+
+const idle: PrimeFacts = { holds: [], unread: 0, tasks: [], isRegistered: true }
+const what = (facts: Partial<PrimeFacts>) => advise({ ...idle, ...facts }).map((advice) => advice.what)
+
+test('what an agent holds comes first, and nothing new with it', () => {
+  const holds = [{ title: 'T-1', remainingMs: 60_000 }]
+
+  expect(what({ holds, tasks: ['T-2'] })).toEqual(['go on with T-1; renew its lease before it lapses'])
+})
+
+test('a lease that lapsed is to be renewed or left', () => {
+  expect(what({ holds: [{ title: 'T-1', remainingMs: -1 }] })).toEqual([
+    'your lease of T-1 has lapsed: renew it, or stop working on it',
+  ])
+})
+
+test('then messages, then the next task', () => {
+  expect(advise({ ...idle, unread: 2, tasks: ['T-2', 'T-3'] })).toEqual([
+    { what: 'answer 2 unread messages', operation: 'messages.inbox' },
+    { what: 'claim the next task: T-2', operation: 'tasks.claimNext' },
+  ])
+})
+
+test('an idle agent without a process is told both', () => {
+  expect(what({ isRegistered: false })).toEqual([
+    'nothing to claim: wait for work, or add some',
+    'say which process you are, and your leases end at once when it dies',
+  ])
+})
