@@ -1,5 +1,6 @@
 import { readdirSync } from 'node:fs'
 import { defineConfig } from 'vitest/config'
+import { chosenProjects, type EngineProject, engineSuites, slowOnServers } from './scripts/engines.mjs'
 
 // Every folder of test/ is a suite. `domain` imports src/ directly, so that coverage can see it; the
 // others import the package by its own name, and so test what is shipped.
@@ -18,13 +19,16 @@ export default defineConfig({
       reporter: ['text'],
       thresholds: { branches: 100 },
     },
-    projects: suites.map((name) => ({
+    projects: chosenProjects(suites).map(({ name, suite, engine }) => ({
       test: {
         name,
-        include: [`test/${name}/**/*.test.ts`],
+        include: [`test/${suite}/**/*.test.ts`],
+        exclude: [...filesOfOtherEngines({ suite, engine }), ...slowFiles(suite)],
+        env: { HOLDFAST_TEST_ENGINES: engine },
+        globalSetup: engine === 'sqlite' ? [] : ['test/support/servers.ts'],
         // A crash test waits for real processes to start, die and be noticed.
-        testTimeout: name === 'crash' ? 60_000 : 30_000,
-        hookTimeout: name === 'crash' ? 60_000 : 30_000,
+        testTimeout: suite === 'crash' ? 60_000 : 30_000,
+        hookTimeout: suite === 'crash' ? 60_000 : 30_000,
         // Node itself loads the built package: transformed, its worker threads and its
         // import.meta.url would not be those a user gets.
         server: { deps: { external: [/\/dist\//] } },
@@ -32,3 +36,17 @@ export default defineConfig({
     })),
   },
 })
+
+/** What only one engine can promise is in files that begin with its name; a suite of its own has them all. */
+function filesOfOtherEngines({ suite, engine }: Omit<EngineProject, 'name'>): string[] {
+  if (!engineSuites.includes(suite)) return []
+  const own = engine.split('-')[0]
+  return ['sqlite', 'postgres']
+    .filter((name) => name !== own)
+    .map((name) => `test/${suite}/${name}-*.test.ts`)
+}
+
+function slowFiles(suite: string): string[] {
+  if (!process.env.HOLDFAST_TEST_QUICK) return []
+  return slowOnServers.map((name) => `test/${suite}/${name}.test.ts`)
+}

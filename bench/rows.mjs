@@ -275,6 +275,24 @@ export const cases = [
     },
   },
   {
+    id: 'reservations-5000-transaction',
+    async run({ rounds, size, measure }) {
+      const samples = []
+      for (let round = 0; round < rounds; round++)
+        samples.push(await measure('reserveAtTheLimit', { reserved: size.isSmoke ? 200 : 5000 }))
+      return [
+        {
+          id: 'reservations-5000-transaction',
+          what: '50 patterns against 4,950 reserved ones: longest write transaction of a process that sees them first [L15]',
+          unit: 'ms',
+          goal: figure(atMost(20), 'ms'),
+          pick: worst,
+          ours: samples.map(({ longestMs }) => longestMs),
+        },
+      ]
+    },
+  },
+  {
     id: 'eight-processes',
     async run({ rounds, size }) {
       const [processes, ms, items] = size.isSmoke ? [2, 150, 1000] : [8, 5000, 40_000]

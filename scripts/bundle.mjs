@@ -1,4 +1,4 @@
-// The command line as a few files instead of three hundred: a command starts in half the time (docs/adr/0009).
+// The command line as a few files instead of three hundred: a command starts in half the time (docs/adr/0011).
 //
 // Only the command line: the library stays one file a source file, for its readers and their debuggers.
 

@@ -9,8 +9,8 @@ import { fileURLToPath } from 'node:url'
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const vitest = join(root, 'node_modules', 'vitest', 'vitest.mjs')
 
-/** Runs under the Node of this process unless another is given; what the tests start follows it. */
-export function runSuite(name, { node = process.execPath, args = [] } = {}) {
+/** A project of engines.mjs, under the Node of this process unless another is given; what the tests start follows it. */
+export function runSuite({ name, engine }, { node = process.execPath, args = [], isQuick = false } = {}) {
   const startedAt = performance.now()
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-test-'))
   const file = join(folder, 'report.json')
@@ -20,7 +20,12 @@ export function runSuite(name, { node = process.execPath, args = [] } = {}) {
   console.log(`\n${name}:`)
   const run = spawnSync(node, [vitest, 'run', '--project', name, ...reporters, ...args], {
     cwd: root,
-    env: { ...process.env, PATH: path },
+    env: {
+      ...process.env,
+      PATH: path,
+      HOLDFAST_TEST_ENGINES: engine,
+      HOLDFAST_TEST_QUICK: isQuick ? '1' : '',
+    },
     stdio: 'inherit',
   })
   const counts = readCounts(file)
@@ -50,7 +55,7 @@ export function report(results) {
 }
 
 function row(name, ...columns) {
-  return name.padEnd(14) + columns.map((column) => String(column).padStart(9)).join('')
+  return name.padEnd(18) + columns.map((column) => String(column).padStart(9)).join('')
 }
 
 export function secondsSince(startedAt) {

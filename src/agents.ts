@@ -20,8 +20,9 @@ export class Agents {
   }
 
   /**
-   * Says which process of this machine stands behind an agent; default this one. Tasks the agent claims from then on,
-   * through whatever process, belong to it: freed at once when it is proven dead, never because a helper ended.
+   * Says which process of this machine stands behind an agent; default this one. Items, tasks and locks the agent
+   * claims from then on, through whatever process, belong to it: freed at once when it is proven dead, never because a
+   * helper ended.
    */
   async register(options: { agent?: string; pid?: number } = {}): Promise<Agent> {
     const { environment } = this.#session
@@ -34,6 +35,7 @@ export class Agents {
         facts: { pid },
       })
     }
+    if (!this.#session.storeIsLocal) environment.host.leaveMark(identity)
     const instance = await this.#session.call<Omit<AgentView, 'crashes' | 'suspect'>>(
       'agents.register',
       { ...identity, ...rest },
@@ -55,7 +57,7 @@ export class Agents {
   }
 
   #judged(agent: AgentView): Agent {
-    return { ...agent, ...this.#session.environment.host.judge(agent, true) }
+    return { ...agent, ...this.#session.environment.host.judge(agent, this.#session.storeIsLocal) }
   }
 
   /** `{type}-{host}-{pid}`, the type from HOLDFAST_AGENT. */

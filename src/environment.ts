@@ -21,6 +21,11 @@ export interface Environment {
   readonly host: Host
   /** True when functions of this environment cannot be re-made in a thread (tests, simulator). */
   readonly isLocal: boolean
+  /**
+   * Everything an engine asks of the world outside (a query to a server) passes through here and comes back as it
+   * is. An environment whose time stands still learns so that something is under way. Absent in production.
+   */
+  outside?<Result>(work: Promise<Result>): Promise<Result>
   /** Called at named points; lets a test stop or kill the process there. Absent in production. */
   readonly reached?: (point: string) => void
 }
@@ -41,6 +46,8 @@ export interface Host {
   identify(pid: number): ProcessIdentity | null
   /** Judges another process; 'unknown' whenever there is doubt. A local store proves more: see `host/process.ts`. */
   judge(other: ProcessIdentity, storeIsLocal: boolean): Verdict
+  /** Shows processes of this machine that this one, or one it knows, runs here too. */
+  leaveMark(process: ProcessIdentity): void
   /** Name of the network file system a path lies on, or null when it is local. */
   networkFileSystem(path: string): string | null
 }

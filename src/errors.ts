@@ -171,3 +171,25 @@ export function isHoldfastError(error: unknown): error is HoldfastError {
     error instanceof Error && 'code' in error && typeof error.code === 'string' && error.code in errorCodes
   )
 }
+
+const classes: Partial<Record<ErrorCode, { readonly prototype: HoldfastError; readonly name: string }>> = {
+  INVALID: InvalidError,
+  NOT_FOUND: NotFoundError,
+  HELD: HeldError,
+  DUPLICATE: DuplicateError,
+  ILLEGAL_MOVE: IllegalMoveError,
+  ATTEMPTS_EXHAUSTED: AttemptsExhaustedError,
+  VERSION_MISMATCH: VersionMismatchError,
+  LEASE_LOST: LeaseLostError,
+}
+
+/** An error that crossed a thread or a wire as its JSON, as what it was. */
+export function revive({ code, ...parts }: ReturnType<HoldfastError['toJSON']>): HoldfastError {
+  const error = new HoldfastError(code, parts)
+  const original = classes[code]
+  return original
+    ? Object.defineProperty(Object.setPrototypeOf(error, original.prototype), 'name', {
+        value: original.name,
+      })
+    : error
+}

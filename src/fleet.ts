@@ -1,5 +1,6 @@
 /** `hf.fleet`: the whole at a glance, why something is as it is, what is wrong, and where an agent begins. */
 
+import { fitText } from './domain/text.ts'
 import { pause } from './environment.ts'
 import { InvalidError, NotFoundError } from './errors.ts'
 import { storageOf } from './host/file-system.ts'
@@ -83,22 +84,31 @@ export class Fleet {
   async doctor(options: { fix?: boolean } = {}): Promise<DoctorVisit> {
     const fixed = options.fix ? await this.#session.heal('manual') : null
     const { status } = this.#session.engine
+    const { lastError } = this.#session.health
     const judged = await judgeHolders(this.#session)
     const isFile = status.engine === 'sqlite' && status.location !== ':memory:'
     const sizes = isFile ? storageOf(status.location) : null
-    const { engine, location, durability, schemaVersion, engineVersion } = status
+    const { engine, location, durability, schemaVersion, engineVersion, server } = status
     const store = {
       engine,
-      location,
+      location: fitText(location, 4096),
       durability,
       schemaVersion,
       engineVersion,
+      server: server
+        ? {
+            fsync: server.fsync,
+            synchronousCommit: server.synchronousCommit,
+            synchronousStandbys: fitText(server.synchronousStandbys, 1000),
+          }
+        : null,
       version: packageVersion(),
       node: process.versions.node,
+      wallAt: this.#session.environment.now(),
       storeBytes: sizes?.storeBytes ?? null,
       logBytes: sizes?.logBytes ?? null,
       freeBytes: sizes?.freeBytes ?? null,
-      recoveryError: this.#session.health.lastError?.error ?? null,
+      recoveryError: lastError === null ? null : fitText(lastError.error, 10_000),
     }
     const report = await this.#session.call<DoctorReport>('fleet.doctor', { judged, store })
     return { ...report, fixed }

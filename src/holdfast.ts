@@ -2,6 +2,7 @@
 import { Agents } from './agents.ts'
 import type { StoreStatus } from './engines/engine.ts'
 import { openEngine } from './engines/open.ts'
+import { isPostgresUrl } from './engines/postgres/address.ts'
 import { type Environment, pause } from './environment.ts'
 import { closedError } from './errors.ts'
 import { Fleet } from './fleet.ts'
@@ -23,6 +24,7 @@ import { logRecovery } from './runtime/heal.ts'
 import { Keeper } from './runtime/keeper.ts'
 import { Redelivery } from './runtime/redelivery.ts'
 import { reportStaleLocks, type StaleLocksOptions } from './runtime/stale-locks.ts'
+import { openThreaded } from './runtime/threaded-engine.ts'
 import { type Handler, Worker, type WorkOptions } from './runtime/worker.ts'
 import { type Health, type RecoveryStats, Session } from './session.ts'
 import { type States, statesOf } from './state.ts'
@@ -42,7 +44,9 @@ export async function open(url: string, options: OpenOptions = {}): Promise<Hold
     environment,
   )
   const agent = settings.agent ?? getAgentId()
-  const engine = await openEngine(url, {
+  // A batch on PostgreSQL waits for answers while it holds rows: no handler of this program may come between.
+  const isThreaded = isPostgresUrl(url) && settings.background && !environment.isLocal
+  const engine = await (isThreaded ? openThreaded : openEngine)(url, {
     environment,
     durability: settings.durability,
     busyTimeoutMs: settings.busyTimeoutMs,
@@ -50,6 +54,7 @@ export async function open(url: string, options: OpenOptions = {}): Promise<Hold
     onRecovered: (report, trigger, ms) =>
       logRecovery((level, name, facts) => logger[level]?.(facts, name), report, trigger, ms),
     onRecoveryFailed: (error, trigger) => logger.warn({ trigger, error: String(error) }, 'recovery.failed'),
+    log: (level, name, facts) => logger[level]?.(facts, name),
   })
   try {
     return await begin({ url, engine, environment, settings, logger, health, agent })
@@ -89,6 +94,7 @@ async function begin({ url, ...parts }: Beginning): Promise<Holdfast> {
   const session = new Session({ ...parts, instance, keeper })
   const atOpen = settings.recovery.onOpen ? await healAtOpen(session) : null
   if (instance === null) return new Holdfast(session, atOpen)
+  if (!session.storeIsLocal) environment.host.leaveMark(environment.host.identity)
   await session.call('instance.start', { id: instance, ...environment.host.identity })
   keeper.employ(
     employCaretaker({
@@ -107,7 +113,7 @@ async function begin({ url, ...parts }: Beginning): Promise<Holdfast> {
         recovery: settings.recovery,
         retention: settings.retention,
         wedgedAfterMs: settings.wedgedAfterMs,
-        storeIsLocal: true,
+        storeIsLocal: session.storeIsLocal,
       },
       rejoined: (fresh) => {
         session.instance = fresh
@@ -208,11 +214,6 @@ export class Holdfast {
   /** Asks again when there may be work in a queue, until the answer is enough or the time is over; for interfaces. */
   waitForWork<Answer>(wait: ClaimWait<Answer>): Promise<Answer> {
     return waitForWork(this.#session, wait)
-  }
-
-  /** The lease clock of this store, by which `expiresAt` is counted; for display. */
-  leaseNow(): number {
-    return this.#session.engine.leaseNow()
   }
 
   /** The same recovery calls over everything. */

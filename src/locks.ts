@@ -101,12 +101,16 @@ export class Locks {
    * Takes a lock that is free or lapsed; else answers who holds it or, with `waitMs`, stands in line, first come first
    * served. The lock of this handle's own agent is renewed until it is released; a manual one lasts 1 h.
    */
-  async acquireLock(name = defaultLock, options: AcquireOptions = {}): Promise<AcquiredLock> {
+  acquireLock(name = defaultLock, options: AcquireOptions = {}): Promise<AcquiredLock> {
+    // Also for as long as it waits: a lock that is granted then must be renewed.
+    return this.#session.withRoom(1, options, () => this.#acquire(name, options))
+  }
+
+  async #acquire(name: string, options: AcquireOptions): Promise<AcquiredLock> {
     const { waitMs = 0, signal, agent, renew, idempotencyKey, instance, ...rest } = options
     assertWait('locks.acquireLock', waitMs, idempotencyKey)
     assertNoPlace(rest)
     signal?.throwIfAborted()
-    this.#session.assertRoom(1, options)
     const input = given({
       ...rest,
       name,
@@ -209,8 +213,11 @@ export class Locks {
   }
 
   /** Reserves paths by glob patterns, all or none. Renewed and released as a lock, by the name it got. */
-  async reserve(patterns: string | readonly string[], options: ReserveOptions = {}): Promise<ReservedPaths> {
-    this.#session.assertRoom(1, options)
+  reserve(patterns: string | readonly string[], options: ReserveOptions = {}): Promise<ReservedPaths> {
+    return this.#session.withRoom(1, options, () => this.#reserve(patterns, options))
+  }
+
+  async #reserve(patterns: string | readonly string[], options: ReserveOptions): Promise<ReservedPaths> {
     const requestedAt = this.#session.environment.monotonic()
     const answer = await this.#call<ReserveOutcome>('locks.reserve', {
       ...options,

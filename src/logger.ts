@@ -5,6 +5,7 @@ export const logNames = [
   'lease.reclaimed',
   'renew.failed',
   'clock.jumped',
+  'clock.doubtful',
   'process.wedged',
   'worker.failed',
   'retention.failed',

@@ -209,7 +209,7 @@ export class Messages {
     if (!isAdapter(adapter)) {
       throw new InvalidError({
         what: `adapter "${name}" cannot send`,
-        next: 'give webhook(…), command(…) or an object with send() and, if any, a timeoutMs of 1 ms to 1 h',
+        next: 'give webhook(…), command(…) or an object with send() and, if any, a timeoutMs and a broadcastTimeoutMs of 1 ms to 1 h',
       })
     }
     this.#redelivery.addAdapter(name, adapter)

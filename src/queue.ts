@@ -1,5 +1,6 @@
 /** `hf.queue(name)`: a thin view on the operations of one queue. */
 import { processingLockName } from './domain/queue.ts'
+import { fitText } from './domain/text.ts'
 import type { Workflow } from './domain/workflow.ts'
 import { InvalidError } from './errors.ts'
 import type { EventView } from './operations/event.ts'
@@ -88,6 +89,15 @@ export type Claim<Payload> =
       readonly lock?: LockView
     }
   | Exclude<ClaimOutcome, { outcome: 'claimed' }>
+export type ManyClaims<Payload> =
+  | {
+      readonly outcome: 'claimed'
+      readonly items: { readonly item: QueueItem<Payload>; readonly lease: Lease | null }[]
+    }
+  | Exclude<ClaimManyOutcome, { outcome: 'claimed' }>
+export type ProcessingLock =
+  | { readonly outcome: 'claimed'; readonly lock: LockView; readonly lease: Lease | null }
+  | Exclude<AcquireOutcome, { outcome: 'claimed' }>
 
 type Failure = Error | string | { message: string; code?: string }
 
@@ -173,14 +183,13 @@ export class Queue<Payload = unknown> {
     { waitMs = 0, signal, ...options }: ClaimOptions & WaitOptions,
   ): Promise<Claim<Payload>> {
     assertWait(operation, waitMs, options.idempotencyKey)
-    const claim = () => this.#claim(operation, options)
+    const claim = () => this.#session.withRoom(2, options, () => this.#claim(operation, options))
     if (waitMs === 0) return claim()
     const isEnough = ({ outcome }: Claim<Payload>) => outcome === 'claimed'
     return waitForWork(this.#session, { queue: this.name, waitMs, signal, claim, isEnough })
   }
 
   async #claim(operation: string, options: ClaimOptions): Promise<Claim<Payload>> {
-    this.#session.assertRoom(2, options)
     const tokenBefore = this.#lockToken(options)
     for (;;) {
       const requestedAt = this.#session.environment.monotonic()
@@ -200,14 +209,11 @@ export class Queue<Payload = unknown> {
   }
 
   /** Claims up to `limit` items, each under a lease of its own. */
-  async claimMany(
-    limit: number,
-    options: Omit<ClaimOptions, 'token'> = {},
-  ): Promise<
-    | { outcome: 'claimed'; items: { item: QueueItem<Payload>; lease: Lease | null }[] }
-    | Exclude<ClaimManyOutcome, { outcome: 'claimed' }>
-  > {
-    this.#session.assertRoom(limit, options)
+  claimMany(limit: number, options: Omit<ClaimOptions, 'token'> = {}): Promise<ManyClaims<Payload>> {
+    return this.#session.withRoom(limit, options, () => this.#claimMany(limit, options))
+  }
+
+  async #claimMany(limit: number, options: ClaimOptions): Promise<ManyClaims<Payload>> {
     const requestedAt = this.#session.environment.monotonic()
     const leaseMs = this.#session.leaseMs(options.leaseMs, options)
     const answer = await this.#write<ClaimManyOutcome>('queue.claimMany', { ...options, limit, leaseMs })
@@ -360,12 +366,11 @@ export class Queue<Payload = unknown> {
     return changed
   }
 
-  async acquireProcessingLock(
-    options: ClaimOptions & { reason?: string } = {},
-  ): Promise<
-    | { outcome: 'claimed'; lock: LockView; lease: Lease | null }
-    | Exclude<AcquireOutcome, { outcome: 'claimed' }>
-  > {
+  acquireProcessingLock(options: ClaimOptions & { reason?: string } = {}): Promise<ProcessingLock> {
+    return this.#session.withRoom(1, options, () => this.#acquireProcessingLock(options))
+  }
+
+  async #acquireProcessingLock(options: ClaimOptions & { reason?: string }): Promise<ProcessingLock> {
     const requestedAt = this.#session.environment.monotonic()
     const answer = await this.#write<AcquireOutcome>('queue.acquireProcessingLock', {
       ...options,
@@ -579,10 +584,11 @@ function withWallTime<Options extends { runAt?: number | Date }>(options: Option
   return { ...rest, runAt: runAt instanceof Date ? runAt.getTime() : runAt }
 }
 
+/** In the words of a program, which may be anything; only what a caller wrote itself is refused when it is too long. */
 function failureOf(error: Failure): { message: string; code?: string } {
-  if (typeof error === 'string') return { message: error }
-  const code = 'code' in error && typeof error.code === 'string' ? { code: error.code } : {}
-  return { message: String(error.message).slice(0, 10_000), ...code }
+  if (typeof error === 'string') return { message: fitText(error, error.length) }
+  const code = 'code' in error && typeof error.code === 'string' ? { code: fitText(error.code, 200) } : {}
+  return { message: fitText(String(error.message), 10_000), ...code }
 }
 
 const waitMsMax = 24 * 60 * 60 * 1000

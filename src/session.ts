@@ -85,6 +85,11 @@ export class Session {
     this.health = parts.health
   }
 
+  /** A file that both see shows that two processes are on one machine. */
+  get storeIsLocal(): boolean {
+    return this.engine.status.engine === 'sqlite'
+  }
+
   call<Result>(operation: string, input: unknown, options: CallOptions = {}): Promise<Result> {
     const command: Command = {
       operation,
@@ -122,7 +127,7 @@ export class Session {
     const healing: Healing = {
       ...options,
       environment: this.environment,
-      storeIsLocal: true,
+      storeIsLocal: this.storeIsLocal,
       trigger,
       execute: (operation, input) => this.call(operation, input),
       log: (level, name, facts) => this.logger[level]?.(facts, name),
@@ -141,9 +146,18 @@ export class Session {
     return agent === undefined || agent === this.agent
   }
 
-  /** Refuses a claim whose leases could not be kept, before anything is taken. */
-  assertRoom(count: number, options: CallOptions): void {
-    if (this.isBound(options)) this.keeper.assertRoom(count)
+  /**
+   * Runs a claim while room is kept for its leases: one that could not be kept is refused before anything is taken, or
+   * nobody would renew it.
+   */
+  async withRoom<Result>(count: number, options: CallOptions, claim: () => Promise<Result>): Promise<Result> {
+    if (!this.isBound(options)) return claim()
+    const giveBack = this.keeper.takeRoom(count)
+    try {
+      return await claim()
+    } finally {
+      giveBack()
+    }
   }
 
   /** Length of a lease when the caller says nothing: ours where we renew it, else the operation's own. */

@@ -27,7 +27,7 @@ export interface StateSetOptions {
 }
 
 export interface StateUpdateOptions {
-  /** How often it reads again after a conflict before it gives up; default 5. */
+  /** How often it tries, the first time counted, before it gives up; default 6, which is 5 re-reads. */
   readonly attemptsMax?: number
   /** Nothing is saved once it has fired. */
   readonly signal?: AbortSignal
@@ -62,7 +62,7 @@ const updateOptions = {
   name: 'state.update',
   input: z.strictObject({
     change: z.custom<object>((value) => typeof value === 'function', { error: 'must be a function' }),
-    attemptsMax: z.int().min(0).max(10_000).optional(),
+    attemptsMax: z.int().min(1).max(10_000).optional(),
     signal: signal.optional(),
     agent: z.string().optional(),
   }),
@@ -72,8 +72,8 @@ const watchOptions = {
   input: z.strictObject({ since: z.int().min(0).optional(), signal: signal.optional() }),
 }
 
-/** How many re-reads an update is allowed unless it says otherwise. */
-const attemptsMaxDefault = 5
+/** The first attempt, and 5 re-reads. */
+const attemptsMaxDefault = 6
 /** A watcher looks so often even when nothing rings. */
 const watchPollMs = 500
 
@@ -107,8 +107,8 @@ export class State<Value = unknown> {
   }
 
   /**
-   * Reads, lets `change` make the new value, and saves it if nobody saved another one meanwhile; else reads again,
-   * at most `attemptsMax` times, then VERSION_MISMATCH. `change` may therefore run several times and must have no
+   * Reads, lets `change` make the new value, and saves it if nobody saved another one meanwhile; else reads again
+   * and tries anew, in all `attemptsMax` times, then VERSION_MISMATCH. `change` may therefore run several times and must have no
    * side effects: do those after, on the strength of `outcome` and `version`. Returning undefined leaves the
    * document as it is.
    */
@@ -148,7 +148,7 @@ export class State<Value = unknown> {
   ): Promise<void> {
     const { environment, logger } = this.#session
     logger.info?.({ key: this.key, attempt }, 'state.conflict')
-    if (attempt > attemptsMax) {
+    if (attempt >= attemptsMax) {
       logger.warn({ key: this.key, attempts: attempt }, 'state.gave_up')
       const { expected, current } = error.facts as { expected: number; current: number }
       throw new VersionMismatchError(

@@ -128,8 +128,9 @@ export class Tasks {
   }
 
   /**
-   * Reads, lets `change` say what to change, writes; after a conflict again, at most five times. `change` may run
-   * several times, so it must have no effects of its own. Null from it leaves the task as it is.
+   * Reads, lets `change` say what to change, writes; after a conflict again, in all `attemptsMax` times (5), then
+   * VERSION_MISMATCH. `change` may run several times, so it must have no effects of its own. Null from it leaves the
+   * task as it is.
    */
   async updateWithRetry(
     ref: string,
@@ -162,8 +163,11 @@ export class Tasks {
    * Claims a task by id or key. Through this handle's own agent the lease is renewed until the task is finished or
    * released; for another agent it is a manual one of 30 min.
    */
-  async claimTaskForAgent(ref: string, options: ClaimTaskOptions = {}): Promise<TaskClaim> {
-    this.#session.assertRoom(1, options)
+  claimTaskForAgent(ref: string, options: ClaimTaskOptions = {}): Promise<TaskClaim> {
+    return this.#session.withRoom(1, options, () => this.#claimTask(ref, options))
+  }
+
+  async #claimTask(ref: string, options: ClaimTaskOptions): Promise<TaskClaim> {
     const { id, token } = await this.#held(ref, options)
     const requestedAt = this.#session.environment.monotonic()
     const leaseMs = this.#session.leaseMs(options.leaseMs, options)
@@ -182,14 +186,13 @@ export class Tasks {
    */
   claimNext({ waitMs = 0, signal, ...options }: ClaimNextOptions & WaitOptions = {}): Promise<NextTask> {
     assertWait('tasks.claimNext', waitMs, options.idempotencyKey)
-    const claim = () => this.#claimNext(options)
+    const claim = () => this.#session.withRoom(1, options, () => this.#claimNext(options))
     if (waitMs === 0) return claim()
     const isEnough = ({ outcome }: NextTask) => outcome === 'claimed'
     return waitForWork(this.#session, { queue: taskQueue, waitMs, signal, claim, isEnough })
   }
 
   async #claimNext(options: ClaimNextOptions): Promise<NextTask> {
-    this.#session.assertRoom(1, options)
     const requestedAt = this.#session.environment.monotonic()
     const leaseMs = this.#session.leaseMs(options.leaseMs, options)
     const claim = await this.#write<NextTaskOutcome>('tasks.claimNext', { ...options, leaseMs })
@@ -198,7 +201,10 @@ export class Tasks {
 
   /** Claims all of these tasks or none of them. */
   async batchClaim(refs: readonly string[], options: Omit<ClaimOptions, 'token'> = {}): Promise<BatchClaim> {
-    this.#session.assertRoom(refs.length, options)
+    return this.#session.withRoom(refs.length, options, () => this.#claimAll(refs, options))
+  }
+
+  async #claimAll(refs: readonly string[], options: ClaimOptions): Promise<BatchClaim> {
     const requestedAt = this.#session.environment.monotonic()
     const leaseMs = this.#session.leaseMs(options.leaseMs, options)
     const answer = await this.#write<BatchClaimOutcome>('tasks.batchClaim', { ...options, refs, leaseMs })

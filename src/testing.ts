@@ -29,6 +29,15 @@ export class MovableEnvironment implements Environment {
   #seed: number
   #timers: { at: number; order: number; run: () => void }[] = []
   #order = 0
+  /** What is awaited from outside and holds time up. */
+  readonly #awaited = new Set<Promise<unknown>>()
+  #onAllArrived: (() => void)[] = []
+
+  /**
+   * How long, in real ms, one thing from outside may hold time up. Time then goes on without it: it may be waiting for
+   * what the test does next, as a query waits for a row that the test keeps locked.
+   */
+  patienceMs = 5_000
 
   constructor(options: MovableOptions = {}) {
     this.#wall = options.now ?? Date.UTC(2026, 0, 1)
@@ -39,6 +48,7 @@ export class MovableEnvironment implements Environment {
       identity,
       identify: (pid) => systemEnvironment.host.identify(pid),
       judge: (other, storeIsLocal): Verdict => systemEnvironment.host.judge(other, storeIsLocal),
+      leaveMark: (process) => systemEnvironment.host.leaveMark(process),
       networkFileSystem: (path) => systemEnvironment.host.networkFileSystem(path),
       ...options.host,
     }
@@ -74,18 +84,26 @@ export class MovableEnvironment implements Environment {
     }
   }
 
+  /** Time stands still until this is there, however long it really takes; see `patienceMs`. */
+  outside<Result>(work: Promise<Result>): Promise<Result> {
+    this.#awaited.add(work)
+    const arrive = () => this.#forget(work)
+    work.then(arrive, arrive)
+    return work
+  }
+
   /** Lets time pass: timers fire one after the other, each with everything it starts settled before the next. */
   async advance(ms: number): Promise<void> {
     const until = this.#monotonic + ms
-    await settle()
+    await this.#settle()
     for (let next = this.#due(until); next; next = this.#due(until)) {
       this.#timers = this.#timers.filter((each) => each !== next)
       this.#move(Math.max(0, next.at - this.#monotonic))
       next.run()
-      await settle()
+      await this.#settle()
     }
     this.#move(until - this.#monotonic)
-    await settle()
+    await this.#settle()
   }
 
   /** The host sleeps: wall and boot time go on, awake time does not. */
@@ -108,9 +126,35 @@ export class MovableEnvironment implements Environment {
     const due = this.#timers.filter((timer) => timer.at <= until)
     return due.sort((left, right) => left.at - right.at || left.order - right.order)[0]
   }
-}
 
-/** Everything already under way comes to rest: promises, and commands waiting for their turn. */
-async function settle(): Promise<void> {
-  for (let turn = 0; turn < 6; turn++) await new Promise((done) => setImmediate(done))
+  /** Everything already under way comes to rest: promises, commands waiting for their turn, and what is outside. */
+  async #settle(): Promise<void> {
+    for (let quietTurns = 0; quietTurns < 6; quietTurns++) {
+      await new Promise((done) => setImmediate(done))
+      if (this.#awaited.size === 0) continue
+      await this.#arrival()
+      // What arrived may lead to more.
+      quietTurns = -1
+    }
+  }
+
+  async #arrival(): Promise<void> {
+    const awaited = [...this.#awaited]
+    await new Promise<void>((resolve) => {
+      const patience = setTimeout(() => {
+        for (const work of awaited) this.#forget(work)
+        resolve()
+      }, this.patienceMs)
+      this.#onAllArrived.push(() => {
+        clearTimeout(patience)
+        resolve()
+      })
+    })
+  }
+
+  #forget(work: Promise<unknown>): void {
+    this.#awaited.delete(work)
+    if (this.#awaited.size > 0) return
+    for (const arrive of this.#onAllArrived.splice(0)) arrive()
+  }
 }

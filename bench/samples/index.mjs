@@ -5,6 +5,7 @@ import { lockByCallers } from './locks.mjs'
 import { redeliver } from './messages.mjs'
 import { drainRaw } from './raw.mjs'
 import { compareRecovery, heal } from './recovery.mjs'
+import { reserveAtTheLimit } from './reservations.mjs'
 
 export const samples = {
   compareDepths,
@@ -15,6 +16,7 @@ export const samples = {
   heal,
   lockByCallers,
   redeliver,
+  reserveAtTheLimit,
   drainBullmq: async (parameters) => (await import('../peers/bullmq.mjs')).drain(parameters),
   drainPlainjob: async (parameters) => (await import('../peers/plainjob.mjs')).drain(parameters),
   lockProperLockfile: async (parameters) => (await import('../peers/proper-lockfile.mjs')).lock(parameters),

@@ -42,6 +42,7 @@ export class CommandCall implements Call {
   readonly #parts: CallParts
   #opening: Promise<Holdfast> | null = null
   #opened: Holdfast | null = null
+  #leaseAheadMs = 0
   instance: string | undefined
 
   constructor(parts: CallParts) {
@@ -54,7 +55,7 @@ export class CommandCall implements Call {
     this.options = parts.options
     this.rest = parts.rest
     const now = systemEnvironment.now()
-    this.view = viewFor(parts.io, now, () => this.#opened?.leaseNow() ?? now)
+    this.view = viewFor(parts.io, now, () => this.#leaseAheadMs)
     const { store, namespace, agent } = parts.settings
     const owner = { namespace: namespace.value, agent: agent.value }
     this.leases = new LeaseFiles(leaseFolder(store.value, parts.io), owner)
@@ -93,6 +94,13 @@ export class CommandCall implements Call {
       ...(this.instance === undefined ? {} : { instance: this.instance }),
     })
     return answer as Result
+  }
+
+  /** Times of leases are on the store's clock; people read them on the wall's. */
+  async readClock(): Promise<void> {
+    if (this.#opened === null) return
+    const { now, wall } = await this.execute<{ now: number; wall: number }>('clock.read', {})
+    this.#leaseAheadMs = now - wall
   }
 
   /** What is claimed from now on belongs to this process, checked and known by its start time. */

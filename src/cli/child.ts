@@ -4,7 +4,10 @@
  * whose lease is lost in the same moment.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
-import { constants } from 'node:os'
+import { accessSync, constants, statSync } from 'node:fs'
+import { constants as osConstants } from 'node:os'
+import { delimiter, resolve } from 'node:path'
+import type { Writable } from 'node:stream'
 import { pause } from '../environment.ts'
 import { HoldfastError } from '../errors.ts'
 import { descendantsOf } from '../host/process.ts'
@@ -33,12 +36,15 @@ export interface ChildOptions {
 const guardScript = `trap '' INT TERM HUP QUIT TSTP
 read -r target && read -r grace || exit 0
 read -r word && exit 0
-kill -TERM -- "$target" 2>/dev/null || exit 0
-while [ "$grace" -gt 0 ] && kill -0 -- "$target" 2>/dev/null; do
+kill -s TERM -- "$target" 2>/dev/null || exit 0
+while [ "$grace" -gt 0 ] && kill -s 0 -- "$target" 2>/dev/null; do
   sleep 1
   grace=$((grace - 1))
 done
-kill -KILL -- "$target" 2>/dev/null`
+kill -s KILL -- "$target" 2>/dev/null`
+
+/** Becomes the command once it is let go; where `run` is gone before that, it ends without having done anything. */
+const heldBack = 'read -r go <&3 && exec 3<&- "$@"'
 
 export class Child {
   readonly ended: Promise<Ending>
@@ -48,21 +54,27 @@ export class Child {
   #isOver = false
 
   constructor(options: ChildOptions) {
+    assertStartable(options)
     this.#options = options
     this.#guard = startGuard()
-    this.#process = spawn(options.command, [...options.args], {
-      stdio: 'inherit',
-      detached: !options.sharesTerminal,
-      env: options.env,
-      cwd: options.cwd,
+    const { command, args, env, cwd, sharesTerminal, graceMs } = options
+    // Held back until the guard knows whom to stop: a kill -9 in between would leave the command behind.
+    const [program, words] =
+      this.#guard === null ? [command, args] : ['/bin/sh', ['-c', heldBack, 'sh', command, ...args]]
+    this.#process = spawn(program, [...words], {
+      stdio: ['inherit', 'inherit', 'inherit', ...(this.#guard === null ? [] : ['pipe' as const])],
+      detached: !sharesTerminal,
+      env,
+      cwd,
     })
     const { pid } = this.#process
-    if (pid !== undefined)
-      this.#guard?.stdin?.write(`${this.#target(pid)}\n${Math.ceil(options.graceMs / 1000)}\n`)
+    if (pid !== undefined) this.#guard?.stdin?.write(`${this.#target(pid)}\n${Math.ceil(graceMs / 1000)}\n`)
+    const gate = this.#process.stdio[3] as Writable | null | undefined
+    // It may have been stopped before it was let go.
+    gate?.on('error', () => {})
+    gate?.end('go\n')
     this.ended = new Promise<Ending>((resolve, reject) => {
-      this.#process.once('error', (cause: NodeJS.ErrnoException) =>
-        reject(notStarted(options.command, cause)),
-      )
+      this.#process.once('error', (cause: NodeJS.ErrnoException) => reject(notStarted(command, cause)))
       this.#process.once('exit', (code, signal) => resolve({ code, signal }))
     }).finally(() => this.#over())
     // Waited for later; meanwhile a failure to start must not end the program.
@@ -129,8 +141,36 @@ function notStarted(command: string, cause: NodeJS.ErrnoException): NotStartedEr
   })
 }
 
+/** What a shell would look for; told apart from a command that itself ends with 127. */
+function assertStartable({ command, env, cwd }: ChildOptions): void {
+  const folders = command.includes('/') ? [''] : (env.PATH ?? '').split(delimiter)
+  const found = folders.map((folder) => resolve(cwd, folder, command)).filter(isFile)
+  if (found.some(isExecutable)) return
+  const code = found.length === 0 ? 'ENOENT' : 'EACCES'
+  const why = code === 'ENOENT' ? 'there is no such command' : 'it may not be executed'
+  throw notStarted(command, Object.assign(new Error(why), { code }))
+}
+
+function isFile(path: string): boolean {
+  try {
+    return statSync(path).isFile()
+  } catch {
+    // Not there, or in a folder nobody may look into.
+    return false
+  }
+}
+
+function isExecutable(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK)
+    return true
+  } catch {
+    return false
+  }
+}
+
 /** As a shell tells it: the code, or 128 and the number of the signal. */
 export function exitCodeOfEnding({ code, signal }: Ending): number {
-  if (signal !== null) return 128 + constants.signals[signal]
+  if (signal !== null) return 128 + osConstants.signals[signal]
   return code ?? 1
 }

@@ -1,5 +1,6 @@
 /** What kind of thing a field of an operation's input is, so that a word of a command line can be read as one. */
 import * as z from 'zod'
+import type { Verb } from './verb.ts'
 
 export type FieldKind =
   | 'text'
@@ -104,4 +105,10 @@ export function typedName(field: Pick<Field, 'name'>, isPositional: boolean): st
 
 export function kebab(name: string): string {
   return name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
+}
+
+/** What an operation takes and the verb neither fixes, hides nor takes by position. */
+export function offeredFields(verb: Verb, fields: ReadonlyMap<string, Field>): Field[] {
+  const taken = [...(verb.positional ?? []), ...(verb.hides ?? []), ...Object.keys(verb.fixed ?? {})]
+  return [...fields.values()].filter(({ name }) => !taken.includes(name))
 }

@@ -5,7 +5,7 @@ import { HoldfastError } from '../errors.ts'
 export class Interrupted extends HoldfastError {
   readonly #number: number
 
-  constructor(signal: 'SIGINT' | 'SIGTERM' | 'SIGHUP') {
+  constructor(signal: 'SIGINT' | 'SIGTERM' | 'SIGHUP' | 'SIGQUIT') {
     super('TIMEOUT', { what: `interrupted by ${signal}`, next: 'nothing was claimed' })
     this.#number = constants.signals[signal]
   }

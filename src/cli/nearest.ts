@@ -35,17 +35,17 @@ async function knownNames(
   }
 }
 
-export async function queueNames(call: Pick<CommandCall, 'execute'>): Promise<string[]> {
+async function queueNames(call: Pick<CommandCall, 'execute'>): Promise<string[]> {
   const { queues } = await call.execute<{ queues: { name: string }[] }>('queue.listQueues', {})
   return queues.map(({ name }) => name)
 }
 
-export async function lockNames(call: Pick<CommandCall, 'execute'>): Promise<string[]> {
+async function lockNames(call: Pick<CommandCall, 'execute'>): Promise<string[]> {
   const { locks } = await call.execute<{ locks: { name: string }[] }>('locks.list', { limit: 500 })
   return locks.map(({ name }) => name)
 }
 
-export async function keysOf(call: Pick<CommandCall, 'execute'>, queue: string): Promise<string[]> {
+async function keysOf(call: Pick<CommandCall, 'execute'>, queue: string): Promise<string[]> {
   const { items } = await call.execute<{ items: { key: string | null }[] }>('queue.list', {
     queue,
     limit: 500,

@@ -8,7 +8,7 @@ import { type CallParts, CommandCall } from './call.ts'
 import { confirm } from './confirm.ts'
 import { exitCodeOf } from './exit.ts'
 import { schemaVersion } from './failure.ts'
-import { type Field, fieldsOf, typedName } from './field.ts'
+import { type Field, fieldsOf, offeredFields, typedName } from './field.ts'
 import { type Io, readStdin } from './io.ts'
 import { asTyped } from './misinput.ts'
 import { withNearestName } from './nearest.ts'
@@ -92,7 +92,7 @@ async function act(verb: Verb, call: CommandCall): Promise<number> {
   const answer = await acted(verb, call, holding)
   remember(verb, call, holding, answer)
   if (answer === null && verb.missing) throw notFound(verb.missing(call.input))
-  show(verb, call, answer)
+  await show(verb, call, answer)
   return verb.exit?.(answer) ?? exitCodeOf(answer)
 }
 
@@ -131,12 +131,13 @@ function notFound(what: string): NotFoundError {
   return new NotFoundError({ what, next: 'check the name, and the store with `holdfast config print`' })
 }
 
-function show(verb: Verb, call: CommandCall, answer: unknown): void {
+async function show(verb: Verb, call: CommandCall, answer: unknown): Promise<void> {
   if (call.isJson) {
     const shown = verb.json ? verb.json(answer, call.input) : asObject(answer)
     if (shown !== null) call.io.out(`${JSON.stringify({ schemaVersion, ...shown })}\n`)
     return
   }
+  await call.readClock()
   const text = verb.text(answer, call.view, call.input)
   if (text !== '') call.io.out(`${text}\n`)
   const hint = call.io.isTalkSeen ? verb.hint?.(answer, call.input) : null
@@ -165,9 +166,11 @@ async function readInput(verb: Verb, operation: AnyOperation | null, given: Give
       ? bodyValue(field, await readStdin(io))
       : readValue({ ...field, typed: typedName(field, true) }, severalOf(field, words), now)
   }
-  for (const [name, field] of fields) {
+  // What is hidden may have an option of the verb's own under its name.
+  for (const field of offeredFields(verb, fields)) {
+    const { name } = field
     const words = given.options[name]
-    if (words === undefined || positional.includes(name)) continue
+    if (words === undefined) continue
     input[name] = readValue({ ...field, typed: typedName(field, false) }, words, now)
   }
   const { file } = given.options

@@ -5,7 +5,7 @@ import type { AnyOperation } from '../operations/operation.ts'
 import { operations } from '../operations/table.ts'
 import { catalogue, type Group } from './catalogue.ts'
 import { failureOf, printFailure } from './failure.ts'
-import { type Field, fieldsOf, kebab, optionName } from './field.ts'
+import { type Field, fieldsOf, kebab, offeredFields, optionName } from './field.ts'
 import type { Io } from './io.ts'
 import { type Given, perform } from './perform.ts'
 import type { GlobalOptions } from './settings.ts'
@@ -29,7 +29,7 @@ export async function main(args: readonly string[], io: Io, version: string): Pr
     // What stands behind -- is another program's.
     const own = args.includes('--') ? args.slice(0, args.indexOf('--')) : args
     const isJson = json === true || own.includes('--json')
-    const view = viewFor(io, systemEnvironment.now(), () => 0)
+    const view = viewFor(io, systemEnvironment.now())
     return printFailure(failureOf(error), io, isJson, view)
   }
 }
@@ -143,12 +143,6 @@ function describeVerb(command: Command, verb: Verb, act: Act): void {
       options: Object.fromEntries([...byField, ...own]),
     })
   })
-}
-
-/** What an operation takes and the verb neither fixes, hides nor takes by position. */
-export function offeredFields(verb: Verb, fields: ReadonlyMap<string, Field>): Field[] {
-  const taken = [...(verb.positional ?? []), ...(verb.hides ?? []), ...Object.keys(verb.fixed ?? {})]
-  return [...fields.values()].filter(({ name }) => !taken.includes(name))
 }
 
 function ownOptions(verb: Verb): NonNullable<Verb['options']> {

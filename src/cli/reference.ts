@@ -1,8 +1,8 @@
 /** All commands with their arguments and options, for tests and for the generated reference. */
 import { Command } from 'commander'
 import { catalogue, type Group } from './catalogue.ts'
-import { type FieldKind, fieldsOf, optionName } from './field.ts'
-import { fillGroup, offeredFields, operationOf } from './program.ts'
+import { type FieldKind, fieldsOf, offeredFields, optionName } from './field.ts'
+import { fillGroup, operationOf } from './program.ts'
 import type { Verb } from './verb.ts'
 
 export interface CommandFacts {

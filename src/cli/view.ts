@@ -31,7 +31,7 @@ export function brief(value: unknown, length = 200): string {
   return printable(text.length > length ? `${text.slice(0, length - 1)}…` : text)
 }
 
-export function viewFor(io: Io, now: number, leaseNow: () => number): View {
+export function viewFor(io: Io, now: number, leaseAheadMs: () => number = () => 0): View {
   const paint = colors.createColors(io.hasColors)
   const time = (at: number | null | undefined) => (at == null ? '-' : formatTime(at))
   return {
@@ -39,7 +39,7 @@ export function viewFor(io: Io, now: number, leaseNow: () => number): View {
     columns: io.columns,
     now,
     time,
-    leaseTime: (at) => (at == null ? '-' : time(now + (at - leaseNow()))),
+    leaseTime: (at) => (at == null ? '-' : time(at - leaseAheadMs())),
     table: (head, rows) => drawTable(head, rows, io.columns, paint),
     pairs: (facts) => drawPairs(facts, paint),
   }
@@ -109,12 +109,6 @@ function drawPairs(
   const shown = facts.filter(([, value]) => value != null && value !== '')
   const width = Math.max(0, ...shown.map(([label]) => label.length))
   return shown.map(([label, value]) => `${paint.dim(label.padEnd(width))}  ${value}`).join('\n')
-}
-
-/** `1 item`, `2 items`. */
-export function counted(count: number, noun: string): string {
-  const several = noun.endsWith('y') ? `${noun.slice(0, -1)}ies` : `${noun}s`
-  return `${count} ${count === 1 ? noun : several}`
 }
 
 /** How much of a lease is left or since when it is over. */

@@ -10,8 +10,10 @@ export type Delivered =
   | { readonly outcome: 'failed'; readonly error: string; readonly transient: boolean }
 
 export interface Adapter {
-  /** How long one try may take, ms; default 10 s. */
-  readonly timeoutMs?: number
+  /** How long one try may take, ms; default 10 s, of a broadcast 5 s. */
+  readonly timeoutMs?: number | undefined
+  /** How long one try of a broadcast may take, where that is another time. */
+  readonly broadcastTimeoutMs?: number | undefined
   /**
    * Sends once. Delivered means it arrived, not that anybody answered. The same envelope may come again after a
    * crash, under the same id. An error thrown is a transient failure; the signal fires when time is up.
@@ -24,7 +26,8 @@ const timeoutMsMax = 60 * 60 * 1000
 /** True for what can be registered as one. */
 export function isAdapter(value: unknown): value is Adapter {
   if (typeof value !== 'object' || value === null || !('send' in value)) return false
-  return typeof value.send === 'function' && (!('timeoutMs' in value) || isTimeout(value.timeoutMs))
+  const { timeoutMs, broadcastTimeoutMs } = value as Partial<Adapter>
+  return typeof value.send === 'function' && isTimeout(timeoutMs) && isTimeout(broadcastTimeoutMs)
 }
 
 /** The lease of an attempt is made of it, so one that is no time would keep everything from being sent. */

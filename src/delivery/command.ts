@@ -9,16 +9,18 @@ import type { Adapter, Delivered } from './adapter.ts'
 export interface CommandOptions {
   /** The program and its arguments; a function may choose them by the message. */
   readonly argv: readonly string[] | ((envelope: Envelope) => readonly string[])
-  /** ms; default 10 s. The command is then killed. */
+  /** ms; default 10 s, of a broadcast 5 s. The command is then killed. */
   readonly timeoutMs?: number
+  /** Of a broadcast, where that is another time. */
+  readonly broadcastTimeoutMs?: number
 }
 
 const errorLengthMax = 500
 
 /** Delivered is exit code 0. */
-export function command({ argv, timeoutMs = 10_000 }: CommandOptions): Adapter {
+export function command({ argv, ...times }: CommandOptions): Adapter {
   return {
-    timeoutMs,
+    ...times,
     send: (envelope, signal) =>
       run(typeof argv === 'function' ? argv(envelope) : argv, JSON.stringify(envelope), signal),
   }

@@ -5,8 +5,10 @@ import type { Adapter } from './adapter.ts'
 export interface WebhookOptions {
   readonly url: string | URL
   readonly headers?: Readonly<Record<string, string>>
-  /** ms; default 10 s. */
+  /** ms; default 10 s, of a broadcast 5 s. */
   readonly timeoutMs?: number
+  /** Of a broadcast, where that is another time. */
+  readonly broadcastTimeoutMs?: number
 }
 
 /** Passing troubles of the other side; every other refusal stays one when it is asked again at once. */
@@ -21,9 +23,9 @@ function attemptKey({ attemptId, level, recipient }: Envelope): string {
 }
 
 /** Delivered is any 2xx; that is not yet an acknowledgement. Redirects are not followed. */
-export function webhook({ url, headers = {}, timeoutMs = 10_000 }: WebhookOptions): Adapter {
+export function webhook({ url, headers = {}, ...times }: WebhookOptions): Adapter {
   return {
-    timeoutMs,
+    ...times,
     async send(envelope, signal) {
       const response = await fetch(url, {
         method: 'POST',

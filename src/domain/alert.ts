@@ -1,4 +1,5 @@
 /** What somebody should be told: decided from what was seen, the same for `status`, `doctor` and whoever sends alerts. */
+import { counted } from './count.ts'
 import type { CrashPattern } from './crash-pattern.ts'
 import { formatDuration } from './duration.ts'
 
@@ -70,14 +71,14 @@ export function decideAlerts(facts: AlertFacts): Alert[] {
       isLate,
       'warning',
       'recovery_late',
-      `${facts.lapsed} lapsed leases wait for a recovery, the first for ${formatDuration(lapsedForMs)}`,
+      `${counted(facts.lapsed, 'lapsed lease')} not given back yet, the first for ${formatDuration(lapsedForMs)}`,
       recover,
     ),
     ...when(
       facts.orphaned > 0,
       'notice',
       'dead_holders',
-      `${facts.orphaned} leases belong to dead processes`,
+      `${counted(facts.orphaned, 'lease')} of dead processes not given back yet`,
       recover,
     ),
     ...facts.unrenewed.flatMap(({ title, holder, remainingMs }) =>
@@ -112,7 +113,7 @@ export function decideAlerts(facts: AlertFacts): Alert[] {
         true,
         'warning',
         'quarantine',
-        `queue ${queue} has ${count} quarantined items`,
+        `queue ${queue} has ${counted(count, 'quarantined item')}`,
         `see why with \`holdfast queue quarantine ${queue}\``,
       ),
     ),
@@ -120,7 +121,7 @@ export function decideAlerts(facts: AlertFacts): Alert[] {
       facts.deadLetters > 0,
       'warning',
       'dead_letters',
-      `${facts.deadLetters} messages were answered by nobody`,
+      `${counted(facts.deadLetters, 'message')} answered by nobody`,
       'see them with `holdfast msg dead`',
     ),
     ...facts.waiting.flatMap(({ queue, oldestReadyMs }) =>

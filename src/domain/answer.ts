@@ -2,6 +2,7 @@
 import { closeDelivery, isOpen, postpone } from './delivery.ts'
 import type { Moment } from './item.ts'
 import { changeDeliveries, closeThread, countAcked, due, isInReach, type Thread } from './message.ts'
+import { policyOf } from './message-damage.ts'
 
 export type AckOutcome = 'acked' | 'already_acked' | 'not_recipient' | 'cancelled'
 
@@ -58,7 +59,7 @@ export function askAgain(
 ): Thread {
   return changeDeliveries(thread, (delivery) =>
     delivery.recipient === agent && isOpen(delivery)
-      ? postpone(delivery, thread.message.policy, { nextAt, note: reason, progressAt: null })
+      ? postpone(delivery, policyOf(thread.message), { nextAt, note: reason, progressAt: null })
       : delivery,
   )
 }
@@ -73,7 +74,7 @@ export function progress(
   const nextAt = at.now + extendMs
   const heard = changeDeliveries(thread, (delivery) =>
     delivery.recipient === agent && isOpen(delivery)
-      ? postpone(delivery, thread.message.policy, { nextAt, note, progressAt: at.wall })
+      ? postpone(delivery, policyOf(thread.message), { nextAt, note, progressAt: at.wall })
       : delivery,
   )
   const isTold = thread.deliveries.some(

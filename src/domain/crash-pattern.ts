@@ -1,5 +1,33 @@
 /** Who loses leases again and again. A pattern is a fact for people and alerts; it takes nothing from anybody. */
 
+import type { EventKind } from './event.ts'
+
+/**
+ * Events that tell of a holder that was lost; they name it. Not those of an operator, who takes what is held: a reclaim
+ * before the lapse counts no crash, and force has a kind of its own.
+ */
+export const lossKinds = [
+  'item.reclaimed',
+  'item.quarantined',
+  'lock.expired',
+  'lock.stolen',
+  'lock.delayed',
+  'delivery.reclaimed',
+] as const satisfies readonly EventKind[]
+
+/** Events by which a holder ended its grant in good order. */
+export const endKinds = [
+  'item.completed',
+  'item.merged',
+  'item.failed',
+  'item.released',
+  'item.moved',
+  'lock.released',
+  'delivery.sent',
+  'delivery.failed',
+  'delivery.released',
+] as const satisfies readonly EventKind[]
+
 /** A lease that was reclaimed because its holder was lost. */
 export interface Loss {
   readonly agent: string

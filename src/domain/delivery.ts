@@ -162,6 +162,18 @@ export function hasPlace(row: { readonly placeAt: number | null }, dueAt: number
   return row.placeAt !== null && row.placeAt === dueAt
 }
 
+/** It cannot be sent at all: nobody tries, and whoever settles its message looks at it now. */
+export function setDeliveryAside(delivery: Delivery, error: string, now: number): Delivery {
+  return { ...delivery, nextDueAt: null, givesUpAt: now, lastError: error, version: delivery.version + 1 }
+}
+
+/** Its message is gone, so nobody can answer it any more. */
+export function strandDelivery(delivery: Delivery, wall: number): Delivery {
+  return { ...closeDelivery(delivery, 'cancelled', { wall }), lastError: strandedBecause }
+}
+
+export const strandedBecause = 'its message is gone'
+
 /** The sender was lost: the same attempt is due again, now. */
 export function reclaimDelivery(delivery: Delivery, now: number): Delivery {
   return {

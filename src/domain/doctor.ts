@@ -1,5 +1,6 @@
 /** What is wrong with a store and its fleet: findings, each with its remedy. Facts come from outside; this judges them. */
 import type { Alert } from './alert.ts'
+import { counted } from './count.ts'
 import { formatDuration } from './duration.ts'
 import type { Judged } from './holding.ts'
 
@@ -17,13 +18,21 @@ export interface Finding {
 
 /** What the process that looks knows of the store beside its rows. */
 export interface StoreFacts {
-  readonly engine: string
+  readonly engine: 'sqlite' | 'postgres'
   readonly location: string
   readonly durability: 'full' | 'normal'
   readonly schemaVersion: number
   readonly engineVersion: string
+  /** What a PostgreSQL server said of itself. */
+  readonly server: {
+    readonly fsync: boolean
+    readonly synchronousCommit: string
+    readonly synchronousStandbys: string
+  } | null
   readonly version: string
   readonly node: string
+  /** Wall time of whoever looks. */
+  readonly wallAt: number
   /** Sizes in bytes; null where they cannot be had. */
   readonly storeBytes: number | null
   readonly logBytes: number | null
@@ -34,8 +43,10 @@ export interface StoreFacts {
 
 export interface DoctorFacts {
   readonly store: StoreFacts
-  /** How far the lease clock is ahead of the wall clock. */
-  readonly clockAheadMs: number
+  /** How far the lease clock is ahead of the store's wall clock. */
+  readonly leaseClockAheadMs: number
+  /** How far the wall clock of whoever looks is ahead of the store's. */
+  readonly wallAheadMs: number
   readonly processes: readonly (Judged & { readonly agent: string; readonly pid: number })[]
   /** What a recovery would free now. */
   readonly lapsed: number
@@ -59,7 +70,7 @@ export function examine(facts: DoctorFacts): Finding[] {
     checkStore(facts.store),
     ok('version', `Holdfast ${facts.store.version} on Node ${facts.store.node}`),
     ok('schema', `schema ${facts.store.schemaVersion}, as new as this program`),
-    checkClock(facts.clockAheadMs),
+    facts.store.engine === 'sqlite' ? checkOwnClock(facts) : checkServerClock(facts),
     ...checkDisk(facts.store),
     checkLeases(facts),
     ...checkProcesses(facts.processes),
@@ -84,9 +95,18 @@ function ok(check: string, what: string): Finding {
   return finding(check, 'ok', what, null)
 }
 
-function checkStore({ engine, engineVersion, location, durability }: StoreFacts): Finding {
+function checkStore({ engine, engineVersion, location, durability, server }: StoreFacts): Finding {
   const what = `${engine} ${engineVersion} at ${location}`
-  if (durability === 'full') return ok('store', `${what}; every acknowledged change is on disk`)
+  if (server?.fsync === false) {
+    return finding(
+      'store',
+      'error',
+      `${what}; fsync is off: if its machine fails, the last changes or the whole store may be lost`,
+      'set fsync = on in the configuration of the server, and restart it',
+    )
+  }
+  if (durability === 'full')
+    return ok('store', `${what}; every acknowledged change is on disk${standbysText(server)}`)
   return finding(
     'store',
     'notice',
@@ -95,8 +115,27 @@ function checkStore({ engine, engineVersion, location, durability }: StoreFacts)
   )
 }
 
+/** Whether a failover could forget what was acknowledged. */
+function standbysText(server: StoreFacts['server']): string {
+  if (server === null) return ''
+  return server.synchronousStandbys === ''
+    ? '; it waits for no standby, so a failover may lose the last ones'
+    : ` and on standbys (${server.synchronousStandbys}, synchronous_commit ${server.synchronousCommit})`
+}
+
+function checkServerClock({ wallAheadMs }: DoctorFacts): Finding {
+  if (Math.abs(wallAheadMs) <= clockSlackMs)
+    return ok('clock', 'leases are counted by the clock of the server')
+  return finding(
+    'clock',
+    'notice',
+    `the clock of this machine is ${formatDuration(Math.abs(wallAheadMs))} ${wallAheadMs > 0 ? 'ahead of' : 'behind'} that of the server; leases are not concerned`,
+    'look at both clocks: what is told to run at a time runs when the server has it',
+  )
+}
+
 /** The lease clock stands while the host sleeps, so it may be behind; ahead means that somebody set the date back. */
-function checkClock(aheadMs: number): Finding {
+function checkOwnClock({ leaseClockAheadMs: aheadMs }: DoctorFacts): Finding {
   if (aheadMs > clockSlackMs) {
     return finding(
       'clock',
@@ -110,15 +149,15 @@ function checkClock(aheadMs: number): Finding {
 }
 
 function checkDisk({ storeBytes, logBytes, freeBytes }: StoreFacts): Finding[] {
-  if (storeBytes === null || freeBytes === null) return []
-  const sizes = `${megabytes(storeBytes)}, log ${megabytes(logBytes ?? 0)}, ${megabytes(freeBytes)} free`
+  if (storeBytes === null || logBytes === null || freeBytes === null) return []
+  const sizes = `${megabytes(storeBytes)}, log ${megabytes(logBytes)}, ${megabytes(freeBytes)} free`
   const log =
-    (logBytes ?? 0) > logBytesMax
+    logBytes > logBytesMax
       ? [
           finding(
             'log',
             'warning',
-            `the log of the store has grown to ${megabytes(logBytes ?? 0)}`,
+            `the log of the store has grown to ${megabytes(logBytes)}`,
             'look for a stopped process that has the store open: it keeps the log from beginning anew',
           ),
         ]
@@ -137,7 +176,7 @@ function checkLeases({ lapsed, orphaned }: DoctorFacts): Finding {
   return finding(
     'leases',
     'warning',
-    `${lapsed} leases lapsed, ${orphaned} belong to dead processes`,
+    `${counted(lapsed, 'lease')} lapsed, ${counted(orphaned, 'lease')} of dead processes`,
     'a recovery gives them back',
     true,
   )

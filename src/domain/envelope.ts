@@ -2,7 +2,9 @@
 import type { Delivery } from './delivery.ts'
 import type { Json } from './item.ts'
 import type { Escalation, Message } from './message.ts'
+import { escalationOf, policyOf, readContent } from './message-damage.ts'
 import type { Recipient } from './recipient.ts'
+import { isBroadcast } from './redelivery-policy.ts'
 
 export interface Envelope {
   /** The same for every attempt: what arrives twice under it is one message. */
@@ -23,6 +25,8 @@ export interface Envelope {
   readonly priority: number
   /** 0, or the level of escalation. */
   readonly level: number
+  /** It goes to several at once. */
+  readonly broadcast: boolean
   readonly escalation: Escalation | null
   readonly createdAt: number
   /** One line for people. */
@@ -46,9 +50,9 @@ export function envelopeOf(
   attempt: number,
 ): Envelope {
   const { id, sender, type, context, parent, priority, createdAt } = message
-  const content = JSON.parse(message.content) as Json
+  const content = readContent(message) ?? null
   const { level } = delivery
-  const escalation = level > 0 ? message.escalation : null
+  const escalation = level > 0 ? escalationOf(message) : null
   const marker = markerOf(level, attempt)
   return {
     id,
@@ -64,6 +68,7 @@ export function envelopeOf(
     parent,
     priority,
     level,
+    broadcast: isBroadcast(policyOf(message), level),
     escalation,
     createdAt,
     text: `${marker} ${type} from ${sender}${unansweredBy(escalation)}: ${typeof content === 'string' ? content : message.content}`,

@@ -9,6 +9,7 @@ import {
   isInReach,
   type Thread,
 } from './message.ts'
+import { escalationOf } from './message-damage.ts'
 import type { Recipient } from './recipient.ts'
 import type { EscalationLevel } from './redelivery-policy.ts'
 
@@ -51,7 +52,7 @@ export function escalate(
       state: 'escalated',
       level,
       dueAt: at.now + next.waitMs,
-      escalation: message.escalation ?? { at: at.wall, unanswered: unanswered(thread) },
+      escalation: escalationOf(message) ?? { at: at.wall, unanswered: unanswered(thread) },
       version: message.version + 1,
     },
     deliveries: [...deliveries, ...made],

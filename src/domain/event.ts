@@ -88,6 +88,7 @@ export const eventKinds = [
   'delivery.cancelled',
   'delivery.restarted',
   'delivery.removed',
+  'delivery.expiring',
   'recipient.registered',
 ] as const
 
@@ -133,6 +134,7 @@ export const renewalFields: ReadonlySet<string> = new Set([
   'sweptAt',
 ])
 
+/** Where nothing changed otherwise: a lock taken by force may be kept for its delay. */
 const removals: ReadonlySet<EventKind> = new Set([
   'item.removed',
   'lock.released',
@@ -159,8 +161,8 @@ export function replicaKey(event: Pick<StoredEvent, 'subject' | 'id'>): string {
 
 /** A thing after one more of its events; null once it was removed. */
 export function foldEvent(image: Image | null, event: Pick<StoredEvent, 'kind' | 'change'>): Image | null {
-  if (removals.has(event.kind)) return null
-  return event.change ? { ...image, ...event.change } : image
+  if (event.change) return { ...image, ...event.change }
+  return removals.has(event.kind) ? null : image
 }
 
 /** Applies one event to a replica. */

@@ -1,4 +1,5 @@
 /** Why a queue gives nothing out, and what is known of an agent. */
+import { counted } from './count.ts'
 import { formatDuration } from './duration.ts'
 import { type Explanation, explanation, healNow } from './explain.ts'
 import type { Holding, Judged } from './holding.ts'
@@ -52,8 +53,8 @@ export interface AgentFacts {
 export function explainAgent({ processes, holds, lapsed, crashes, isSuspect }: AgentFacts): Explanation {
   const evidence = [
     ...processes.map(({ pid, hostName, evidence: seen }) => `process ${pid} of ${hostName}: ${seen}`),
-    `holds ${holds} leases${lapsed === 0 ? '' : `, ${lapsed} of them lapsed`}`,
-    ...(crashes === 0 ? [] : [`lost ${crashes} leases in the last hour`]),
+    `holds ${counted(holds, 'lease')}${lapsed === 0 ? '' : `, ${lapsed} of them lapsed`}`,
+    ...(crashes === 0 ? [] : [`lost ${counted(crashes, 'lease')} in the last hour`]),
     ...(isSuspect ? ['its last three grants all ended as crashes'] : []),
   ]
   const can = lapsed > 0 || processes.some(({ liveness }) => liveness === 'dead') ? [healNow] : []

@@ -134,10 +134,13 @@ export function renewEveryMs(leaseMs: number): number {
   return leaseMs / 3
 }
 
-/** Same process, or, for a manual lease, the same token: this is the holder calling again. */
+/**
+ * Same process, or, for a manual lease, the same token: this is the holder calling again. A process may have been
+ * registered for the holder after it was granted a manual lease.
+ */
 export function isSameHolder(row: LeaseColumns, caller: Holder & { token?: number | undefined }): boolean {
-  if (row.agent !== caller.agent || row.instance !== caller.instance) return false
-  return row.instance !== null || row.token === caller.token
+  if (row.agent !== caller.agent) return false
+  return row.instance === null ? row.token === caller.token : row.instance === caller.instance
 }
 
 export function lastSignOfLife(row: LeaseColumns): number {

@@ -30,6 +30,11 @@ export interface Lock extends LeaseColumns {
   readonly mode: 'shared' | 'exclusive' | null
 }
 
+/** Whose it is; nobody's while it is kept for a delay, though the row still names who was lost. */
+export function holderOf(lock: Lock): string | null {
+  return lock.delayedSince === null ? lock.agent : null
+}
+
 const resourcePattern = /^(session|file|bead):/
 const resourceLeaseMs = 60_000
 const namedLeaseMs = 3_600_000

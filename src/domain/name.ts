@@ -4,12 +4,14 @@ import { InvalidError } from '../errors.ts'
 export const nameLengthMax = 200
 const namePattern = /^[\p{L}\p{N}_][\p{L}\p{N}_.:/@+#=,~ -]*$/u
 
-export function isName(text: string): boolean {
+export function isName(text: unknown): text is string {
+  if (typeof text !== 'string') return false
   return text.length <= nameLengthMax && namePattern.test(text) && !text.includes('..') && !text.endsWith(' ')
 }
 
-export function assertName(what: string, text: string): void {
-  if (isName(text)) return
+export function assertName(what: string, given: unknown): void {
+  if (isName(given)) return
+  const text = String(given)
   const shown = JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}…` : text)
   throw new InvalidError({
     what: `${shown} is not a usable ${what}`,

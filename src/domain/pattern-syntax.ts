@@ -11,10 +11,12 @@ export type Segment = readonly (CharacterSet | typeof many)[]
 export type Alternative = readonly (Segment | typeof many)[]
 
 const patternLengthMax = 512
-const pathLengthMax = 4096
+export const pathLengthMax = 4096
 const segmentsMax = 64
 /** Characters of all expansions together; comparing two patterns takes at most the product of theirs. */
 const expandedMax = 1024
+/** Each level copies what is inside it. */
+const bracesDepthMax = 8
 
 const manySegments = '**'
 type Token = CharacterSet | typeof many | typeof manySegments
@@ -60,6 +62,7 @@ class PatternReader {
   readonly #characters: readonly string[]
   readonly #refuse: Refusal
   #at = 0
+  #depth = 0
 
   constructor(text: string, refuse: Refusal) {
     this.#characters = Array.from(text)
@@ -92,6 +95,9 @@ class PatternReader {
   #readBraces(): Token[][] {
     const options: Token[][] = []
     let alternatives = 0
+    if (++this.#depth > bracesDepthMax) {
+      throw this.#refuse(`has more than ${bracesDepthMax} braces inside each other`, 'use several patterns')
+    }
     do {
       this.#at++
       alternatives++
@@ -99,6 +105,7 @@ class PatternReader {
     } while (this.#next() === ',')
     if (this.#next() !== '}') throw this.#unbalanced('{', '[{]')
     this.#at++
+    this.#depth--
     if (alternatives > 1) return options
     throw this.#refuse('has braces without a comma', 'write {one,other}, or [{] and [}] for the characters')
   }

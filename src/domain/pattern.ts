@@ -26,30 +26,65 @@ import {
   type Segment,
 } from './pattern-syntax.ts'
 
+/** A pattern as it is compared. */
+export interface Pattern {
+  readonly alternatives: readonly Alternative[]
+  /** Characters of its text and steps of its alternatives: what reading it costs. */
+  readonly size: number
+}
+
+/** What was read is kept, so that a pattern is checked before a transaction and compared inside it, and read once. */
+const known = new Map<string, Pattern>()
+/** A step takes some ten bytes. */
+const knownSizeMax = 1_000_000
+let knownSize = 0
+
 /** Refuses, with the way out, what is no pattern of this dialect or too large to be compared quickly. */
-export function assertPattern(text: string): void {
-  parsePattern(text)
+export function readPattern(text: string): Pattern {
+  const read = known.get(text)
+  if (read) return read
+  const alternatives = parsePattern(text)
+  const steps = alternatives.flat().reduce((sum, segment) => sum + segment.length, 0)
+  const pattern = { alternatives, size: text.length + steps }
+  if (knownSize + pattern.size > knownSizeMax) {
+    known.clear()
+    knownSize = 0
+  }
+  known.set(text, pattern)
+  knownSize += pattern.size
+  return pattern
 }
 
 /** Whether the path, taken literally, is one of those the pattern means. Both are checked first. */
 export function matchesPattern(pattern: string, path: string): boolean {
-  const literal = parsePath(path)
-  return parsePattern(pattern).some((alternative) => haveCommonPath(alternative, literal))
+  return haveCommonPath(readPattern(pattern).alternatives, [parsePath(path)])
 }
 
 /** Whether some path matches both: exact, not a guess, and bounded by the product of the two sizes. */
 export function patternsOverlap(left: string, right: string): boolean {
-  const alternatives = parsePattern(right)
-  return parsePattern(left).some((one) => alternatives.some((other) => haveCommonPath(one, other)))
+  return haveCommonPath(readPattern(left).alternatives, readPattern(right).alternatives)
 }
 
-function haveCommonPath(left: Alternative, right: Alternative): boolean {
-  return intersects(left, right, haveCommonName)
+/** Takes the count of the steps a comparison takes, and may end it by throwing. */
+export interface Effort {
+  spend(steps: number): void
 }
 
-function haveCommonName(left: Segment, right: Segment): boolean {
-  return intersects(left, right, haveCommonCharacter)
+const unlimited: Effort = { spend() {} }
+
+/** Whether one of the alternatives on the left and one on the right mean the same path. */
+export function haveCommonPath(
+  left: readonly Alternative[],
+  right: readonly Alternative[],
+  effort = unlimited,
+): boolean {
+  const haveCommonName = (one: Segment, other: Segment) =>
+    intersects(one, other, (here, there) => haveCommonCharacter(here, there, effort), effort)
+  return left.some((one) => right.some((other) => intersects(one, other, haveCommonName, effort)))
 }
+
+/** What a row costs besides its cells. */
+const rowSteps = 8
 
 /**
  * Runs two automata side by side. Each is a row of steps, some of them loops that take anything; a pair of
@@ -61,10 +96,12 @@ function intersects<Step>(
   left: readonly (Step | typeof many)[],
   right: readonly (Step | typeof many)[],
   meet: (left: Step, right: Step) => boolean,
+  effort: Effort,
 ): boolean {
   let reachable = new Uint8Array(right.length + 1)
   reachable[0] = 1
   for (let i = 0; i <= left.length; i++) {
+    effort.spend(right.length + rowSteps)
     const after = new Uint8Array(right.length + 1)
     for (let j = 0; j <= right.length; j++) {
       if (reachable[j] === 0) continue
@@ -84,12 +121,15 @@ function intersects<Step>(
   return reachable[right.length] === 1
 }
 
-function haveCommonCharacter(left: CharacterSet, right: CharacterSet): boolean {
-  if (typeof left === 'number') return typeof right === 'number' ? left === right : isMember(right, left)
-  if (typeof right === 'number') return isMember(left, right)
+function haveCommonCharacter(left: CharacterSet, right: CharacterSet, effort: Effort): boolean {
+  if (typeof left === 'number')
+    return typeof right === 'number' ? left === right : isMember(right, left, effort)
+  if (typeof right === 'number') return isMember(left, right, effort)
+  effort.spend(left.length * right.length)
   return left.some(([low, high]) => right.some((range) => low <= range[1] && range[0] <= high))
 }
 
-function isMember(ranges: Exclude<CharacterSet, number>, character: number): boolean {
+function isMember(ranges: Exclude<CharacterSet, number>, character: number, effort: Effort): boolean {
+  effort.spend(ranges.length)
   return ranges.some(([low, high]) => low <= character && character <= high)
 }

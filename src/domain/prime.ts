@@ -1,4 +1,5 @@
 /** What an agent should do first when it starts: finish what it holds, answer, then take the next task. */
+import { counted } from './count.ts'
 
 export interface PrimeFacts {
   /** What the agent holds, soonest expiry first. */
@@ -29,7 +30,9 @@ export function advise({ holds, unread, tasks, isRegistered }: PrimeFacts): Advi
               }
             : { what: `go on with ${first.title}; renew its lease before it lapses`, operation: null },
         ]),
-    ...(unread === 0 ? [] : [{ what: `answer ${unread} unread messages`, operation: 'messages.inbox' }]),
+    ...(unread === 0
+      ? []
+      : [{ what: `answer ${counted(unread, 'unread message')}`, operation: 'messages.inbox' }]),
     ...(first === undefined && task !== undefined
       ? [{ what: `claim the next task: ${task}`, operation: 'tasks.claimNext' }]
       : []),

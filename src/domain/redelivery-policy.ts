@@ -8,6 +8,8 @@ export interface RedeliveryPolicy {
   readonly ladder: readonly EscalationLevel[]
   /** Escalations beyond so many a minute, of the whole namespace, are put off; 0 = no limit. */
   readonly escalationsPerMinute: number
+  /** It went to more than one. */
+  readonly broadcast?: true
 }
 
 export interface EscalationLevel {
@@ -15,6 +17,26 @@ export interface EscalationLevel {
   readonly to: readonly string[] | '*'
   /** How long this level has to answer. */
   readonly waitMs: number
+}
+
+/** What a message has whose policy was damaged: nothing is sent again and nobody is told. */
+export const noPolicy: RedeliveryPolicy = Object.freeze({
+  delaysMs: Object.freeze([]),
+  lastWaitMs: 0,
+  ladder: Object.freeze([]),
+  escalationsPerMinute: 0,
+})
+
+/** Whether this is a policy, whatever the row says; its numbers were checked when it was made. */
+export function isPolicy(value: unknown): value is RedeliveryPolicy {
+  const { delaysMs, lastWaitMs, ladder, escalationsPerMinute } = (value ?? {}) as Partial<RedeliveryPolicy>
+  return (
+    Array.isArray(delaysMs) &&
+    Array.isArray(ladder) &&
+    ladder.every((level) => level?.to === '*' || Array.isArray(level?.to)) &&
+    typeof lastWaitMs === 'number' &&
+    typeof escalationsPerMinute === 'number'
+  )
 }
 
 const defaultDelaysMs: readonly number[] = Object.freeze([30_000, 60_000, 120_000])
@@ -27,6 +49,7 @@ export interface PolicyRequest {
   readonly escalateImmediately?: boolean | undefined
   readonly ladder?: readonly EscalationLevel[] | undefined
   readonly escalationsPerMinute?: number | undefined
+  readonly recipients?: number | undefined
 }
 
 /** The source's schedule unless told otherwise; `timeoutMs` replaces its first wait. */
@@ -40,7 +63,15 @@ export function makePolicy(request: PolicyRequest): RedeliveryPolicy {
     lastWaitMs: request.escalateImmediately ? 0 : (lastDelayMs ?? 0),
     ladder: request.ladder ?? [{ to: '*', waitMs: lastDelayMs ?? levelWaitMsDefault }],
     escalationsPerMinute: request.escalationsPerMinute ?? escalationsPerMinuteDefault,
+    ...((request.recipients ?? 1) > 1 ? { broadcast: true } : {}),
   }
+}
+
+/** Whether several are told at once: by the message itself, or by this level of escalation. */
+export function isBroadcast(policy: RedeliveryPolicy, level: number): boolean {
+  if (level === 0) return policy.broadcast === true
+  const to = policy.ladder[level - 1]?.to ?? []
+  return to === '*' || to.length > 1
 }
 
 export interface Schedule {

@@ -3,15 +3,20 @@
  * each other's way when some path matches both and at least one wants it alone. Advice among agents that ask; the
  * file system knows nothing of it.
  */
-import { InvalidError } from '../errors.ts'
+import { HoldfastError, LeaseLostError } from '../errors.ts'
 import { isExpired, isSameHolder } from './lease.ts'
 import { type AcquireRequest, grantSlot, type Lock } from './lock.ts'
-import { assertPattern, patternsOverlap } from './pattern.ts'
+import { PatternIndex } from './pattern-index.ts'
 
 export const reservationPrefix = 'paths:'
 export const patternsMax = 50
-/** Each new reservation is compared with all there are. */
+/** Each new reservation is compared with all there are, while others wait to write: a few milliseconds for so many. */
 export const reservationsMax = 1000
+export const reservedPatternsMax = 5000
+export const reservedLengthMax = 250_000
+/** About 5 ms: others wait for the transaction to end. A read holds up nobody. */
+const reserveStepsMax = 500_000
+const readStepsMax = 100 * reserveStepsMax
 
 export interface ReservationRequest extends Omit<AcquireRequest, 'slots'> {
   readonly patterns: readonly string[]
@@ -29,28 +34,75 @@ export function reservePaths(
   reserved: readonly Lock[],
   at: { now: number; wall: number; floor: number },
 ): Reservation {
-  for (const pattern of request.patterns) assertPattern(pattern)
+  const asked = PatternIndex.ofPatterns(request.patterns, reserveStepsMax)
   const live = reserved.filter((lock) => !isExpired(lock, at.now))
   const by = live.filter(
     (lock) =>
       (request.mode === 'exclusive' || lock.mode === 'exclusive') &&
       !isSameHolder(lock, request) &&
-      covers(lock, request.patterns),
+      isCovered(lock, asked),
   )
   if (by.length > 0) return { outcome: 'held', by }
-  if (live.length >= reservationsMax) {
-    throw new InvalidError({
-      what: `${live.length} reservations are held, the limit`,
-      next: 'release some, or reserve more with one pattern',
-      facts: { reservationsMax },
-    })
-  }
+  assertRoom(live, request)
   const { after } = grantSlot({ ...request, slots: 1 }, [], at)
   const { patterns, mode, user } = request
   return { outcome: 'granted', after: { ...after, patterns, mode, user, slots: 1 } }
 }
 
-/** Whether a reservation and some patterns (a plain path is one) have a path in common. */
-export function covers(lock: Lock, patterns: readonly string[]): boolean {
-  return (lock.patterns ?? []).some((mine) => patterns.some((other) => patternsOverlap(mine, other)))
+/**
+ * A lapsed reservation cannot be renewed, unlike a lapsed lock that nobody took: taking its paths leaves its row as it
+ * is, so nobody could tell whether they are another's by now.
+ */
+export function isOver(lock: Lock, now: number): boolean {
+  return lock.patterns !== null && isExpired(lock, now)
+}
+
+export function assertNotOver(lock: Lock, now: number): void {
+  if (!isOver(lock, now)) return
+  throw new LeaseLostError({
+    subject: `reservation ${lock.name}`,
+    token: lock.token,
+    currentToken: lock.token,
+    holder: null,
+    reason: 'it has lapsed, and others may have reserved its paths since',
+  })
+}
+
+/** Those of the locks that reserve a path. The path is checked also where nothing is reserved. */
+export function covering(path: string, locks: readonly Lock[]): Lock[] {
+  const asked = PatternIndex.ofPath(path, readStepsMax)
+  return locks.filter((lock) => isCovered(lock, asked))
+}
+
+function isCovered({ patterns }: Lock, by: PatternIndex): boolean {
+  return patterns?.some((pattern) => by.overlaps(pattern)) ?? false
+}
+
+function assertRoom(live: readonly Lock[], request: ReservationRequest): void {
+  const limits = [
+    { of: 'reservations', max: reservationsMax, asked: 1, held: live.length },
+    { of: 'patterns', max: reservedPatternsMax, ...sumBoth(live, request, ({ length }) => length) },
+    { of: 'characters', max: reservedLengthMax, ...sumBoth(live, request, lengthOf) },
+  ]
+  const reached = limits.find(({ held, asked, max }) => held + asked > max)
+  if (!reached) return
+  const { of, held, asked, max } = reached
+  throw new HoldfastError('BUSY', {
+    what: `${held} ${of} of paths are reserved, and ${asked} more would exceed the limit of ${max}`,
+    next: 'release some or try again later; src/** is one pattern for everything below a folder',
+    facts: { limit: of, held, asked, max },
+  })
+}
+
+function sumBoth(
+  live: readonly Lock[],
+  request: ReservationRequest,
+  sizeOf: (patterns: readonly string[]) => number,
+) {
+  const held = live.reduce((sum, { patterns }) => sum + sizeOf(patterns ?? []), 0)
+  return { held, asked: sizeOf(request.patterns) }
+}
+
+function lengthOf(patterns: readonly string[]): number {
+  return patterns.reduce((sum, { length }) => sum + length, 0)
 }

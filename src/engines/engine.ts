@@ -18,6 +18,9 @@ import type { Queue } from '../domain/queue.ts'
 import type { Recipient } from '../domain/recipient.ts'
 import type { State, StateFloor } from '../domain/state.ts'
 import type { Workflow } from '../domain/workflow.ts'
+import type { Environment } from '../environment.ts'
+import type { LogFacts, LogName } from '../logger.ts'
+import type { RecoveryReport } from '../operations/recovery.ts'
 
 /** Rows as the rules see them, by table. */
 export interface Tables {
@@ -31,15 +34,18 @@ export interface Tables {
   instance: Instance
   answer: Answer
   recoveryRun: RecoveryRun
+  recoveryTotal: RecoveryTotal
   cascade: Cascade
   checkpoint: Checkpoint
   image: ImageRow
   state: State
   stateFloor: StateFloor
   sealedEvents: SealedEvents
+  /** `policy` and `escalation` of a damaged row are null, or anything: the rules look before they use them. */
   message: Message
   delivery: Delivery
   recipient: Recipient
+  /** `marks` of a damaged row are null: nothing was counted. */
   allowance: Allowance
 }
 
@@ -98,6 +104,14 @@ export interface RecoveryRun {
   readonly entriesReclaimed: number
   readonly quarantined: number
   readonly messagesReclaimed: number
+}
+
+/** What the runs did that are no longer kept; one row a namespace. */
+export interface RecoveryTotal {
+  readonly locksCleaned: number
+  readonly entriesReclaimed: number
+  readonly messagesReclaimed: number
+  readonly version: number
 }
 
 /** Where the events begin that are still kept; what came before is in the images. */
@@ -161,11 +175,20 @@ export interface Selectors {
   ]
   /** Every slot of every lock, soonest expiry first. */
   heldLocks: [{ limit: number }, readonly Lock[]]
+  /** How many items of a queue an agent holds, and running processes of an instance's host; null is not counted. */
+  heldCounts: [
+    { queue: string; agent: string | null; instance: string | null },
+    { byAgent: number; onHost: number },
+  ]
   /** What an agent holds by hand, by this instance, or by a process registered for it. */
   itemsOfAgent: [{ agent: string; instance: string | null; queue: string; limit: number }, readonly Item[]]
-  /** Held, not expired, in the last third of the lease (at most 5 min), and not warned of under this token. */
-  nearItems: [{ limit: number }, readonly Item[]]
-  nearLocks: [{ limit: number }, readonly Lock[]]
+  /**
+   * Held, not expired, in the last third of the lease (at most 5 min), and not warned of under this token: all of
+   * them, or of these. Locks are named by name#slot.
+   */
+  nearItems: [{ ids: readonly string[] | null; limit: number }, readonly Item[]]
+  nearLocks: [{ ids: readonly string[] | null; limit: number }, readonly Lock[]]
+  nearDeliveries: [{ ids: readonly string[] | null; limit: number }, readonly Delivery[]]
   /** The items claimed together with the slots of this lock. */
   lockedItems: [{ name: string }, readonly Item[]]
   /** Everything held whose lease lapsed before now, longest expired first. */
@@ -222,7 +245,7 @@ export interface Selectors {
   namedLocksOf: [{ agent: string; limit: number }, readonly Lock[]]
   /** Whether any named lock is held now. */
   isAnyLocked: [Record<never, never>, boolean]
-  /** Locks that reserve paths. */
+  /** Locks that reserve paths and have not lapsed. */
   reservations: [{ limit: number }, readonly Lock[]]
   lapsedWaiters: [{ limit: number }, readonly Waiter[]]
   waitersOfInstances: [{ instances: readonly string[]; limit: number }, readonly Waiter[]]
@@ -243,10 +266,14 @@ export interface Selectors {
   instancesEndedBefore: [{ ageMs: number; limit: number }, readonly Instance[]]
   answer: [{ key: string }, Answer | null]
   answersBefore: [{ ageMs: number; limit: number }, readonly Answer[]]
+  /** The newest run, and the sums over all there ever were, also those that are no longer kept. */
   recoveryHistory: [
     Record<never, never>,
     { last: RecoveryRun | null; locksCleaned: number; entriesReclaimed: number; messagesReclaimed: number },
   ]
+  /** Runs before the newest `keep`, oldest first. */
+  oldRecoveryRuns: [{ keep: number; limit: number }, readonly RecoveryRun[]]
+  recoveryTotal: [Record<never, never>, RecoveryTotal | null]
   /** What a recovery would find lapsed now. */
   lapsedCounts: [
     { queue: string | null; name: string | null },
@@ -282,6 +309,8 @@ export interface Selectors {
   dueDeliveries: [{ adapters: readonly string[]; limit: number }, readonly Delivery[]]
   /** With a delivery whose wait for an answer has ended and that nobody is sending. */
   unansweredMessages: [{ limit: number }, readonly Message[]]
+  /** Of the first ones whose wait for an answer has ended: those whose message is not there. */
+  strandedDeliveries: [{ limit: number }, readonly Delivery[]]
   /** Whose next level of escalation is reached. */
   dueMessages: [{ limit: number }, readonly Message[]]
   /** When any of the three above happens next, on the lease clock. */
@@ -407,16 +436,32 @@ export interface Executor {
   close(): Promise<void>
 }
 
+export interface EngineOptions {
+  readonly environment: Environment
+  readonly durability: 'full' | 'normal'
+  readonly busyTimeoutMs: number
+  /** Heal before a batch that claims. */
+  readonly recoverOnClaim: boolean
+  readonly onRecovered: (report: RecoveryReport, trigger: 'claim', ms: number) => void
+  readonly onRecoveryFailed: (error: unknown, trigger: 'claim') => void
+  readonly log: (level: 'info' | 'warn' | 'error', name: LogName, facts: LogFacts) => void
+}
+
 export interface StoreStatus {
-  readonly engine: 'sqlite'
+  readonly engine: 'sqlite' | 'postgres'
   readonly location: string
   readonly durability: 'full' | 'normal'
   readonly schemaVersion: number
   readonly engineVersion: string
+  /** What a PostgreSQL server said of itself. */
+  readonly server?: {
+    readonly timeline: number
+    readonly fsync: boolean
+    readonly synchronousCommit: string
+    readonly synchronousStandbys: string
+  }
 }
 
 export interface Engine extends Executor {
   readonly status: StoreStatus
-  /** The lease clock of this store, for display and for the holder's own countdown. */
-  leaseNow(): number
 }

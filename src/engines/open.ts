@@ -1,12 +1,12 @@
 /** A URL to an engine. */
 import { HoldfastError, InvalidError } from '../errors.ts'
-import type { Engine } from './engine.ts'
-import { openSqlite, type SqliteOptions } from './sqlite/engine.ts'
-
-export type EngineOptions = SqliteOptions
+import type { Engine, EngineOptions } from './engine.ts'
+import { isPostgresUrl } from './postgres/address.ts'
+import { openSqlite } from './sqlite/engine.ts'
 
 export interface OpenedEngine extends Engine {
-  checkpoint(): void
+  /** Where an engine keeps a log that must be moved on from time to time, off the main thread. */
+  checkpoint?(): void
 }
 
 /** A path, `sqlite:path` or `sqlite::memory:`. */
@@ -22,11 +22,15 @@ function sqlitePath(url: string): string {
 }
 
 export async function openEngine(url: string, options: EngineOptions): Promise<OpenedEngine> {
+  if (isPostgresUrl(url)) {
+    const { openPostgres } = await import('./postgres/engine.ts')
+    return openPostgres(url, options)
+  }
   const scheme = /^([a-z][a-z0-9+.-]+):\/\//.exec(url)?.[1]
   if (scheme !== undefined) {
     throw new HoldfastError('INVALID', {
       what: `this version of Holdfast has no engine for ${scheme}://`,
-      next: 'give a path, sqlite:path or sqlite::memory:',
+      next: 'give a path, sqlite:path, sqlite::memory: or postgres://…',
       facts: { scheme },
     })
   }

@@ -24,8 +24,15 @@ interface Owner extends ProcessIdentity {
   readonly id: string
 }
 
+/** What has to be removed to release the lock. */
+interface Held {
+  /** Of the first link, with which the chain begins. */
+  readonly id: string
+  readonly inherited: readonly string[]
+}
+
 type Attempt =
-  | { readonly outcome: 'acquired'; readonly inherited: readonly string[] }
+  | { readonly outcome: 'acquired'; readonly held: Held }
   | { readonly outcome: 'again' }
   | { readonly outcome: 'held'; readonly owner: Owner; readonly evidence: string }
 
@@ -43,20 +50,25 @@ export async function withFileLock<Result>(
   options: LockOptions,
   act: () => Promise<Result>,
 ): Promise<Result> {
-  const inherited = await acquire(folder, options)
+  const held = await acquire(folder, options)
   try {
     return await act()
   } finally {
-    await rm(firstLink(folder))
-    for (const link of inherited) await rm(link, { force: true })
+    await release(folder, held)
   }
 }
 
-async function acquire(folder: string, { environment, waitMs }: LockOptions): Promise<readonly string[]> {
+/** Somebody may have removed our lock by hand, and another have taken it: then it is not ours to remove. */
+async function release(folder: string, { id, inherited }: Held): Promise<void> {
+  if ((await readOwner(firstLink(folder)))?.id === id) await rm(firstLink(folder), { force: true })
+  for (const link of inherited) await rm(link, { force: true })
+}
+
+async function acquire(folder: string, { environment, waitMs }: LockOptions): Promise<Held> {
   const giveUpAt = environment.monotonic() + waitMs
   for (;;) {
     const attempt = await attemptToAcquire(folder, environment)
-    if (attempt.outcome === 'acquired') return attempt.inherited
+    if (attempt.outcome === 'acquired') return attempt.held
     if (environment.monotonic() >= giveUpAt) throw busyError(folder, attempt)
     await pause(environment, lookAgainMs * (0.5 + environment.random()))
   }
@@ -66,7 +78,7 @@ async function attemptToAcquire(folder: string, { host }: Environment): Promise<
   const self: Owner = { id: randomUUID(), ...host.identity }
   if (await makeLink(firstLink(folder), self)) {
     await removeLeftHeirs(folder)
-    return { outcome: 'acquired', inherited: [] }
+    return { outcome: 'acquired', held: { id: self.id, inherited: [] } }
   }
   const chain = await readChain(folder)
   const [first, last] = [chain[0], chain.at(-1)]
@@ -78,7 +90,8 @@ async function attemptToAcquire(folder: string, { host }: Environment): Promise<
   const links = chain.map(({ id }) => heirLink(folder, id))
   const own = heirLink(folder, last.id)
   if (!(await makeLink(own, self))) return { outcome: 'again' }
-  if ((await readOwner(firstLink(folder)))?.id === first.id) return { outcome: 'acquired', inherited: links }
+  if ((await readOwner(firstLink(folder)))?.id === first.id)
+    return { outcome: 'acquired', held: { id: first.id, inherited: links } }
   await rm(own, { force: true })
   return { outcome: 'again' }
 }
@@ -113,12 +126,34 @@ async function makeLink(path: string, owner: Owner): Promise<boolean> {
 }
 
 async function readOwner(path: string): Promise<Owner | null> {
+  let text: string
   try {
-    return JSON.parse(await readlink(path)) as Owner
+    text = await readlink(path)
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null
     throw error
   }
+  const owner = parseOwner(text)
+  if (owner) return owner
+  throw new HoldfastError('STORE_UNFIT', {
+    what: `the lock ${path} does not say who holds it`,
+    next: 'remove it when you know that nobody writes',
+    facts: { path },
+  })
+}
+
+function parseOwner(text: string): Owner | null {
+  let owner: Partial<Owner> | null
+  try {
+    owner = JSON.parse(text)
+  } catch {
+    return null
+  }
+  // The id becomes part of a path.
+  if (typeof owner?.id !== 'string' || !/^[\w-]{1,64}$/.test(owner.id)) return null
+  const { bootId, pidNamespace, hostName, pid } = owner
+  const isNamed = [bootId, pidNamespace, hostName].every((each) => typeof each === 'string')
+  return isNamed && Number.isSafeInteger(pid) ? (owner as Owner) : null
 }
 
 function firstLink(folder: string): string {

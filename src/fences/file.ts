@@ -12,8 +12,8 @@
  * Windows without the right to make symbolic links. The file is a new one: it keeps the mode of the old one, not
  * its owner, and other hard links keep the old content.
  */
-import { mkdir, open, readFile, realpath, rename, rm, stat } from 'node:fs/promises'
-import { basename, dirname, join } from 'node:path'
+import { mkdir, open, readFile, readlink, realpath, rename, rm, stat } from 'node:fs/promises'
+import { basename, dirname, isAbsolute, join } from 'node:path'
 import type { Environment } from '../environment.ts'
 import { HoldfastError, isHoldfastError } from '../errors.ts'
 import { systemEnvironment } from '../host/system.ts'
@@ -48,6 +48,7 @@ export async function writeFileFenced(
   try {
     const file = await resolveFile(path)
     const folder = `${file}.fence`
+    await refuseOther(file)
     refuseNetwork(environment, file)
     const isNew = await mkdir(folder, { recursive: true })
     if (isNew) await syncFolder(dirname(folder))
@@ -134,9 +135,22 @@ async function syncFolder(path: string): Promise<void> {
   }
 }
 
-/** One spelling for each file, or two writers would meet at two fences. */
+/** One spelling for each file, or two writers would meet at two fences; also where a link leads to no file yet. */
 async function resolveFile(path: string): Promise<string> {
-  return (await unlessMissing(realpath(path))) ?? join(await realpath(dirname(path)), basename(path))
+  const real = await unlessMissing(realpath(path))
+  if (real !== null) return real
+  const folder = await realpath(dirname(path))
+  const target = await readlink(path).catch(() => null)
+  if (target === null) return join(folder, basename(path))
+  // Not normalised: what `..` means after a link is known to the file system only.
+  return resolveFile(isAbsolute(target) ? target : `${folder}/${target}`)
+}
+
+/** A folder cannot be replaced by a file; a device or a pipe must not be. */
+async function refuseOther(file: string): Promise<void> {
+  const found = await unlessMissing(stat(file))
+  if (!found || found.isFile()) return
+  throw invalid(`${file} is there and is no file`, 'name a file', { file })
 }
 
 function refuseNetwork({ host }: Environment, file: string): void {

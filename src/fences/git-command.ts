@@ -14,12 +14,33 @@ export interface GitOptions {
   readonly timeoutMs: number
 }
 
+/**
+ * A hook runs with variables that name its own repository; they would take every command there. A prompt for a password
+ * would wait for nobody.
+ */
+const environment: NodeJS.ProcessEnv = {
+  GIT_DIR: undefined,
+  GIT_WORK_TREE: undefined,
+  GIT_COMMON_DIR: undefined,
+  GIT_INDEX_FILE: undefined,
+  GIT_OBJECT_DIRECTORY: undefined,
+  GIT_ALTERNATE_OBJECT_DIRECTORIES: undefined,
+  GIT_QUARANTINE_PATH: undefined,
+  GIT_PREFIX: undefined,
+  GIT_TERMINAL_PROMPT: '0',
+}
+
 export function tryGit({ directory, timeoutMs }: GitOptions, args: string[], input = ''): Promise<GitAnswer> {
   return new Promise((resolve, reject) => {
     const child = execFile(
       'git',
       args,
-      { cwd: directory, timeout: timeoutMs, maxBuffer: 1024 * 1024 },
+      {
+        cwd: directory,
+        env: { ...process.env, ...environment },
+        timeout: timeoutMs,
+        maxBuffer: 1024 * 1024,
+      },
       (error, output, complaint) => {
         // A number is git's own exit code; anything else means that git did not run to its end.
         if (error && typeof error.code !== 'number') reject(unfinished(args, directory, error))

@@ -67,8 +67,11 @@ const attemptsMax = 5
 async function move(place: Place, update: GitUpdate, fenced: FencedResource): Promise<void> {
   let complaint = 'its fence was replaced at each look'
   let before: Refs | null = null
+  let tried: Refs | null = null
   for (let attempt = 1; attempt <= attemptsMax; attempt++) {
     const refs = await place.read()
+    // Both are as we wanted them: it was done, and only the answer was lost. Nobody else makes the same fence.
+    if (tried && tried.fence === refs.fence && tried.target === refs.target) return
     // Refused although nothing has changed: not a race, so trying on would not help.
     if (before?.fence === refs.fence && before.target === refs.target) break
     const text = refs.fence === null ? null : await place.readFence(refs.fence)
@@ -76,12 +79,14 @@ async function move(place: Place, update: GitUpdate, fenced: FencedResource): Pr
     if (text !== null) assertNotLate(fenced, tokenIn(text, fenced.resource))
     if (refs.target !== update.from) throw movedError(update, refs.target)
 
-    const answer = await place.swap(refs, {
+    const next = {
       fence: await writeFence(optionsOf(update), fenced, refs.fence),
       target: update.to,
-    })
+    }
+    const answer = await place.swap(refs, next)
     if (answer.isDone) return
     before = refs
+    tried = next
     complaint = answer.complaint
   }
   throw new HoldfastError('BUSY', {
@@ -136,6 +141,9 @@ function remotePlace(push: GitPush, fenceRef: string): Place {
         'push',
         '--quiet',
         '--atomic',
+        // Settings of its owner could send more along, for which nobody has compared anything.
+        '--no-follow-tags',
+        '--recurse-submodules=no',
         `--force-with-lease=${fenceRef}:${expected.fence ?? ''}`,
         `--force-with-lease=${push.ref}:${expected.target ?? ''}`,
         push.remote,
@@ -215,9 +223,12 @@ function assertUpdate(update: GitUpdate, known: readonly string[]): void {
   }
 }
 
-/** The rules of git check-ref-format, so that a wrong name is not taken for a busy repository. */
+/**
+ * The rules of git check-ref-format, so that a wrong name is not taken for a busy repository. The fences themselves are
+ * out of reach, in any spelling: some file systems know no case.
+ */
 function isRef(ref: unknown): boolean {
-  if (typeof ref !== 'string' || !/^refs\/(?!holdfast\/)[^\s\p{Cc}~^:?*[\\]+$/u.test(ref)) return false
+  if (typeof ref !== 'string' || !/^refs\/(?!holdfast(?:\/|$))[^\s\p{Cc}~^:?*[\\]+$/iu.test(ref)) return false
   return !/\.\.|@\{|\/[./]|\.lock(?:\/|$)|[./]$/.test(ref)
 }
 

@@ -119,7 +119,7 @@ function decode(text: string | null): string | null {
 function assertRaised(current: number, token: number): void {
   if (isToken(current) && current >= token) return
   throw invalid(
-    `raise() answered ${JSON.stringify(current)} for the token ${token}`,
+    `raise() answered ${String(current)} (${typeof current}) for the token ${token}`,
     'let it answer the larger of the kept token and the given one, as a number',
     { token },
   )

@@ -45,7 +45,7 @@ const dialects = {
 export function createSqlFence(options: SqlFenceOptions): SqlFence {
   assertOptions(options, ['dialect', 'table'])
   const { dialect, table = 'holdfast_fence' } = options
-  if (!Object.hasOwn(dialects, dialect)) {
+  if (typeof dialect !== 'string' || !Object.hasOwn(dialects, dialect)) {
     throw invalid(`${JSON.stringify(dialect)} is not a dialect of this fence`, 'use sqlite or postgres', {
       dialect,
     })
@@ -62,7 +62,8 @@ export function createSqlFence(options: SqlFenceOptions): SqlFence {
       return { text: raiseText(table, words), values: [resource, token] }
     },
     assertRaised(grant, rows) {
-      assertNotLate(readGrant(grant), currentToken(rows))
+      const fenced = readGrant(grant)
+      assertNotLate(fenced, raisedToken(rows, fenced.token))
     },
     async pass(grant, query) {
       fence.assertRaised(grant, await query(fence.raise(grant)))
@@ -82,19 +83,20 @@ function raiseText(table: string, words: (typeof dialects)[keyof typeof dialects
 }
 
 /** PostgreSQL drivers hand a bigint over as text, SQLite drivers as a number or a BigInt. */
-function currentToken(rows: readonly unknown[]): number {
+function raisedToken(rows: readonly unknown[], given: number): number {
   const [row] = rows
   const token = Number((row as { token?: unknown } | undefined)?.token)
-  if (rows.length === 1 && isToken(token)) return token
+  // A lower one is not what the statement answers: it did not run, or not there.
+  if (rows.length === 1 && isToken(token) && token >= given) return token
   throw new HoldfastError('INTERNAL', {
-    what: `the fence statement answered ${rows.length} rows, the first without a token`,
+    what: `the fence statement answered ${rows.length} rows, without a token of at least ${given}`,
     next: 'roll back; let your query function answer the rows of the statement as objects',
-    facts: { rows: rows.length },
+    facts: { rows: rows.length, token: given },
   })
 }
 
 function assertTable(table: string): void {
-  if (/^[a-z_][a-z0-9_]*(?:\.[a-z_][a-z0-9_]*)?$/i.test(table)) return
+  if (typeof table === 'string' && /^[a-z_][a-z0-9_]*(?:\.[a-z_][a-z0-9_]*)?$/i.test(table)) return
   throw invalid(
     `${JSON.stringify(table)} is not a usable name of a table`,
     'use letters, digits and _, with at most one schema before it',

@@ -8,6 +8,7 @@ import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { hostname } from 'node:os'
 import type { ProcessIdentity } from '../domain/instance.ts'
 import type { Verdict } from '../environment.ts'
+import { hasMark } from './mark.ts'
 
 let own: ProcessIdentity | undefined
 
@@ -44,6 +45,9 @@ export function judge(self: ProcessIdentity, other: ProcessIdentity, storeIsLoca
   }
   if (other.hostName !== self.hostName || other.pidNamespace !== self.pidNamespace) {
     return { liveness: 'unknown', evidence: `it runs on ${other.hostName} in another container` }
+  }
+  if (!storeIsLocal && !hasMark(other)) {
+    return { liveness: 'unknown', evidence: `there is no mark of process ${other.pid} on this machine` }
   }
   return judgePid(other.pid, other.startTime)
 }

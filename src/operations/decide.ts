@@ -27,17 +27,39 @@ export function prepare(command: Command): Prepared {
     })
   }
   if (!isName(command.caller.agent)) assertName('agent', command.caller.agent)
+  if (command.idempotencyKey !== undefined) assertIdempotencyKey(command.idempotencyKey)
   const input = parseInput(operation, command.input)
-  const requestHash = command.idempotencyKey === undefined ? null : hashRequest(command)
+  const requestHash = command.idempotencyKey === undefined ? null : hashRequest(command, operation)
   return { command, operation, input, requestHash }
 }
 
-/** The same request whatever the order of its fields; a token proves who asks, it is not what is asked. */
-function hashRequest({ operation, caller, input }: Command): string {
+const idempotencyKeyMax = 255
+
+/** Any words that can be stored and shown; an empty key would make strangers' requests one. */
+function assertIdempotencyKey(key: unknown): void {
+  if (typeof key === 'string' && /^[^\p{Cc}\p{Surrogate}]+$/u.test(key) && key.trim() !== '') {
+    if (key.length <= idempotencyKeyMax) return
+  }
+  throw new InvalidError({
+    what: `${JSON.stringify(String(key).slice(0, 60))} is not a usable idempotency key`,
+    next: `give 1 to ${idempotencyKeyMax} characters of one line, such as a UUID, or none`,
+  })
+}
+
+/** The same text for the same request, whatever the order of its fields. */
+function hashRequest({ operation, caller, input }: Command, { tokenTells }: AnyOperation): string {
   const { token, ...rest } = (input ?? {}) as Record<string, unknown>
-  return createHash('sha256')
-    .update(canonicalJson([operation, caller.agent, rest]))
+  const digest = createHash('sha256')
+    .update(canonicalJson([operation, caller.agent, tokenTells === 'which' ? input : rest]))
     .digest('hex')
+  return tokenTells === 'own' && token !== undefined ? `${digest}.${token}` : digest
+}
+
+/** The handle forgets a grant that ended, so a repeated request may have left out the token of the first. */
+function isSameRequest(one: string, other: string): boolean {
+  const [[digest, token], [otherDigest, otherToken]] = [one.split('.'), other.split('.')]
+  if (digest !== otherDigest) return false
+  return token === otherToken || token === undefined || otherToken === undefined
 }
 
 function canonicalJson(value: unknown): string {
@@ -60,7 +82,7 @@ export function* decide(
     return yield* settle(operation.decide(rows, input, contextOf(command, moment())))
   }
   const { earlier, ...rows } = yield { ...needs, earlier: { select: 'answer', key } }
-  if (earlier) return yield* repeat(earlier as unknown as Answer, prepared)
+  if (earlier) return yield* repeat(earlier as unknown as Answer, prepared, moment)
   const context = contextOf(command, moment())
   const decision = yield* settle(operation.decide(rows, input, context))
   return { ...decision, changes: [...decision.changes, remember(prepared, decision, context.wall)] }
@@ -76,8 +98,12 @@ function* settle(step: Decision | Ask): Generator<Needs, Decision, Loaded<Needs>
 }
 
 /** The first answer again, unless it handed out a grant that is no longer current. */
-function* repeat(earlier: Answer, prepared: Prepared): Generator<Needs, Decision, Loaded<Needs>> {
-  if (earlier.requestHash !== prepared.requestHash) {
+function* repeat(
+  earlier: Answer,
+  prepared: Prepared,
+  moment: () => { now: number },
+): Generator<Needs, Decision, Loaded<Needs>> {
+  if (!isSameRequest(earlier.requestHash, prepared.requestHash as string)) {
     throw new HoldfastError('IDEMPOTENCY_MISMATCH', {
       what: `idempotency key "${earlier.key}" was used for another request (${earlier.operation})`,
       next: 'use a new key for a new request',
@@ -87,7 +113,7 @@ function* repeat(earlier: Answer, prepared: Prepared): Generator<Needs, Decision
   const again: Decision = { changes: [], result: JSON.parse(earlier.answer) }
   if (earlier.grants.length === 0) return again
   const rows = yield leaseNeeds(earlier.grants)
-  const [lost] = lostLeases(rows as never, earlier.grants)
+  const [lost] = lostLeases(rows as never, earlier.grants, moment().now)
   if (!lost) return again
   throw new LeaseLostError({
     subject: `${lost.kind} ${lost.id}`,

@@ -30,7 +30,7 @@ export const list = operation({
   input: z.strictObject({
     since: z.int().min(0).optional().describe('Only events after this sequence number.'),
     subject: z.enum(subjects).optional().describe('Only events of this kind of thing.'),
-    id: z.string().max(300).optional().describe('Only events of the thing with this id.'),
+    id: fields.text(300).optional().describe('Only events of the thing with this id.'),
     newest: z.boolean().optional().describe('The last ones, still oldest first.'),
     limit: z.int().min(0).max(fields.batchMax).optional().describe('How many at most; default 100.'),
   }),
@@ -129,7 +129,7 @@ export const images = operation({
   effect: 'read',
   input: z.strictObject({
     after: z
-      .strictObject({ subject: z.string(), id: z.string() })
+      .strictObject({ subject: fields.text(100), id: fields.text(300) })
       .optional()
       .describe('The last one of the page before.'),
     limit: fields.limit,

@@ -2,18 +2,28 @@
 import * as z from 'zod'
 import { leaseMsMax } from '../domain/lease.ts'
 import { isName, nameLengthMax } from '../domain/name.ts'
+import { isText } from '../domain/text.ts'
 import type { State } from '../domain/workflow.ts'
 import { InvalidError } from '../errors.ts'
 
 const payloadBytesMax = 256 * 1024
+/** Deeper than anybody means, and well within what every engine can read. */
+const depthMax = 200
 export const batchMax = 1000
 const pageMax = 500
 
 const nameRule = `1 to ${nameLengthMax} letters, digits or _ . : / @ + # = , ~ - and inner spaces, without ".."`
 
+/** Words of people and programs: anything that can be stored and read again as it was. */
+export const text = (lengthMax: number) =>
+  z.string().max(lengthMax).refine(isText, { error: 'must not contain NUL or half a character' })
+
+/** `next` of the page before. */
+export const after = text(500).optional().describe('`next` of the page before.')
+
 export const name = z.string().refine(isName, { error: `must be ${nameRule}` })
 export const queue = name.describe('Name of the queue.')
-export const ref = z.string().min(1).max(nameLengthMax).describe('Id of the item, or its key.')
+export const ref = text(nameLengthMax).min(1).describe('Id of the item, or its key.')
 export const token = z
   .int()
   .nonnegative()
@@ -31,7 +41,7 @@ export const priority = z
   .max(2147483647)
   .optional()
   .describe('Lower first; default 5.')
-export const reason = z.string().max(2000).optional().describe('Why; kept in the audit.')
+export const reason = text(2000).optional().describe('Why; kept in the audit.')
 export const expectedVersion = z
   .int()
   .positive()
@@ -41,19 +51,59 @@ export const dryRun = z.boolean().optional().describe('Say what would be done, a
 export const limit = z.int().min(1).max(pageMax).optional().describe(`How many at most, up to ${pageMax}.`)
 export const wallTime = z.int().min(0).max(8_640_000_000_000_000)
 
-export const payload = z.unknown().optional().describe('Any JSON value.')
-export const result = z.unknown().optional().describe('Any JSON value; kept with the item.')
-export const data = z.record(z.string().max(100), z.json()).describe("The workflow's own facts.")
+/** Any JSON value, read as its text. */
+export const asJsonText = (what: string) => z.unknown().transform((value) => jsonText(what, value))
+
+/** Any JSON value, within the bounds of one. */
+export const json = (what: string) => bounded(what).pipe(z.json())
+
+const bounded = (what: string) =>
+  z.unknown().transform((value) => {
+    jsonText(what, value)
+    return value
+  })
+
+export const payload = asJsonText('payload').optional().describe('Any JSON value.')
+export const result = asJsonText('result').optional().describe('Any JSON value; kept with the item.')
+export const data = bounded('data')
+  .pipe(z.record(z.string().max(100), z.json()))
+  .describe("The workflow's own facts.")
 
 /** JSON text of a value; refuses what JSON cannot carry and what is too large to belong in a queue. */
-export function jsonText(what: string, value: unknown): string {
+export function jsonText(what: string, value: unknown, bytesMax = payloadBytesMax): string {
   const text = stringify(what, value)
-  if (text.length <= payloadBytesMax) return text
+  // A character has at most three bytes for each of its units, so short texts need not be measured.
+  const bytes = 3 * text.length <= bytesMax ? text.length : Buffer.byteLength(text)
+  if (bytes > bytesMax) {
+    throw new InvalidError({
+      what: `the ${what} has ${bytes} bytes of JSON, the limit is ${bytesMax}`,
+      next: 'store the content elsewhere and give a reference to it',
+      facts: { bytes, bytesMax },
+    })
+  }
+  if (!isTooDeep(text)) return text
   throw new InvalidError({
-    what: `the ${what} has ${text.length} characters of JSON, the limit is ${payloadBytesMax}`,
-    next: 'store the content elsewhere and queue a reference to it',
-    facts: { length: text.length, lengthMax: payloadBytesMax },
+    what: `the ${what} is nested more than ${depthMax} levels deep`,
+    next: 'make it flatter, or give it as text',
+    facts: { depthMax },
   })
+}
+
+/** Looked at only where the text is long enough to be. */
+function isTooDeep(text: string): boolean {
+  if (text.length <= 2 * depthMax) return false
+  let depth = 0
+  let isQuoted = false
+  for (let index = 0; index < text.length; index++) {
+    const character = text[index]
+    if (isQuoted && character === '\\') index++
+    else if (character === '"') isQuoted = !isQuoted
+    else if (isQuoted) continue
+    else if (character === '[' || character === '{') depth++
+    else if (character === ']' || character === '}') depth--
+    if (depth > depthMax) return true
+  }
+  return false
 }
 
 function stringify(what: string, value: unknown): string {
@@ -69,31 +119,33 @@ function stringify(what: string, value: unknown): string {
 }
 
 export const failure = z
-  .strictObject({ message: z.string().max(10_000), code: z.string().max(200).optional() })
+  .strictObject({ message: text(10_000), code: text(200).optional() })
   .describe('What went wrong.')
 
+const stateName = text(100)
+
 const state = z.strictObject({
-  claimTo: z.string().optional(),
-  claimByNameTo: z.string().optional(),
+  claimTo: stateName.optional(),
+  claimByNameTo: stateName.optional(),
   held: z.literal(true).optional(),
-  lostTo: z.string().optional(),
+  lostTo: stateName.optional(),
   closed: z.enum(['well', 'badly']).optional(),
-  moves: z.array(z.string()).max(50),
-  completeTo: z.string().optional(),
-  failTo: z.string().optional(),
-  failRetryableTo: z.string().optional(),
-  retryTo: z.string().optional(),
-  returnTo: z.string().optional(),
+  moves: z.array(stateName).max(50),
+  completeTo: stateName.optional(),
+  failTo: stateName.optional(),
+  failRetryableTo: stateName.optional(),
+  retryTo: stateName.optional(),
+  returnTo: stateName.optional(),
 }) as unknown as z.ZodType<State>
 
 export const workflow = z
   .strictObject({
-    name: z.string(),
-    initial: z.string(),
-    cancelTo: z.string().optional(),
+    name: text(nameLengthMax),
+    initial: stateName,
+    cancelTo: stateName.optional(),
     failsRetryably: z.boolean().default(true),
     retryForgives: z.boolean().default(true),
     slots: z.int().optional(),
-    states: z.record(z.string(), state),
+    states: z.record(stateName, state),
   })
   .describe('Its states, and which act leads from one to which.')

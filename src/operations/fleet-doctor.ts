@@ -1,23 +1,29 @@
 /** What is wrong with the store and its fleet: the facts of whoever looks, judged together with the rows. */
 import * as z from 'zod'
 import { examine, isUnhealthy } from '../domain/doctor.ts'
+import * as fields from './fields.ts'
 import { alertsFor, countNeeds, fleetNeeds, heldThings, judged, queueRows, sweptAt } from './fleet.ts'
 import { ask, operation } from './operation.ts'
 
+const { text } = fields
 const size = z.number().min(0).nullable()
 
 const storeFacts = z.strictObject({
-  engine: z.string().max(100),
-  location: z.string().max(4096),
+  engine: z.enum(['sqlite', 'postgres']),
+  location: text(4096),
   durability: z.enum(['full', 'normal']),
   schemaVersion: z.number(),
-  engineVersion: z.string().max(100),
-  version: z.string().max(100),
-  node: z.string().max(100),
+  engineVersion: text(100),
+  server: z
+    .strictObject({ fsync: z.boolean(), synchronousCommit: text(100), synchronousStandbys: text(1000) })
+    .nullable(),
+  version: text(100),
+  node: text(100),
+  wallAt: fields.wallTime,
   storeBytes: size,
   logBytes: size,
   freeBytes: size,
-  recoveryError: z.string().max(10_000).nullable(),
+  recoveryError: text(10_000).nullable(),
 })
 
 const doctorView = z.object({
@@ -50,7 +56,8 @@ export const doctor = operation({
       const held = heldThings(rows, { instances: rows.running, judged: input.judged }, context.now)
       const findings = examine({
         store: input.store,
-        clockAheadMs: context.now - context.wall,
+        leaseClockAheadMs: context.now - context.wall,
+        wallAheadMs: input.store.wallAt - context.wall,
         processes: rows.running.flatMap(({ id, agent, pid }) => {
           const seen = input.judged.find(({ instance }) => instance === id)
           return seen ? [{ ...seen, agent, pid }] : []

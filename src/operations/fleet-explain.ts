@@ -18,6 +18,7 @@ import type { Progress } from '../domain/progress.ts'
 import { processingLockName } from '../domain/queue.ts'
 import type { Context, DefinedQueue } from '../engines/engine.ts'
 import { NotFoundError } from '../errors.ts'
+import { text } from './fields.ts'
 import { heldNeeds, heldThings, holdingView, judged, titleOf } from './fleet.ts'
 import { lockRef } from './lease.ts'
 import { crashNeeds, judgedMax } from './lease-watch.ts'
@@ -47,7 +48,7 @@ export const find = operation({
   summary: 'What a word may mean: an item or task by id or key, a lock, a message, a run, an agent, a queue.',
   effect: 'read',
   input: z.strictObject({
-    ref: z.string().min(1).max(300).describe('An id, a key or a name.'),
+    ref: text(300).min(1).describe('An id, a key or a name.'),
   }),
   output: z.object({ found: z.array(foundView) }),
   needs: ({ ref }) => ({
@@ -118,7 +119,7 @@ export type FleetExplanation = z.output<typeof explanationView>
 
 const input = z.strictObject({
   kind: z.enum(kinds).describe('What kind of thing it is.'),
-  id: z.string().min(1).max(300).describe('Its id, or its name.'),
+  id: text(300).min(1).describe('Its id, or its name.'),
   judged,
 })
 

@@ -9,6 +9,7 @@ import type { Item } from '../domain/item.ts'
 import type { Lock } from '../domain/lock.ts'
 import { readWords, taskQueue } from '../domain/task.ts'
 import type { Context, DefinedQueue, QueueCounts } from '../engines/engine.ts'
+import { text } from './fields.ts'
 import { lockRef } from './lease.ts'
 import { crashNeeds, judgedMax } from './lease-watch.ts'
 import { ask, operation } from './operation.ts'
@@ -25,9 +26,9 @@ const lettersMax = 100
 export const judged = z
   .array(
     z.strictObject({
-      instance: z.string().max(100),
+      instance: text(100),
       liveness: z.enum(['alive', 'dead', 'unknown']),
-      evidence: z.string().max(1000),
+      evidence: text(1000),
       isStopped: z.boolean().optional(),
     }),
   )
@@ -138,7 +139,7 @@ export const countNeeds = (queues: readonly DefinedQueue[]) =>
       .map(({ queue }) => [`in ${queue.name}`, { select: 'counts', queue: queue.name } as const]),
   )
 
-export function countsIn(rows: object, queue: string): QueueCounts | undefined {
+function countsIn(rows: object, queue: string): QueueCounts | undefined {
   return (rows as Record<string, QueueCounts>)[`in ${queue}`]
 }
 

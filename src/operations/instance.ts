@@ -1,15 +1,24 @@
 /** Processes of the fleet: start, beat, end, list. The runtime's own. */
 import * as z from 'zod'
-import { endInstance, isSameProcess, startInstance } from '../domain/instance.ts'
+import {
+  endInstance,
+  type Instance,
+  isSameProcess,
+  type ProcessIdentity,
+  startInstance,
+} from '../domain/instance.ts'
+import { HoldfastError } from '../errors.ts'
 import * as fields from './fields.ts'
 import { operation } from './operation.ts'
 
+const id = fields.text(100).min(1)
+
 export const identity = {
-  bootId: z.string().max(200).describe('Which start of the machine.'),
-  pidNamespace: z.string().max(200).describe('Which container, as the kernel names it.'),
-  hostName: z.string().max(300).describe('Name of the machine.'),
+  bootId: fields.text(200).describe('Which start of the machine.'),
+  pidNamespace: fields.text(200).describe('Which container, as the kernel names it.'),
+  hostName: fields.text(300).describe('Name of the machine.'),
   pid: z.int().min(0).describe('Number of the process.'),
-  startTime: z.string().max(100).nullable().describe('When it was started, as the kernel counts.'),
+  startTime: fields.text(100).nullable().describe('When it was started, as the kernel counts.'),
 }
 
 export const instanceView = z.object({
@@ -30,10 +39,11 @@ export const start = operation({
   summary: 'A process joins the fleet.',
   effect: 'write',
   internal: true,
-  input: z.strictObject({ id: z.string(), ...identity }),
+  input: z.strictObject({ id, ...identity }),
   output: instanceView,
-  needs: () => ({}),
-  decide(_rows, input, context) {
+  needs: (input) => ({ known: { select: 'instances', ids: [input.id] } as const }),
+  decide({ known: [known] }, input, context) {
+    if (known) return { changes: [], result: requireSame(known, input) }
     const after = startInstance(input, { agent: context.agent, registeredBy: null }, context.wall)
     return {
       changes: [
@@ -65,13 +75,22 @@ export const join = operation({
     return { changes: [{ table: 'instance', before: null, after, event }], result: after }
   },
 })
+/** Joining twice is joining once; ids are never used by two. */
+function requireSame(known: Instance, process: ProcessIdentity): Instance {
+  if (known.endedAt === null && isSameProcess(known, process)) return known
+  throw new HoldfastError('DUPLICATE', {
+    what: `instance ${known.id} is another process (${known.pid} on ${known.hostName})`,
+    next: 'join under a new id',
+    facts: { id: known.id },
+  })
+}
 
 export const beat = operation({
   name: 'instance.beat',
   summary: 'A process shows that it lives and when it last looked for things to heal.',
   effect: 'write',
   internal: true,
-  input: z.strictObject({ id: z.string(), sweptAt: z.number().nullable() }),
+  input: z.strictObject({ id, sweptAt: fields.wallTime.nullable() }),
   output: z.boolean(),
   needs: ({ id }) => ({ found: { select: 'instances', ids: [id] } as const }),
   decide({ found }, input, context) {
@@ -87,7 +106,7 @@ export const end = operation({
   summary: 'A process leaves the fleet in good order.',
   effect: 'write',
   internal: true,
-  input: z.strictObject({ id: z.string(), reason: z.string().max(200) }),
+  input: z.strictObject({ id, reason: fields.text(200) }),
   output: z.boolean(),
   needs: ({ id }) => ({ found: { select: 'instances', ids: [id] } as const }),
   decide({ found }, input, context) {

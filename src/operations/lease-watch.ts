@@ -1,13 +1,11 @@
-/** Looking at what is held: stale, near its end, orphaned, suspect; and warning holders in time. */
+/** Looking at what is held: stale, near its end, orphaned, suspect. */
 import * as z from 'zod'
 import { crashPatterns, patternWindowMs, suspectAgents } from '../domain/crash-pattern.ts'
 import type { StoredEvent } from '../domain/event.ts'
 import type { Item } from '../domain/item.ts'
-import { type LeaseColumns, leaseStatus, thresholds } from '../domain/lease.ts'
+import { type LeaseColumns, thresholds } from '../domain/lease.ts'
 import { watchLease } from '../domain/lease-watch.ts'
-import type { Lock } from '../domain/lock.ts'
 import { readWords, taskQueue } from '../domain/task.ts'
-import type { Context, Remark } from '../engines/engine.ts'
 import * as fields from './fields.ts'
 import { lockRef } from './lease.ts'
 import { ask, operation } from './operation.ts'
@@ -194,43 +192,4 @@ export const getLockStatus = operation({
 function unchangedFor(recent: readonly StoredEvent[], wall: number): number | null {
   const changes = recent.filter(({ version }) => version !== null)
   return changes.length === 0 ? null : Math.max(0, wall - Math.max(...changes.map(({ at }) => at)))
-}
-
-const warningsMax = 500
-
-/** An event a holder can hear of: once for each grant. Bound leases come here only when nobody renewed them. */
-export const warnNear = operation({
-  name: 'lease.warnNear',
-  summary: 'Tell holders whose lease is near its end, once for each grant.',
-  effect: 'write',
-  internal: true,
-  input: z.strictObject({}),
-  output: z.number(),
-  needs: () => ({
-    items: { select: 'nearItems', limit: warningsMax } as const,
-    locks: { select: 'nearLocks', limit: warningsMax } as const,
-  }),
-  decide({ items, locks }, _input, context) {
-    const isNear = (row: LeaseColumns) => leaseStatus(row, context.now) === 'near'
-    const remarks = [
-      ...items
-        .filter(isNear)
-        .map((item) => warning(item, { subject: 'item', id: item.id, queue: item.queue }, context)),
-      ...locks
-        .filter(isNear)
-        .map((lock) => warning(lock, { subject: 'lock', id: lockRef(lock), queue: null }, context)),
-    ]
-    return { changes: [], remarks, result: remarks.length }
-  },
-})
-
-function warning(
-  row: Item | Lock,
-  named: Pick<Remark, 'subject' | 'id' | 'queue'>,
-  context: Context,
-): Remark {
-  const { agent, token, expiresAt } = row
-  const detail = { holder: agent, expiresAt, remainingMs: (expiresAt ?? context.now) - context.now }
-  const kind = named.subject === 'item' ? 'item.expiring' : 'lock.expiring'
-  return { kind, agent: context.agent, ...named, token, detail }
 }

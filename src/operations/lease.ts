@@ -3,6 +3,7 @@ import * as z from 'zod'
 import { type Item, releaseItem } from '../domain/item.ts'
 import { renew as renewLease } from '../domain/lease.ts'
 import type { Lock } from '../domain/lock.ts'
+import { isOver } from '../domain/reservation.ts'
 import type { Change } from '../engines/engine.ts'
 import * as fields from './fields.ts'
 import { pausedRuns, runNeeds } from './lock-run.ts'
@@ -11,7 +12,11 @@ import { requireQueue } from './subject.ts'
 
 export const renewalsMax = 200
 
-const lease = z.strictObject({ kind: z.enum(['item', 'lock']), id: z.string().max(300), token: z.int() })
+const lease = z.strictObject({
+  kind: z.enum(['item', 'lock']),
+  id: fields.text(300),
+  token: z.int().nonnegative(),
+})
 export type LeaseRef = z.output<typeof lease>
 
 const input = z.strictObject({ leases: z.array(lease).max(renewalsMax) })
@@ -53,7 +58,7 @@ export const renew = operation({
       const lock = each.kind === 'lock' ? lockById.get(each.id) : undefined
       if (item?.standing === 'held' && item.token === each.token)
         changes.push({ table: 'item', before: item, after: renewLease(item, now, each.leaseMs) })
-      else if (lock?.token === each.token)
+      else if (lock?.token === each.token && !isOver(lock, now))
         changes.push({ table: 'lock', before: lock, after: renewLease(lock, now, each.leaseMs) })
       else continue
       renewed.push(each)
@@ -70,17 +75,21 @@ export const check = operation({
   input,
   output: z.object({ lost: z.array(lease) }),
   needs: ({ leases }) => leaseNeeds(leases),
-  decide: (rows, { leases }) => ({ changes: [], result: { lost: [...lostLeases(rows, leases)] } }),
+  decide: (rows, { leases }, { now }) => ({
+    changes: [],
+    result: { lost: [...lostLeases(rows, leases, now)] },
+  }),
 })
 
 /** Those that ended, or were granted anew. */
 export function lostLeases(
   { items, locks }: { items: readonly Item[]; locks: readonly Lock[] },
   leases: readonly LeaseRef[],
+  now: number,
 ): readonly LeaseRef[] {
   const current = new Set([
     ...items.filter((item) => item.standing === 'held').map((item) => `item ${item.id} ${item.token}`),
-    ...locks.map((lock) => `lock ${lockRef(lock)} ${lock.token}`),
+    ...locks.filter((lock) => !isOver(lock, now)).map((lock) => `lock ${lockRef(lock)} ${lock.token}`),
   ])
   return leases.filter(({ kind, id, token }) => !current.has(`${kind} ${id} ${token}`))
 }

@@ -2,21 +2,23 @@
 import * as z from 'zod'
 import { type Lock, manualLockMs } from '../domain/lock.ts'
 import { loseLock, transferLock } from '../domain/lock-line.ts'
+import { isOver } from '../domain/reservation.ts'
 import type { Change, Context } from '../engines/engine.ts'
 import { InvalidError, NotFoundError } from '../errors.ts'
 import * as fields from './fields.ts'
-import { delayedLock, lockName } from './lock.ts'
+import { lockName } from './lock.ts'
 import { pausedRuns, runNeeds } from './lock-run.ts'
 import { ask, operation, type Step } from './operation.ts'
 import { lockView, viewLock } from './view.ts'
 
-const reason = z.string().trim().min(1, { error: 'say why' }).max(2000).describe('Why; kept in the audit.')
+const reason = fields.text(2000).trim().min(1, { error: 'say why' }).describe('Why; kept in the audit.')
 const token = fields.token.describe('Only the slot under this token; without it, every slot.')
 
 export const forceRelease = operation({
   name: 'locks.forceRelease',
   summary: 'Take a lock from its holder, whose signal fires; a delay it had asked for is kept.',
   effect: 'admin',
+  tokenTells: 'which',
   input: z.strictObject({ name: fields.name.describe('Name of the lock.'), token, reason }),
   output: z.object({ released: z.number() }),
   needs: ({ name }) => ({ locks: { select: 'lock', name } as const }),
@@ -65,7 +67,6 @@ export const forceReleaseAgent = operation({
 
 function forced(before: Lock, reason: string, context: Context): Change {
   const after = loseLock(before, context.now)
-  if (after) return delayedLock(before, after, 'released by force', context, { reason })
   const detail = { holder: before.agent, token: before.token, reason }
   return { table: 'lock', before, after, event: { kind: 'lock.forced', agent: context.agent, detail } }
 }
@@ -74,6 +75,7 @@ export const transfer = operation({
   name: 'locks.transfer',
   summary: 'Give a lock to another agent under a new token; its former holder is refused from then on.',
   effect: 'admin',
+  tokenTells: 'which',
   input: z.strictObject({
     name: lockName,
     to: fields.name.describe('The agent that gets it, as a manual lease.'),
@@ -84,7 +86,7 @@ export const transfer = operation({
   output: lockView,
   needs: ({ name }) => ({ locks: { select: 'lock', name } as const }),
   decide({ locks }, input, context) {
-    const before = onlySlot(input.name, locks, input.token)
+    const before = onlySlot(input.name, locks, input.token, context.now)
     const to = {
       agent: input.to,
       leaseMs: input.leaseMs ?? manualLockMs(input.name),
@@ -109,8 +111,10 @@ export const transfer = operation({
   },
 })
 
-function onlySlot(name: string, locks: readonly Lock[], token: number | undefined): Lock {
-  const held = locks.filter((lock) => lock.delayedSince === null && lock.token === (token ?? lock.token))
+function onlySlot(name: string, locks: readonly Lock[], token: number | undefined, now: number): Lock {
+  const held = locks.filter(
+    (lock) => lock.delayedSince === null && !isOver(lock, now) && lock.token === (token ?? lock.token),
+  )
   const [lock] = held
   if (!lock) {
     throw new NotFoundError({

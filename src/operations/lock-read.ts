@@ -104,10 +104,10 @@ export const list = operation({
   summary: 'Locks, processing locks and reservations by name, lapsed ones marked as stale.',
   effect: 'read',
   input: z.strictObject({
-    prefix: z.string().max(200).optional().describe('Only names that begin so.'),
+    prefix: fields.text(200).optional().describe('Only names that begin so.'),
     agent: fields.name.optional().describe('Only what this agent holds.'),
     limit: fields.limit,
-    after: z.string().max(300).optional().describe('`next` of the page before.'),
+    after: fields.after,
   }),
   output: z.object({ locks: z.array(lockView), next: z.string().nullable() }),
   needs: ({ prefix, agent, limit, after }) => ({

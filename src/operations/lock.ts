@@ -1,5 +1,6 @@
 /** Named locks: acquire, wait in line, renew, release. */
 import * as z from 'zod'
+import type { Instance } from '../domain/instance.ts'
 import { renew as renewLease } from '../domain/lease.ts'
 import { assertOwn, type Lock, manualLockMs } from '../domain/lock.ts'
 import {
@@ -12,13 +13,14 @@ import {
   type Turn,
   type Waiter,
 } from '../domain/lock-line.ts'
-import { reservationPrefix } from '../domain/reservation.ts'
-import type { Change, Context, Decision, Remark } from '../engines/engine.ts'
+import { assertNotOver, reservationPrefix } from '../domain/reservation.ts'
+import type { Caller, Change, Context, Decision, Remark } from '../engines/engine.ts'
 import * as fields from './fields.ts'
 import { lockRef } from './lease.ts'
 import { pausedRuns, runNeeds } from './lock-run.ts'
 import { ask, operation, type Step } from './operation.ts'
 import { leaseLength, lockChange } from './queue-claim.ts'
+import { holderWith, registered } from './registered.ts'
 import { lockView, viewLock } from './view.ts'
 
 const slotsMax = 1000
@@ -45,7 +47,7 @@ const acquireInput = z.strictObject({
   delayMs: fields.leaseMs.describe('Nobody gets it for so long after its holder was lost; default 0.'),
   token: fields.token,
   wait: z.boolean().optional().describe('Stand in line when it is held.'),
-  waiter: z.string().max(100).optional().describe('The place in line, as an earlier call answered it.'),
+  waiter: fields.text(100).optional().describe('The place in line, as an earlier call answered it.'),
 })
 
 const held = {
@@ -73,9 +75,9 @@ export const acquireLock = operation({
   freshIds: ({ wait }) => (wait ? 1 : 0),
   input: acquireInput,
   output: acquireOutcome,
-  needs: ({ name, waiter }) => ({ line: { select: 'lockLine', name, waiter: waiter ?? null } as const }),
-  decide({ line }, input, context): Step<NamedAcquireOutcome> {
-    const turn = decideTurn(requestOf(input, context), line, context)
+  needs: turnNeeds,
+  decide({ line, process }, input, context): Step<NamedAcquireOutcome> {
+    const turn = decideTurn(requestOf(input, process, context), line, context)
     if (turn.outcome === 'held') return keepOut(turn, line, input, context)
     const { before, after } = turn
     const taken = turn.outcome === 'granted' ? before : null
@@ -90,11 +92,20 @@ export const acquireLock = operation({
   },
 })
 
-function requestOf(input: z.output<typeof acquireInput>, context: Context): NamedRequest {
-  const { agent, instance } = context
+function turnNeeds({ name, waiter }: z.output<typeof acquireInput>, caller: Caller) {
   return {
-    agent,
-    instance,
+    line: { select: 'lockLine', name, waiter: waiter ?? null } as const,
+    process: registered(caller),
+  }
+}
+
+function requestOf(
+  input: z.output<typeof acquireInput>,
+  process: Instance | null,
+  context: Context,
+): NamedRequest {
+  return {
+    ...holderWith(context, process),
     name: input.name,
     slots: input.slots ?? 1,
     leaseMs: leaseLength(input.leaseMs, context, manualLockMs(input.name)),
@@ -203,9 +214,9 @@ export const isTurn = operation({
   internal: true,
   input: acquireInput,
   output: z.object({ turn: z.boolean(), due: z.boolean(), ahead: z.number() }),
-  needs: ({ name, waiter }) => ({ line: { select: 'lockLine', name, waiter: waiter ?? null } as const }),
-  decide({ line }, input, context) {
-    const turn = decideTurn(requestOf(input, context), line, context)
+  needs: turnNeeds,
+  decide({ line, process }, input, context) {
+    const turn = decideTurn(requestOf(input, process, context), line, context)
     const due = line.own === null || isWaiterDue(line.own, context.now)
     return { changes: [], result: { turn: turn.outcome !== 'held', due, ahead: line.ahead } }
   },
@@ -216,7 +227,7 @@ export const leaveLine = operation({
   summary: 'Give up a place in line.',
   effect: 'write',
   internal: true,
-  input: z.strictObject({ name: newName, waiter: z.string().max(100), reason: fields.reason }),
+  input: z.strictObject({ name: newName, waiter: fields.text(100), reason: fields.reason }),
   output: z.boolean(),
   needs: ({ name, waiter }) => ({ line: { select: 'lockLine', name, waiter } as const }),
   decide({ line }, { reason }, context) {
@@ -233,11 +244,13 @@ export const renewLock = operation({
   name: 'locks.renewLock',
   summary: 'Renew a lock by its token: it runs for its length from now. LEASE_LOST once it is not yours.',
   effect: 'write',
+  tokenTells: 'own',
   input: z.strictObject({ name: lockName, token: fields.token, leaseMs: fields.leaseMs }),
   output: lockView,
   needs: ({ name }) => ({ locks: { select: 'lock', name } as const }),
   decide({ locks }, { name, token, leaseMs }, context) {
     const before = assertOwn(name, locks, { ...context, token })
+    assertNotOver(before, context.now)
     const after = renewLease(before, context.now, leaseMs)
     return {
       changes: [{ table: 'lock', before, after }],
@@ -252,6 +265,7 @@ export const releaseLock = operation({
   summary:
     'Give a lock back by its token. False, and nothing changed, when the token is not the current one.',
   effect: 'write',
+  tokenTells: 'own',
   input: z.strictObject({ name: lockName, token: fields.token }),
   output: z.object({ released: z.boolean(), depth: z.number() }),
   needs: ({ name }) => ({ line: { select: 'lockLine', name, waiter: null } as const }),

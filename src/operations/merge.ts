@@ -14,7 +14,7 @@ import { changed, failed, failInput, finish, heldItem, itemInput, itemNeeds } fr
 import { requireItem } from './subject.ts'
 import { itemView, viewItem } from './view.ts'
 
-const sha = z.string().min(1).max(128)
+const sha = fields.text(128).min(1)
 const target = sha.describe('The commit the target is at.')
 
 export const updateRebaseMetadata = operation({

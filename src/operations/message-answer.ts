@@ -6,6 +6,7 @@ import { isOpen, markRead } from '../domain/delivery.ts'
 import type { Message, Thread } from '../domain/message.ts'
 import { unregistered } from '../domain/recipient.ts'
 import type { Caller, Context, Decision, Loaded } from '../engines/engine.ts'
+import * as fields from './fields.ts'
 import {
   acksOf,
   allowanceChange,
@@ -21,7 +22,7 @@ import { ask, operation, type Step } from './operation.ts'
 
 const extendMsMax = 60 * 60 * 1000
 const ref = z.strictObject({ message: messageRef })
-const note = z.string().max(2000).optional()
+const note = fields.text(2000).optional()
 
 const ackResult = z.object({
   outcome: z.enum(['acked', 'already_acked', 'not_found', 'not_recipient', 'cancelled', 'rate_limited']),

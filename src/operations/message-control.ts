@@ -1,6 +1,7 @@
 /** What operators and the runtime do with messages: register recipients, cancel, redrive, remove what is old. */
 import * as z from 'zod'
 import { cancel, redrive as redriveMessage } from '../domain/message.ts'
+import { damageOf } from '../domain/message-damage.ts'
 import { type Recipient, registerRecipient } from '../domain/recipient.ts'
 import type { Change } from '../engines/engine.ts'
 import { IllegalMoveError } from '../errors.ts'
@@ -112,6 +113,13 @@ export const redrive = operation({
       throw new IllegalMoveError(
         { subject: `message ${message.id}`, from: message.state, to: 'pending' },
         'only a dead letter can be sent again; send a new message instead',
+      )
+    }
+    const damage = damageOf(message)
+    if (damage !== null) {
+      throw new IllegalMoveError(
+        { subject: `message ${message.id}`, from: message.state, to: 'pending' },
+        `${damage}; send a new message instead`,
       )
     }
     return ask({ deliveries: deliveriesOf(message) }, ({ deliveries }) => {

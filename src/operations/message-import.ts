@@ -16,14 +16,14 @@ const entry = z.strictObject({
   id: z.string().regex(/^[A-Za-z0-9_-]{1,64}$/),
   sender: fields.name,
   recipient: fields.name,
-  type: z.string().min(1).max(64),
-  content: z.unknown(),
+  type: fields.text(64).min(1),
+  content: fields.asJsonText('content'),
   attempts: z.int().min(1).max(100),
   dueAt: fields.wallTime.nullable(),
   sentAt: fields.wallTime.nullable(),
-  note: z.string().max(2000).nullable(),
+  note: fields.text(2000).nullable(),
 })
-export type ImportEntry = z.output<typeof entry>
+export type ImportEntry = z.input<typeof entry>
 
 export const importPending = operation({
   name: 'messages.import',
@@ -65,7 +65,6 @@ export const importPending = operation({
           const { wall } = context
           const request = {
             ...rest,
-            content: fields.jsonText('content', rest.content),
             context: null,
             parent: null,
             priority: 5,

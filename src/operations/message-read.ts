@@ -8,7 +8,7 @@ import { ask, operation } from './operation.ts'
 
 const page = {
   limit: fields.limit,
-  after: z.string().max(300).optional().describe('`next` of the page before.'),
+  after: fields.after,
 }
 const pageSize = 100
 const sender = fields.name.optional().describe('Only those of this sender.')

@@ -14,10 +14,12 @@ import {
 } from '../domain/delivery.ts'
 import { type Envelope, envelopeOf } from '../domain/envelope.ts'
 import type { Message } from '../domain/message.ts'
+import { damageOf, policyOf } from '../domain/message-damage.ts'
 import { inboxAdapter, type Recipient, unregistered } from '../domain/recipient.ts'
 import type { Change, Context } from '../engines/engine.ts'
 import { NotFoundError } from '../errors.ts'
 import * as fields from './fields.ts'
+import { asideDamaged, asideStranded, type SetAside, setAside } from './message-aside.ts'
 import { Places } from './message-places.ts'
 import { deliveriesTo, findRecipient } from './message-thread.ts'
 import { ask, operation } from './operation.ts'
@@ -35,8 +37,10 @@ const claims = z.object({
   ),
   deferred: z.number(),
   failed: z.number(),
+  setAside: z.array(setAside),
 })
-export type DeliveryClaim = z.output<typeof claims>['claims'][number]
+export type DeliveryClaims = z.output<typeof claims>
+export type DeliveryClaim = DeliveryClaims['claims'][number]
 
 export const claimDue = operation({
   name: 'messages.claimDue',
@@ -53,7 +57,8 @@ export const claimDue = operation({
     due: { select: 'dueDeliveries', adapters: input.adapters, limit: input.limit } as const,
   }),
   decide(rows, input, context) {
-    if (rows.due.length === 0) return { changes: [], result: { claims: [], deferred: 0, failed: 0 } }
+    if (rows.due.length === 0)
+      return { changes: [], result: { claims: [], deferred: 0, failed: 0, setAside: [] } }
     const names = [...new Set(rows.due.map(({ recipient }) => recipient))]
     return ask(
       {
@@ -67,11 +72,13 @@ export const claimDue = operation({
       ({ messages, known, allowances }) => {
         const places = new Places(allowances, context.now)
         const messageById = new Map(messages.map((message) => [message.id, message]))
-        const steps = rows.due.flatMap((delivery): Claiming[] => {
+        const steps = rows.due.map((delivery): Claiming => {
           const message = messageById.get(delivery.message)
-          if (!message) return []
+          if (!message) return { kind: 'aside', ...asideStranded(delivery, context) }
+          const damage = damageOf(message)
+          if (damage !== null) return { kind: 'aside', ...asideDamaged(delivery, damage, context) }
           const recipient = findRecipient(known, delivery.recipient) ?? unregistered(delivery.recipient)
-          return [claimOne({ message, delivery, recipient }, places, input.leaseMs, context)]
+          return claimOne({ message, delivery, recipient }, places, input.leaseMs, context)
         })
         return {
           changes: [...steps.map(({ change }) => change), ...places.changes()],
@@ -79,6 +86,7 @@ export const claimDue = operation({
             claims: steps.flatMap(({ claim }) => claim ?? []),
             deferred: steps.filter(({ kind }) => kind === 'deferred').length,
             failed: steps.filter(({ kind }) => kind === 'failed').length,
+            setAside: steps.flatMap(({ setAside }) => setAside ?? []),
           },
         }
       },
@@ -87,9 +95,10 @@ export const claimDue = operation({
 })
 
 interface Claiming {
-  readonly kind: 'claimed' | 'deferred' | 'failed'
+  readonly kind: 'claimed' | 'deferred' | 'failed' | 'aside'
   readonly change: Change
   readonly claim?: DeliveryClaim
+  readonly setAside?: SetAside
 }
 
 function claimOne(
@@ -132,10 +141,10 @@ export const record = operation({
   effect: 'write',
   internal: true,
   input: z.strictObject({
-    delivery: z.string().max(100),
+    delivery: fields.text(100),
     token: z.int().nonnegative(),
     outcome: z.enum(['sent', 'failed', 'released']),
-    error: z.string().max(2000).default('it failed'),
+    error: fields.text(2000).default('it failed'),
   }),
   output: z.object({ attempts: z.number() }),
   needs: ({ delivery }) => ({
@@ -153,7 +162,7 @@ export const record = operation({
       })
     }
     const attempt = outcome === 'failed' ? { outcome, error } : { outcome }
-    const after = recordAttempt(before, token, message.policy, attempt, context)
+    const after = recordAttempt(before, token, policyOf(message), attempt, context)
     const detail = outcome === 'failed' ? { detail: { error } } : {}
     const event = { kind: `delivery.${outcome}` as const, agent: context.agent, ...detail }
     return {

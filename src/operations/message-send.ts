@@ -44,8 +44,11 @@ const input = z.strictObject({
     .regex(/^[A-Za-z][A-Za-z0-9_-]{0,63}$/, { error: 'must be a word such as INFO or REVIEW-REQUEST' })
     .default('INFO')
     .describe('What kind of message it is: QUESTION, INFO, BLOCKED, …, or a word of your own.'),
-  content: z.unknown().describe('Any JSON value, at most 10 KB as text.'),
-  context: z.string().min(1).max(200).optional().describe('What it is about: a task, a conversation.'),
+  content: z
+    .unknown()
+    .transform((value) => fields.jsonText('content', value, contentBytesMax))
+    .describe('Any JSON value, at most 10 KB as text.'),
+  context: fields.text(200).min(1).optional().describe('What it is about: a task, a conversation.'),
   parent: messageRef.optional().describe('The message this one replies to; a reply acknowledges it.'),
   priority: fields.priority,
   quorum: z
@@ -129,12 +132,12 @@ function send(rows: Rows, asked: Input, context: Context, parent: Thread | null)
     id: context.ids[0] as string,
     sender: agent,
     type: asked.type,
-    content: contentText(asked.content),
+    content: asked.content,
     context: asked.context ?? null,
     parent: parent?.message.id ?? null,
     priority: asked.priority ?? 5,
     quorum: quorumOf(asked.quorum, recipients.length),
-    policy: makePolicy(asked),
+    policy: makePolicy({ ...asked, recipients: recipients.length }),
   }
   const thread = createMessage(request, recipients, { now, wall, firstAt: place.at })
   const changes: Change[] = [
@@ -217,16 +220,5 @@ function quorumOf(quorum: Input['quorum'], recipients: number): number {
     what: `a quorum of ${quorum} was asked for, but there are ${recipients} recipients`,
     next: 'ask for at most as many answers as there are recipients',
     facts: { quorum, recipients },
-  })
-}
-
-function contentText(content: unknown): string {
-  const text = fields.jsonText('content', content)
-  const bytes = Buffer.byteLength(text)
-  if (bytes <= contentBytesMax) return text
-  throw new InvalidError({
-    what: `the content has ${bytes} bytes of JSON, the limit is ${contentBytesMax}`,
-    next: 'store it elsewhere and send a reference to it',
-    facts: { bytes, bytesMax: contentBytesMax },
   })
 }

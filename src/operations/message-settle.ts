@@ -3,8 +3,10 @@ import * as z from 'zod'
 import { hasPlace } from '../domain/delivery.ts'
 import { escalate, giveUp, shouldEscalate } from '../domain/escalation.ts'
 import { due, putOff, type Thread } from '../domain/message.ts'
+import { damageOf, endDamaged, policyOf } from '../domain/message-damage.ts'
 import { unregistered } from '../domain/recipient.ts'
-import type { Context, Decision } from '../engines/engine.ts'
+import type { Change, Context, Decision } from '../engines/engine.ts'
+import { asideStranded, type SetAside, setAside } from './message-aside.ts'
 import { Places } from './message-places.ts'
 import { adaptersField, knownMax } from './message-retry.ts'
 import {
@@ -24,8 +26,10 @@ const settleMax = 10
 const settled = z.object({
   unanswered: z.number(),
   escalated: z.array(z.object({ id: z.string(), level: z.number(), unanswered: z.array(z.string()) })),
-  dead: z.array(z.string()),
+  /** With the reason where it is another than that nobody answered. */
+  dead: z.array(z.object({ id: z.string(), reason: z.string().optional() })),
   deferred: z.number(),
+  setAside: z.array(setAside),
   /** False when nothing was left to settle. */
   more: z.boolean(),
 })
@@ -41,15 +45,20 @@ export const settle = operation({
   needs: () => ({
     unanswered: { select: 'unansweredMessages', limit: settleMax } as const,
     due: { select: 'dueMessages', limit: settleMax } as const,
+    stranded: { select: 'strandedDeliveries', limit: settleMax } as const,
   }),
   decide(rows, _input, context) {
     const messages = [
       ...new Map([...rows.unanswered, ...rows.due].map((message) => [message.id, message])).values(),
     ]
+    const aside = rows.stranded.map((delivery) => asideStranded(delivery, context))
     if (messages.length === 0) {
-      return { changes: [], result: { unanswered: 0, escalated: [], dead: [], deferred: 0, more: false } }
+      return {
+        changes: aside.map(({ change }) => change),
+        result: { ...nothing, setAside: aside.map(({ setAside }) => setAside), more: aside.length > 0 },
+      }
     }
-    const ladders = messages.map(({ policy, level }) => policy.ladder[level]?.to ?? [])
+    const ladders = messages.map((message) => policyOf(message).ladder[message.level]?.to ?? [])
     const names = ladders.flatMap((to) => (to === '*' ? [] : to))
     return ask(
       {
@@ -72,11 +81,20 @@ export const settle = operation({
           before: thread,
           ...settleOne(thread, places, find(thread.message.sender), context),
         }))
-        return summary(steps, places, context)
+        return summary(steps, places, aside, context)
       },
     )
   },
 })
+
+const nothing: Settled = {
+  unanswered: 0,
+  escalated: [],
+  dead: [],
+  deferred: 0,
+  setAside: [],
+  more: false,
+}
 
 type Settlement = 'waits' | 'escalated' | 'deferred' | 'dead'
 
@@ -86,6 +104,8 @@ function settleOne(
   find: Parameters<typeof escalate>[1],
   context: Context,
 ): { after: Thread; kind: Settlement } {
+  const damage = damageOf(thread.message)
+  if (damage !== null) return { after: endDamaged(thread, damage, context.wall), kind: 'dead' }
   const given = giveUp(thread, context)
   const { dueAt, policy } = given.message
   const isPlaced = hasPlace(given.message, dueAt)
@@ -106,6 +126,7 @@ function settleOne(
 function summary(
   steps: readonly { before: Thread; after: Thread; kind: Settlement }[],
   places: Places,
+  aside: readonly { change: Change; setAside: SetAside }[],
   context: Context,
 ): Decision<Settled> {
   const of = (wanted: Settlement) => steps.filter(({ kind }) => kind === wanted)
@@ -117,6 +138,7 @@ function summary(
     changes: [
       ...steps.flatMap(({ before, after }) => threadChanges(before, after, context)),
       ...places.changes(),
+      ...aside.map(({ change }) => change),
     ],
     result: {
       unanswered: steps.reduce((total, step) => total + isGivenUp(step), 0),
@@ -125,8 +147,12 @@ function summary(
         level: message.level,
         unanswered: (message.escalation?.unanswered ?? []).map(({ recipient }) => recipient),
       })),
-      dead: of('dead').map(({ after }) => after.message.id),
+      dead: of('dead').map(({ after: { message } }) => {
+        const reason = damageOf(message)
+        return { id: message.id, ...(reason === null ? {} : { reason }) }
+      }),
       deferred: of('deferred').length,
+      setAside: aside.map(({ setAside }) => setAside),
       more: true,
     },
     wakes: of('escalated').length > 0,

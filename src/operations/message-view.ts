@@ -4,6 +4,7 @@ import type { Delivery } from '../domain/delivery.ts'
 import { attemptId, markerOf } from '../domain/envelope.ts'
 import { isExpired } from '../domain/lease.ts'
 import type { Message, Thread } from '../domain/message.ts'
+import { damageOf, escalationOf, policyOf, readContent } from '../domain/message-damage.ts'
 
 const deliveryStates = ['queued', 'sent', 'failed', 'acked', 'refused', 'unanswered', 'cancelled'] as const
 const messageStates = ['queued', 'sent', 'acked', 'escalated', 'acked_late', 'dead', 'cancelled'] as const
@@ -64,12 +65,12 @@ export const messageView = z.object({
 export type MessageView = z.output<typeof messageView>
 
 export function viewThread({ message, deliveries }: Thread, now: number): MessageView {
-  const { policy } = message
+  const policy = policyOf(message)
   return {
     id: message.id,
     sender: message.sender,
     type: message.type,
-    content: JSON.parse(message.content),
+    content: readContent(message) ?? null,
     context: message.context,
     parent: message.parent,
     priority: message.priority,
@@ -82,16 +83,18 @@ export function viewThread({ message, deliveries }: Thread, now: number): Messag
       ladder: policy.ladder.map(({ to, waitMs }) => ({ to: to === '*' ? to : [...to], waitMs })),
       escalationsPerMinute: policy.escalationsPerMinute,
     },
-    escalation: message.escalation && {
-      at: message.escalation.at,
-      unanswered: [...message.escalation.unanswered],
-    },
-    note: message.note,
+    escalation: viewEscalation(message),
+    note: damageOf(message) ?? message.note,
     createdAt: message.createdAt,
     closedAt: message.closedAt,
     version: message.version,
     deliveries: deliveries.map((delivery) => viewDelivery(delivery, now)),
   }
+}
+
+function viewEscalation(message: Message): MessageView['escalation'] {
+  const escalation = escalationOf(message)
+  return escalation && { at: escalation.at, unanswered: [...escalation.unanswered] }
 }
 
 function stateOf({ state }: Message, deliveries: readonly Delivery[]): MessageView['state'] {
@@ -155,16 +158,13 @@ export function viewLetter(message: Message, delivery: Delivery): LetterView {
     marker: markerOf(delivery.level, attempt),
     sender: message.sender,
     type: message.type,
-    content: JSON.parse(message.content),
+    content: readContent(message) ?? null,
     context: message.context,
     parent: message.parent,
     priority: message.priority,
     attempt,
     level: delivery.level,
-    escalation:
-      delivery.level > 0 && message.escalation
-        ? { ...message.escalation, unanswered: [...message.escalation.unanswered] }
-        : null,
+    escalation: delivery.level > 0 ? viewEscalation(message) : null,
     state: delivery.state,
     sentAt: delivery.sentAt,
     readAt: delivery.readAt,

@@ -16,6 +16,11 @@ export interface Operation<Schema extends z.ZodType = z.ZodType, N extends Needs
   readonly claims?: true
   /** Not offered by CLI, HTTP or MCP: the runtime's own. */
   readonly internal?: true
+  /**
+   * What a token says to an idempotency key. `who`, the default: it proves who asks, and a later holder may repeat the
+   * request. `which`: it is part of what is asked. `own`: the same, but one left out is the caller's own grant.
+   */
+  readonly tokenTells?: 'who' | 'which' | 'own'
   /** How many fresh ids the command must bring along; none unless it says so. */
   readonly freshIds?: (input: z.input<Schema>) => number
   readonly input: Schema

@@ -9,6 +9,7 @@ import * as fields from './fields.ts'
 import { lockRef } from './lease.ts'
 import { ask, operation, type Step } from './operation.ts'
 import { leaseLength, lockChange } from './queue-claim.ts'
+import { holderWith, registered } from './registered.ts'
 import { type LockView, lockView, viewLock } from './view.ts'
 
 const input = { queue: fields.queue, token: fields.token }
@@ -29,15 +30,15 @@ export const acquireProcessingLock = operation({
   claims: true,
   input: z.strictObject({ ...input, leaseMs: fields.leaseMs, reason: fields.reason }),
   output: acquireOutcome,
-  needs: (of) => ({
+  needs: (of, caller) => ({
     ...lockNeeds(of),
+    process: registered(caller),
     defined: { select: 'queue', name: of.queue } as const,
     floor: { select: 'tokenFloor' } as const,
   }),
-  decide({ locks, defined, floor }, of, context): Step<AcquireOutcome> {
+  decide({ locks, process, defined, floor }, of, context): Step<AcquireOutcome> {
     const request = {
-      agent: context.agent,
-      instance: context.instance,
+      ...holderWith(context, process),
       name: processingLockName(of.queue),
       slots: defined?.queue.slots ?? 1,
       leaseMs: leaseLength(of.leaseMs, context),
@@ -66,6 +67,7 @@ export const releaseProcessingLock = operation({
   name: 'queue.releaseProcessingLock',
   summary: 'Give the processing lock back; its item stays claimed. False when it is not yours.',
   effect: 'write',
+  tokenTells: 'own',
   input: z.strictObject(input),
   output: z.boolean(),
   needs: lockNeeds,
@@ -135,6 +137,7 @@ export const renewLock = operation({
   name: 'queue.renewLock',
   summary: 'Renew the processing lock and the item claimed with it: both run for their length from now.',
   effect: 'write',
+  tokenTells: 'own',
   input: z.strictObject({ ...input, leaseMs: fields.leaseMs }),
   output: lockView,
   needs: lockNeeds,
@@ -155,6 +158,7 @@ export const extendLock = operation({
   name: 'queue.extendLock',
   summary: 'Add time to the processing lock and the item claimed with it; refused once it lapsed.',
   effect: 'write',
+  tokenTells: 'own',
   input: z.strictObject({ ...input, extraMs: fields.leaseMs.unwrap().describe('How much longer, ms.') }),
   output: lockView.extend({ capped: z.boolean() }),
   needs: lockNeeds,

@@ -27,7 +27,7 @@ export const list = operation({
   input: z.strictObject({
     status: z.enum(['running', 'paused', 'completed', 'failed']).optional().describe('Only these.'),
     limit: fields.limit,
-    after: z.string().max(300).optional().describe('`next` of the page before.'),
+    after: fields.after,
   }),
   output: z.object({ runs: z.array(progressView), next: z.string().nullable() }),
   needs: ({ status, limit, after }) => ({
@@ -59,7 +59,7 @@ export const outcomes = operation({
     run: runName,
     outcome: outcomeView.shape.outcome.optional().describe('Only those that ended so.'),
     limit: fields.limit,
-    after: z.string().max(500).optional().describe('`next` of the page before.'),
+    after: fields.after,
   }),
   output: z.object({ outcomes: z.array(outcomeView), next: z.string().nullable() }),
   needs: ({ run, outcome, limit, after }) => ({
@@ -101,7 +101,7 @@ export const left = operation({
         .filter(({ outcome }) => outcome !== 'failed' || completion === 'processed')
         .map(({ key }) => key),
     )
-    return { changes: [], result: keys.filter((key) => !settled.has(key)) }
+    return { changes: [], result: [...new Set(keys)].filter((key) => !settled.has(key)) }
   },
 })
 

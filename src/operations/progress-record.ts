@@ -8,7 +8,6 @@ import {
   assertGrant,
   count,
   cursor,
-  cursorOf,
   outcomesMax,
   progressChange,
   requireRun,
@@ -21,7 +20,7 @@ import { progressView, viewProgress } from './progress-view.ts'
 const outcome = z.strictObject({
   key: fields.name.describe('The item; its latest outcome counts, once.'),
   outcome: z.enum(['done', 'failed', 'skipped']),
-  error: z.string().max(10_000).optional(),
+  error: fields.text(10_000).optional(),
 })
 
 const recorded = z.object({
@@ -66,7 +65,7 @@ export const record = operation({
           done: counted.done + (input.done ?? 0),
           failed: counted.failed + (input.failed ?? 0),
           skipped: counted.skipped + (input.skipped ?? 0),
-          cursor: input.cursor === undefined ? undefined : cursorOf(input.cursor),
+          cursor: input.cursor,
           total: input.total,
         },
         context,

@@ -24,7 +24,11 @@ export const runName = fields.name.describe('Name of the run.')
 export const outcomesMax = 500
 export const count = z.int().min(0).max(1_000_000_000)
 export const total = count.optional().describe('How many items there are.')
-export const cursor = z.unknown().optional().describe('Where to go on; any JSON.')
+export const cursor = fields
+  .asJsonText('cursor')
+  .transform((text) => JSON.parse(text) as Json)
+  .optional()
+  .describe('Where to go on; any JSON.')
 const why = fields.reason
 
 export const runOf = ({ run }: { run: string }) => ({ known: { select: 'progressOf', runs: [run] } as const })
@@ -89,10 +93,6 @@ export function progressChange(
   }
 }
 
-export function cursorOf(value: unknown): Json | null {
-  return JSON.parse(fields.jsonText('cursor', value)) as Json | null
-}
-
 export const start = operation({
   name: 'progress.start',
   summary: 'Begin the progress of a run under the lock that is held for it.',
@@ -117,7 +117,7 @@ export const start = operation({
       lock: input.lock,
       token,
       total: input.total ?? null,
-      cursor: cursorOf(input.cursor),
+      cursor: input.cursor ?? null,
       completion: input.completion ?? 'processed',
     }
     const after = startProgress(known[0] ?? null, request, context)
@@ -166,6 +166,7 @@ export const pause = operation({
   name: 'progress.pause',
   summary: 'Stop a run before its next item. Anybody may; what is done is kept. Harmless when it is paused.',
   effect: 'write',
+  tokenTells: 'which',
   input: z.strictObject({
     run: runName,
     reason: why,

@@ -82,7 +82,7 @@ function toNewItem(
     blockers: options.blockers ?? [],
     attemptsMax: input.attemptsMax ?? options.attemptsMax,
     submittedBy: options.context.agent,
-    payload: fields.jsonText('payload', input.payload),
+    payload: input.payload ?? 'null',
     data: (input.data ?? {}) as Item['data'],
   }
 }
@@ -215,7 +215,7 @@ export const submit = operation({
     ...newItem,
     key: fields.name.describe('The workspace or branch.'),
     dedupeKey: fields.name.optional().describe('Default: "workspace:<key>", one open change a workspace.'),
-    headSha: z.string().describe('Commit or change to be merged.'),
+    headSha: fields.text(128).describe('Commit or change to be merged.'),
     bead: fields.name.nullable().optional().describe('Issue it belongs to.'),
   }),
   output: submitted,

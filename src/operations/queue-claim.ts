@@ -5,7 +5,7 @@ import { type Holder, renew } from '../domain/lease.ts'
 import { acquireLock, type Lock } from '../domain/lock.ts'
 import { processingLockName, type Queue } from '../domain/queue.ts'
 import type { Workflow } from '../domain/workflow.ts'
-import type { Caller, Change, Context, Decision, Grant } from '../engines/engine.ts'
+import type { Caller, Change, Context, Decision, DefinedQueue, Grant } from '../engines/engine.ts'
 import { InvalidError } from '../errors.ts'
 import * as fields from './fields.ts'
 import { lockRef } from './lease.ts'
@@ -95,7 +95,7 @@ export const next = operation({
   decide({ defined, candidates, process }, input, context): Step<ClaimOutcome> {
     if (!defined) return nothing
     if (defined.queue.slots !== null)
-      return claimUnderLock(defined.queue, workflowOf(defined), candidates, input, context)
+      return claimUnderLock(defined, candidates, holderWith(context, process), input, context)
     if (defined.queue.pausedAt !== null) return pausedAnswer(defined.queue)
     const [candidate] = candidates
     if (!candidate) return emptyAnswer([])
@@ -155,13 +155,14 @@ export const nextWithLock = operation({
   claims: true,
   input: z.strictObject({ queue: fields.queue, leaseMs: fields.leaseMs, token: fields.token }),
   output: claimOutcome,
-  needs: ({ queue }) => ({
+  needs: ({ queue }, caller) => ({
     defined: { select: 'queue', name: queue } as const,
     candidates: { select: 'claimable', queue, limit: 1 } as const,
+    process: registered(caller),
   }),
-  decide({ defined, candidates }, input, context): Step<ClaimOutcome> {
+  decide({ defined, candidates, process }, input, context): Step<ClaimOutcome> {
     if (!defined) return nothing
-    return claimUnderLock(defined.queue, workflowOf(defined), candidates, input, context)
+    return claimUnderLock(defined, candidates, holderWith(context, process), input, context)
   },
 })
 
@@ -194,12 +195,14 @@ function claim(
  * 3. Else the next item. 4. Nothing there: a lock this call would have taken is left alone.
  */
 function claimUnderLock(
-  queue: Queue,
-  workflow: Workflow,
+  defined: DefinedQueue,
   candidates: readonly Item[],
+  holder: Holder,
   input: { leaseMs?: number | undefined; token?: number | undefined },
   context: Context,
 ): Step<ClaimOutcome> {
+  const { queue } = defined
+  const workflow = workflowOf(defined)
   const leaseMs = leaseLength(input.leaseMs, context)
   const name = processingLockName(queue.name)
   const needs = {
@@ -210,7 +213,7 @@ function claimUnderLock(
   }
   return ask(needs, ({ locks, floor, locked, nextDueAt }): Decision<ClaimOutcome> => {
     const request = {
-      ...holderOf(context),
+      ...holder,
       name,
       slots: queue.slots ?? 1,
       leaseMs,
@@ -235,7 +238,7 @@ function claimUnderLock(
         changes: acquired.outcome === 'renewed' ? [{ table: 'lock', ...pick(acquired) }] : [],
         result: { outcome: 'empty', nextDueAt },
       }
-    const { item, change } = claim(candidate, workflow, { ...holderOf(context), leaseMs }, context)
+    const { item, change } = claim(candidate, workflow, { ...holder, leaseMs }, context)
     const lock = { ...acquired.after, item: item.id, version: (acquired.before?.version ?? 0) + 1 }
     return {
       changes: [lockChange(acquired.before, lock, context), change],
@@ -277,10 +280,6 @@ function answer(item: Item, lock: Lock, now: number): ClaimOutcome {
     lease: viewLease(item, now),
     lock: viewLock(lock, now),
   }
-}
-
-function holderOf(context: Context): Holder {
-  return { agent: context.agent, instance: context.instance }
 }
 
 /** Own slot = changed; a lapsed one taken over = stolen, naming whose it was; else acquired. */

@@ -110,7 +110,7 @@ export const renew = operation({
   },
 })
 
-const progressNote = z.json().describe('How far it is; any JSON.')
+const progressNote = fields.json('progress').describe('How far it is; any JSON.')
 
 export const progress = operation({
   name: 'queue.progress',
@@ -121,7 +121,6 @@ export const progress = operation({
   needs: itemNeeds,
   decide(rows, input, context) {
     const { item, late } = heldItem(rows, input, context)
-    fields.jsonText('progress', input.progress)
     const after = withData(recordProgress(item, input.progress as Json), input.data)
     return {
       changes: [changed(item, after, { kind: 'item.progressed' }, context, late)],
@@ -136,7 +135,7 @@ export const move = operation({
   effect: 'write',
   input: z.strictObject({
     ...itemInput,
-    to: z.string().min(1).max(100).describe('The state it goes to.'),
+    to: fields.text(100).min(1).describe('The state it goes to.'),
     data: fields.data.optional(),
     expectedVersion: fields.expectedVersion,
   }),
@@ -166,8 +165,12 @@ export const move = operation({
   },
 })
 
+/** Facts are added to those that are there; all of them together have the bounds of a payload. */
 function withData(item: Item, data: Record<string, unknown> | undefined): Item {
-  return data === undefined ? item : { ...item, data: { ...item.data, ...(data as Item['data']) } }
+  if (data === undefined) return item
+  const all = { ...item.data, ...(data as Item['data']) }
+  fields.jsonText('data', all)
+  return { ...item, data: all }
 }
 
 export const complete = operation({
@@ -182,9 +185,14 @@ export const complete = operation({
       return { changes: [], result: viewItem(rows.item, context.now) }
     const { item, workflow, late } = heldItem(rows, input, context)
     assertVersion(item, input.expectedVersion)
-    const result = input.result === undefined ? null : fields.jsonText('result', input.result)
     return finish(
-      changed(item, completeItem(item, workflow, result, context), { kind: 'item.completed' }, context, late),
+      changed(
+        item,
+        completeItem(item, workflow, input.result ?? null, context),
+        { kind: 'item.completed' },
+        context,
+        late,
+      ),
       context,
     )
   },

@@ -25,11 +25,11 @@ export const list = operation({
   effect: 'read',
   input: z.strictObject({
     queue: fields.queue,
-    states: z.array(z.string().max(100)).max(50).optional().describe('Only these states.'),
+    states: z.array(fields.text(100)).max(50).optional().describe('Only these states.'),
     standing: z.enum(['ready', 'waiting', 'held', 'closed']).optional().describe('Only those in this line.'),
     quarantined: z.boolean().optional().describe('Only what is set aside.'),
     limit: fields.limit,
-    after: z.string().max(500).optional().describe('`next` of the page before.'),
+    after: fields.after,
   }),
   output: z.object({ items: z.array(itemView), next: z.string().nullable() }),
   needs: (input) => ({

@@ -6,24 +6,15 @@ import { type Item, promoteItem } from '../domain/item.ts'
 import { isExpired, type LeaseColumns } from '../domain/lease.ts'
 import type { Lock } from '../domain/lock.ts'
 import { processingLockName } from '../domain/queue.ts'
-import {
-  countRecovered,
-  type ItemRules,
-  type Reclaimed,
-  reclaimStaleItem,
-  recoverItem,
-  recoverLock,
-} from '../domain/recovery.ts'
-import { builtInWorkflow } from '../domain/workflow.ts'
-import type { Change, Context, DefinedQueue } from '../engines/engine.ts'
-import { InvalidError } from '../errors.ts'
+import { countRecovered, type Reclaimed, recoverItem, recoverLock } from '../domain/recovery.ts'
+import type { Change, Context } from '../engines/engine.ts'
 import * as fields from './fields.ts'
 import { lockRef } from './lease.ts'
-import { delayedLock } from './lock.ts'
 import { runNeeds } from './lock-run.ts'
 import { deliveryReclaim, lostDeliveries, takeDeliveries } from './message-recovery.ts'
 import { ask, operation } from './operation.ts'
 import { unblocked } from './queue-finish.ts'
+import { describeReclaimed, itemReclaim, lockReclaim, rulesFor, runRow } from './reclaim.ts'
 import { type HealedLines, healLines, lineNeeds } from './recovery-lines.ts'
 
 /** Rows one transaction takes: keeps it under 20 ms. */
@@ -33,7 +24,7 @@ const dryRunMax = 10_000
 const recoveryTriggers = ['claim', 'open', 'timer', 'waiter', 'death', 'manual'] as const
 export type RecoveryTrigger = (typeof recoveryTriggers)[number]
 
-const report = z.object({
+export const report = z.object({
   locksCleaned: z.number(),
   entriesReclaimed: z.number(),
   quarantined: z.number(),
@@ -60,7 +51,7 @@ const report = z.object({
 })
 export type RecoveryReport = z.output<typeof report>
 
-export const death = z.strictObject({ instance: z.string(), evidence: z.string().max(1000) })
+export const death = z.strictObject({ instance: fields.text(100), evidence: fields.text(1000) })
 
 export const run = operation({
   name: 'recovery.run',
@@ -230,223 +221,11 @@ function summary(
     waitersRemoved,
     progressPaused,
     recoveryTimestamp: context.wall,
-    reclaimed: describe(items, locks, deliveries),
+    reclaimed: describeReclaimed(items, locks, deliveries),
     more,
   }
 }
 
 function unique<Row>(rows: readonly Row[], keyOf: (row: Row) => string): Row[] {
   return [...new Map(rows.map((row) => [keyOf(row), row])).values()]
-}
-
-export function rulesFor(item: Item, queues: readonly DefinedQueue[]): ItemRules {
-  const defined = queues.find(({ queue }) => queue.name === item.queue)
-  return {
-    workflow: defined?.definition ?? builtInWorkflow(item.workflow),
-    crashesMax: defined?.queue.crashesMax ?? 0,
-  }
-}
-
-export function itemReclaim(
-  { before, after, evidence, expiredForMs }: Reclaimed<Item>,
-  context: Context,
-  trigger: string,
-): Change {
-  const kind = after?.quarantinedAt != null ? 'item.quarantined' : 'item.reclaimed'
-  const detail = {
-    holder: before.agent,
-    from: before.state,
-    token: before.token,
-    evidence,
-    expiredForMs,
-    trigger,
-  }
-  return { table: 'item', before, after, event: { kind, agent: context.agent, detail } }
-}
-
-function lockReclaim(
-  { before, after, evidence, expiredForMs }: Reclaimed<Lock>,
-  context: Context,
-  trigger: string,
-): Change {
-  if (after) return delayedLock(before, after, evidence, context, { expiredForMs, trigger })
-  const detail = { holder: before.agent, token: before.token, evidence, expiredForMs, trigger }
-  return { table: 'lock', before, after: null, event: { kind: 'lock.expired', agent: context.agent, detail } }
-}
-
-function describe(
-  items: readonly Reclaimed<Item>[],
-  locks: readonly Reclaimed<Lock>[],
-  deliveries: readonly Reclaimed<Delivery>[],
-): RecoveryReport['reclaimed'] {
-  return [
-    ...items.map(({ before, evidence, expiredForMs }) => ({
-      kind: 'item' as const,
-      id: before.id,
-      holder: before.agent,
-      expiredForMs,
-      evidence,
-    })),
-    ...locks.map(({ before, evidence, expiredForMs }) => ({
-      kind: 'lock' as const,
-      id: before.name,
-      holder: before.agent,
-      expiredForMs,
-      evidence,
-    })),
-    ...deliveries.map(({ before, evidence, expiredForMs }) => ({
-      kind: 'delivery' as const,
-      id: before.id,
-      holder: before.agent,
-      expiredForMs,
-      evidence,
-    })),
-  ]
-}
-
-export function runRow(
-  context: Context,
-  trigger: string,
-  counts: Pick<RecoveryReport, 'locksCleaned' | 'entriesReclaimed' | 'quarantined'> & {
-    messagesReclaimed?: number
-  },
-): Change {
-  const { locksCleaned, entriesReclaimed, quarantined, messagesReclaimed = 0 } = counts
-  const row = {
-    id: context.ids[0] as string,
-    at: context.wall,
-    trigger,
-    by: context.agent,
-    locksCleaned,
-    entriesReclaimed,
-    quarantined,
-    messagesReclaimed,
-  }
-  return { table: 'recoveryRun', before: null, after: row }
-}
-
-export const stats = operation({
-  name: 'recovery.stats',
-  summary: 'What a recovery would do now, and what past ones did; changes nothing.',
-  effect: 'read',
-  input: z.strictObject({ queue: fields.queue.optional() }),
-  output: z.object({
-    locksCleaned: z.number(),
-    entriesReclaimed: z.number(),
-    messagesReclaimed: z.number(),
-    recoveryTimestamp: z.number(),
-    lastRun: z
-      .object({
-        at: z.number(),
-        trigger: z.string(),
-        by: z.string(),
-        locksCleaned: z.number(),
-        entriesReclaimed: z.number(),
-        quarantined: z.number(),
-        messagesReclaimed: z.number(),
-      })
-      .nullable(),
-    totals: z.object({
-      locksCleaned: z.number(),
-      entriesReclaimed: z.number(),
-      messagesReclaimed: z.number(),
-    }),
-    lastSweptAt: z.number().nullable(),
-  }),
-  needs: ({ queue }) => ({
-    lapsed: {
-      select: 'lapsedCounts',
-      queue: queue ?? null,
-      name: queue === undefined ? null : processingLockName(queue),
-    } as const,
-    history: { select: 'recoveryHistory' } as const,
-    running: { select: 'runningInstances', limit: 1000 } as const,
-  }),
-  decide({ lapsed, history, running }, _input, context) {
-    const swept = running.flatMap((instance) => instance.sweptAt ?? [])
-    return {
-      changes: [],
-      result: {
-        locksCleaned: lapsed.locks,
-        entriesReclaimed: lapsed.items,
-        messagesReclaimed: lapsed.deliveries,
-        recoveryTimestamp: context.wall,
-        lastRun: history.last,
-        totals: {
-          locksCleaned: history.locksCleaned,
-          entriesReclaimed: history.entriesReclaimed,
-          messagesReclaimed: history.messagesReclaimed,
-        },
-        lastSweptAt: swept.length === 0 ? null : Math.max(...swept),
-      },
-    }
-  },
-})
-
-export const reclaimStale = operation({
-  name: 'queue.reclaimStale',
-  summary:
-    "An operator's tool: take held items that gave no sign of life for a time, and lapsed locks. Up to 1,000 a call.",
-  effect: 'admin',
-  input: z.strictObject({
-    queue: fields.queue,
-    thresholdMs: z
-      .int()
-      .min(0)
-      .max(1_000_000_000_000)
-      .default(300_000)
-      .describe('Silent for so long, ms; 0 = everything held. Default 300 s.'),
-    force: z
-      .boolean()
-      .optional()
-      .describe('Also from processes that are alive and renewing; needs a reason.'),
-    reason: fields.reason,
-    dryRun: fields.dryRun,
-  }),
-  output: z.object({
-    entriesReclaimed: z.number(),
-    locksCleaned: z.number(),
-    recoveryTimestamp: z.number(),
-    reclaimed: report.shape.reclaimed,
-  }),
-  needs: ({ queue, thresholdMs }) => ({
-    defined: { select: 'queue', name: queue } as const,
-    silent: { select: 'silentItems', queue, thresholdMs, limit: fields.batchMax } as const,
-    locks: { select: 'lapsedLocks', name: processingLockName(queue), limit: recoveryMax } as const,
-  }),
-  decide({ defined, silent, locks }, input, context) {
-    if (input.force && !input.reason) {
-      throw new InvalidError({
-        what: 'reclaimStale with force takes work from live processes',
-        next: 'say why: give a reason',
-      })
-    }
-    const rules = {
-      workflow: defined?.definition ?? builtInWorkflow(defined?.queue.workflow ?? ''),
-      crashesMax: defined?.queue.crashesMax ?? 0,
-    }
-    const request = { thresholdMs: input.thresholdMs, force: input.force ?? false }
-    const taken = silent.flatMap((item) => reclaimStaleItem(item, rules, request, context) ?? [])
-    const cleaned = locks.flatMap((lock) => recoverLock(lock, new Map(), context.now) ?? [])
-    const result = {
-      entriesReclaimed: taken.length,
-      locksCleaned: cleaned.length,
-      recoveryTimestamp: context.wall,
-      reclaimed: describe(taken, cleaned, []),
-    }
-    if (input.dryRun) return { changes: [], result }
-    return {
-      changes: [
-        ...taken.map((each) => withReason(itemReclaim(each, context, 'manual'), input.reason)),
-        ...cleaned.map((each) => lockReclaim(each, context, 'manual')),
-      ],
-      result,
-      wakes: taken.length + cleaned.length > 0,
-    }
-  },
-})
-
-function withReason(change: Change, reason: string | undefined): Change {
-  if (reason === undefined || !change.event) return change
-  return { ...change, event: { ...change.event, detail: { ...change.event.detail, reason } } } as Change
 }

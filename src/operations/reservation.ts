@@ -1,14 +1,25 @@
 /** Reservations of paths: reserve, whoHas. Renewed and released like any lock, by name and token. */
 import * as z from 'zod'
-import { matchesPattern } from '../domain/pattern.ts'
-import { patternsMax, reservationPrefix, reservationsMax, reservePaths } from '../domain/reservation.ts'
+import { readPattern } from '../domain/pattern.ts'
+import { pathLengthMax } from '../domain/pattern-syntax.ts'
+import {
+  covering,
+  patternsMax,
+  reservationPrefix,
+  reservationsMax,
+  reservePaths,
+} from '../domain/reservation.ts'
 import * as fields from './fields.ts'
 import { lockRef } from './lease.ts'
 import { user } from './lock.ts'
 import { isHeld } from './lock-read.ts'
 import { operation, type Step } from './operation.ts'
 import { leaseLength } from './queue-claim.ts'
+import { holderWith, registered } from './registered.ts'
 import { lockView, viewLock } from './view.ts'
+
+/** Read before the transaction, where it keeps nobody waiting; what the rules refuse tells more than a schema. */
+const pattern = fields.text(pathLengthMax).refine((text) => readPattern(text) !== null)
 
 const manualLeaseMs = 300_000
 const shownMax = 10
@@ -31,7 +42,7 @@ export const reserve = operation({
   effect: 'write',
   freshIds: () => 1,
   input: z.strictObject({
-    patterns: z.array(z.string()).min(1).max(patternsMax).describe('Glob patterns of paths, such as src/**.'),
+    patterns: z.array(pattern).min(1).max(patternsMax).describe('Glob patterns of paths, such as src/**.'),
     mode: z.enum(['shared', 'exclusive']).optional().describe('Shared ones may overlap; default exclusive.'),
     reason: fields.reason,
     user,
@@ -39,15 +50,15 @@ export const reserve = operation({
     token: fields.token.describe('Of a reservation you hold: it is not in your way.'),
   }),
   output: reserveOutcome,
-  needs: () => ({
-    reserved: { select: 'reservations', limit: 2 * reservationsMax } as const,
+  needs: (_input, caller) => ({
+    process: registered(caller),
+    reserved: { select: 'reservations', limit: reservationsMax } as const,
     floor: { select: 'tokenFloor' } as const,
   }),
-  decide({ reserved, floor }, input, context): Step<ReserveOutcome> {
-    const { agent, instance, now, wall } = context
+  decide({ process, reserved, floor }, input, context): Step<ReserveOutcome> {
+    const { agent, now, wall } = context
     const request = {
-      agent,
-      instance,
+      ...holderWith(context, process),
       token: input.token,
       name: `${reservationPrefix}${context.ids[0]}`,
       leaseMs: leaseLength(input.leaseMs, context, manualLeaseMs),
@@ -90,20 +101,17 @@ export const whoHas = operation({
   name: 'locks.whoHas',
   summary: 'Reservations that cover a path, and the locks of that name; only what is held now.',
   effect: 'read',
-  input: z.strictObject({ path: z.string().min(1).max(4096).describe('A path, or the name of a lock.') }),
+  input: z.strictObject({
+    path: fields.text(pathLengthMax).min(1).describe('A path, or the name of a lock.'),
+  }),
   output: z.array(lockView),
   needs: ({ path }) => ({
-    reserved: { select: 'reservations', limit: 2 * reservationsMax } as const,
+    reserved: { select: 'reservations', limit: reservationsMax } as const,
     named: { select: 'lock', name: path } as const,
     file: { select: 'lock', name: `file:${path}` } as const,
   }),
   decide({ reserved, named, file }, { path }, { now }) {
-    // Checks the path, also where nothing is reserved to compare it with.
-    matchesPattern('**', path)
-    const covering = reserved.filter((lock) =>
-      (lock.patterns ?? []).some((pattern) => matchesPattern(pattern, path)),
-    )
-    const holding = [...named, ...file, ...covering].filter((lock) => isHeld(lock, now))
+    const holding = [...named, ...file, ...covering(path, reserved)].filter((lock) => isHeld(lock, now))
     return { changes: [], result: holding.map((lock) => viewLock(lock, now)) }
   },
 })

@@ -1,16 +1,19 @@
 /** Retention: what is old and finished goes, a bounded piece at a time. Events have a retention of their own. */
 import * as z from 'zod'
-import type { Change } from '../engines/engine.ts'
+import type { Change, RecoveryRun, RecoveryTotal } from '../engines/engine.ts'
 import { ask, operation } from './operation.ts'
 import { removedRun } from './progress.ts'
 
 const pieceMax = 200
 const answersKeptMs = 24 * 60 * 60 * 1000
+/** Enough to see what happened lately; the sums over all of them go on. */
+const recoveriesKept = 1000
 const instancesKeptMs = 7 * 24 * 60 * 60 * 1000
 
 export const run = operation({
   name: 'retention.run',
-  summary: 'Remove finished items and runs, old answers to idempotent requests and ended instances.',
+  summary:
+    'Remove finished items and runs, old answers to idempotent requests, ended instances and old recoveries.',
   effect: 'admin',
   internal: true,
   input: z.strictObject({
@@ -21,6 +24,7 @@ export const run = operation({
     answers: z.number(),
     instances: z.number(),
     runs: z.number(),
+    recoveries: z.number(),
     more: z.boolean(),
   }),
   needs: ({ itemsMs }) => ({
@@ -32,8 +36,10 @@ export const run = operation({
     ended: itemsMs === 0 ? null : ({ select: 'progressEndedBefore', ageMs: itemsMs, limit: 1 } as const),
     answers: { select: 'answersBefore', ageMs: answersKeptMs, limit: pieceMax } as const,
     instances: { select: 'instancesEndedBefore', ageMs: instancesKeptMs, limit: pieceMax } as const,
+    recoveries: { select: 'oldRecoveryRuns', keep: recoveriesKept, limit: pieceMax } as const,
+    total: { select: 'recoveryTotal' } as const,
   }),
-  decide({ items: closed, ended, answers, instances }, _input, { agent }) {
+  decide({ items: closed, ended, answers, instances, recoveries, total }, _input, { agent }) {
     const items = closed ?? []
     const changes: Change[] = [
       ...items.map(
@@ -53,9 +59,15 @@ export const run = operation({
           event: { kind: 'instance.removed', agent },
         }),
       ),
+      ...foldRecoveries(recoveries, total),
     ]
-    const more = items.length === pieceMax || answers.length === pieceMax || instances.length === pieceMax
-    const counts = { items: items.length, answers: answers.length, instances: instances.length }
+    const more = [items, answers, instances, recoveries].some(({ length }) => length === pieceMax)
+    const counts = {
+      items: items.length,
+      answers: answers.length,
+      instances: instances.length,
+      recoveries: recoveries.length,
+    }
     const [run] = ended ?? []
     if (!run) return { changes, result: { ...counts, runs: 0, more } }
     return ask(
@@ -67,3 +79,20 @@ export const run = operation({
     )
   },
 })
+
+/** Removed one by one, kept as a sum. */
+function foldRecoveries(runs: readonly RecoveryRun[], before: RecoveryTotal | null): Change[] {
+  if (runs.length === 0) return []
+  const sum = (field: 'locksCleaned' | 'entriesReclaimed' | 'messagesReclaimed') =>
+    runs.reduce((total, run) => total + run[field], before?.[field] ?? 0)
+  const after = {
+    locksCleaned: sum('locksCleaned'),
+    entriesReclaimed: sum('entriesReclaimed'),
+    messagesReclaimed: sum('messagesReclaimed'),
+    version: (before?.version ?? 0) + 1,
+  }
+  return [
+    ...runs.map((run): Change => ({ table: 'recoveryRun', before: run, after: null })),
+    { table: 'recoveryTotal', before, after },
+  ]
+}

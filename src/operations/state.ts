@@ -10,6 +10,7 @@ const key = fields.name.describe('Key of the document.')
 const value = z
   .unknown()
   .refine(isJson, { error: 'must be a JSON value; use delete to remove the document' })
+  .transform((document) => fields.jsonText('value', document))
   .describe('Any JSON value.')
 
 /** At the top only: below it, JSON's own rules hold (undefined is left out, not-a-number is null). */
@@ -72,7 +73,7 @@ export const set = operation({
   needs: writeNeeds,
   decide({ state, floor }, input, { agent, wall }) {
     assertStateVersion(input.key, state, input.expectedVersion)
-    const text = fields.jsonText('value', input.value)
+    const text = input.value
     const after = saveState(state, floor, { key: input.key, value: text, agent, wall })
     // An event has only what changed, but the history must be able to tell the value of every version.
     const detail = state?.value === text ? { detail: { value: text } } : {}
@@ -119,9 +120,9 @@ export const list = operation({
   summary: 'Keys that begin with a prefix, in order, with their versions and without their values.',
   effect: 'read',
   input: z.strictObject({
-    prefix: z.string().max(nameLengthMax).optional().describe('Only keys that begin so.'),
+    prefix: fields.text(nameLengthMax).optional().describe('Only keys that begin so.'),
     limit: fields.limit,
-    after: z.string().max(nameLengthMax).optional().describe('`next` of the page before.'),
+    after: fields.after,
   }),
   output: statePage,
   needs: ({ prefix, limit, after }) => ({

@@ -1,13 +1,16 @@
 /** The table of operations: everything Holdfast can do, by name. Interfaces are made from it. */
 import type { Command } from '../engines/engine.ts'
 import * as agent from './agent.ts'
+import * as clock from './clock.ts'
 import * as event from './event.ts'
+import { batchMax } from './fields.ts'
 import * as fleet from './fleet.ts'
 import * as fleetDoctor from './fleet-doctor.ts'
 import * as fleetExplain from './fleet-explain.ts'
 import * as fleetPrime from './fleet-prime.ts'
 import * as instance from './instance.ts'
 import * as lease from './lease.ts'
+import * as leaseWarning from './lease-warning.ts'
 import * as leaseWatch from './lease-watch.ts'
 import * as lock from './lock.ts'
 import * as lockAdmin from './lock-admin.ts'
@@ -31,7 +34,9 @@ import * as queueControl from './queue-control.ts'
 import * as queueDefine from './queue-define.ts'
 import * as queueFinish from './queue-finish.ts'
 import * as queueRead from './queue-read.ts'
+import * as reclaimStale from './reclaim-stale.ts'
 import * as recovery from './recovery.ts'
+import * as recoveryStats from './recovery-stats.ts'
 import * as reservation from './reservation.ts'
 import * as retention from './retention.ts'
 import * as state from './state.ts'
@@ -112,11 +117,12 @@ const all: readonly AnyOperation[] = [
   merge.completeMerge,
   merge.failMerge,
   recovery.run,
-  recovery.stats,
-  recovery.reclaimStale,
+  recoveryStats.stats,
+  reclaimStale.reclaimStale,
   lease.renew,
   lease.check,
   lease.release,
+  clock.read,
   instance.start,
   instance.join,
   instance.beat,
@@ -150,7 +156,8 @@ const all: readonly AnyOperation[] = [
   taskHint.hints,
   leaseWatch.getLockStatus,
   leaseWatch.detectStaleLocks,
-  leaseWatch.warnNear,
+  leaseWarning.listNear,
+  leaseWarning.warnNear,
   agent.register,
   agent.beat,
   agent.list,
@@ -188,6 +195,8 @@ export function chanceFor(
   input: unknown,
   source: { id(): string; random(): number },
 ): Command['chance'] {
-  const count = operations.get(operation)?.freshIds?.(input) ?? 0
+  // The input was not checked yet, and may be anything.
+  const wanted = operations.get(operation)?.freshIds?.(Object(input)) ?? 0
+  const count = Math.min(wanted, batchMax)
   return { ids: Array.from({ length: count }, () => source.id()), random: source.random() }
 }

@@ -3,12 +3,12 @@ import * as z from 'zod'
 import type { Instance } from '../domain/instance.ts'
 import type { Item } from '../domain/item.ts'
 import { claimTask, type TaskClaim, type TaskRequest, taskLeaseMs, taskQueue } from '../domain/task.ts'
-import type { Change, Context, DefinedQueue, Grant } from '../engines/engine.ts'
+import type { Change, Context, Decision, DefinedQueue, Grant } from '../engines/engine.ts'
 import { isHoldfastError } from '../errors.ts'
 import * as fields from './fields.ts'
-import { operation, type Step } from './operation.ts'
+import { ask, operation, type Step } from './operation.ts'
 import { leaseLength } from './queue-claim.ts'
-import { itemReclaim } from './recovery.ts'
+import { itemReclaim } from './reclaim.ts'
 import { holderWith, registered } from './registered.ts'
 import { itemChange, requireItem, requireQueue } from './subject.ts'
 import { filter } from './task.ts'
@@ -144,8 +144,7 @@ function isAny(filter: object): boolean {
   return Object.values(filter).every((value) => value === undefined)
 }
 
-/** Held tasks looked at for the limits. */
-const limitsMax = 1000
+const holdsMax = 1_000_000
 
 export const claimNext = operation({
   name: 'tasks.claimNext',
@@ -155,8 +154,8 @@ export const claimNext = operation({
   input: z.strictObject({
     ...filter,
     leaseMs: claimInput.leaseMs,
-    agentMax: z.int().min(1).max(limitsMax).optional().describe('Most tasks this agent may hold.'),
-    hostMax: z.int().min(1).max(limitsMax).optional().describe('Most tasks processes of this host may hold.'),
+    agentMax: z.int().min(1).max(holdsMax).optional().describe('Most tasks this agent may hold.'),
+    hostMax: z.int().min(1).max(holdsMax).optional().describe('Most tasks processes of this host may hold.'),
   }),
   output: nextClaim,
   needs: ({ agentMax, hostMax, leaseMs, ...wanted }, caller) => ({
@@ -165,42 +164,49 @@ export const claimNext = operation({
       ? ({ select: 'claimable', queue: taskQueue, limit: 1 } as const)
       : ({ select: 'claimableMatching', queue: taskQueue, filter: wanted, limit: 1 } as const),
     process: registered(caller),
-    held:
-      agentMax === undefined && hostMax === undefined
-        ? null
-        : ({ select: 'heldItems', queue: taskQueue, limit: limitsMax } as const),
-    running: hostMax === undefined ? null : ({ select: 'runningInstances', limit: limitsMax } as const),
   }),
-  decide({ defined, candidates, process, held: all, running }, input, context): Step<NextTaskOutcome> {
+  decide({ defined, candidates, process }, input, context): Step<NextTaskOutcome> {
     const [candidate] = candidates
     if (defined?.queue.pausedAt != null)
       return { changes: [], result: { outcome: 'paused', reason: defined.queue.pauseReason } }
     if (!candidate) return { changes: [], result: { outcome: 'empty' } }
     const request = requestOf(input, process, context)
-    const holds = tooMany(all?.map(({ item }) => item) ?? [], running ?? [], request, input)
-    if (holds !== null) return { changes: [], result: { outcome: 'full', holds } }
-    const claim = claimOne(candidate, defined, request, context)
-    return {
-      changes: changesOf(claim, context),
-      result: answerOf(claim, context.now) as NextTaskOutcome,
-      granted: grantsOf(claim),
+    const claim = (): Decision<NextTaskOutcome> => {
+      const made = claimOne(candidate, defined, request, context)
+      const result = answerOf(made, context.now) as NextTaskOutcome
+      return { changes: changesOf(made, context), result, granted: grantsOf(made) }
     }
+    const { agentMax, hostMax } = input
+    if (agentMax === undefined && hostMax === undefined) return claim()
+    return ask({ held: heldBy(request, input) }, ({ held }) => {
+      const holds = tooMany(held, input)
+      return holds === null ? claim() : { changes: [], result: { outcome: 'full', holds } }
+    })
   },
 })
 
-/** How many are held already where a limit is reached, or null. Manual leases belong to no host. */
+interface HoldLimits {
+  readonly agentMax?: number | undefined
+  readonly hostMax?: number | undefined
+}
+
+/** Manual leases belong to no host. */
+function heldBy({ agent, instance }: TaskRequest, { agentMax, hostMax }: HoldLimits) {
+  return {
+    select: 'heldCounts',
+    queue: taskQueue,
+    agent: agentMax === undefined ? null : agent,
+    instance: hostMax === undefined ? null : instance,
+  } as const
+}
+
+/** How many are held already where a limit is reached, or null. */
 function tooMany(
-  held: readonly Item[],
-  running: readonly Instance[],
-  { agent, instance }: TaskRequest,
-  { agentMax, hostMax }: { agentMax?: number | undefined; hostMax?: number | undefined },
+  held: { byAgent: number; onHost: number },
+  { agentMax, hostMax }: HoldLimits,
 ): number | null {
-  const hostOf = (id: string | null) => running.find((each) => each.id === id)?.hostName
-  const here = hostOf(instance)
-  const byAgent = held.filter((item) => item.agent === agent).length
-  const onHost = held.filter((item) => here !== undefined && hostOf(item.instance) === here).length
-  if (agentMax !== undefined && byAgent >= agentMax) return byAgent
-  return hostMax !== undefined && onHost >= hostMax ? onHost : null
+  if (agentMax !== undefined && held.byAgent >= agentMax) return held.byAgent
+  return hostMax !== undefined && held.onHost >= hostMax ? held.onHost : null
 }
 
 const batchMax = 100

@@ -5,9 +5,11 @@ import { isExpired } from '../domain/lease.ts'
 import { countRecovered, type Deaths, type Reclaimed, recoverItem } from '../domain/recovery.ts'
 import { taskQueue } from '../domain/task.ts'
 import type { Change, Context, Decision, DefinedQueue } from '../engines/engine.ts'
+import * as fields from './fields.ts'
 import { judgedMax } from './lease-watch.ts'
 import { operation } from './operation.ts'
-import { death, itemReclaim, recoveryMax, rulesFor, runRow } from './recovery.ts'
+import { itemReclaim, rulesFor, runRow } from './reclaim.ts'
+import { death, recoveryMax } from './recovery.ts'
 
 const report = z.object({
   cleaned: z.number(),
@@ -61,7 +63,7 @@ export const cleanupDeadAgentLocks = operation({
   input: z.strictObject({
     deaths: z.array(death).max(judgedMax).default([]),
     alive: z
-      .array(z.string())
+      .array(fields.text(100))
       .max(judgedMax)
       .default([])
       .describe('Instances seen alive: their locks stay, also expired ones.'),

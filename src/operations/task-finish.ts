@@ -108,7 +108,7 @@ function end(
   const { late } = isGuarded ? assertHolds(item, input.token, context.now) : { late: false }
   assertVersion(item, input.expectedVersion)
   const noted = noteTask(item, input.note, context.agent, context.wall)
-  const result = input.result === undefined ? null : fields.jsonText('result', input.result)
+  const result = input.result ?? null
   if (item.standing === 'held' && to === 'done') {
     const after = completeItem(noted, workflow, result, context)
     return asTask(finish(changed(item, after, { kind: 'item.completed' }, context, late), context))

@@ -7,10 +7,9 @@ import { type ItemView, itemView } from './view.ts'
 
 export const status = z.enum(taskStatuses)
 export const ref = fields.ref.describe('Id of the task, or its key.')
-export const note = z
-  .string()
+export const note = fields
+  .text(2000)
   .min(1)
-  .max(2000)
   .optional()
   .describe('Kept with the task, also when its holder is lost.')
 

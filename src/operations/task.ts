@@ -22,16 +22,16 @@ import { asTask, note, ref, status, type TaskView, taskNeeds, taskView, viewTask
 import { viewItem } from './view.ts'
 
 const words = {
-  body: z.string().max(100_000).optional().describe('What is to be done.'),
+  body: fields.text(100_000).optional().describe('What is to be done.'),
   labels: z.array(fields.name).max(100).optional().describe('Words to find it by.'),
-  paths: z.array(z.string().min(1).max(1000)).max(100).optional().describe('Files and folders it touches.'),
+  paths: z.array(fields.text(1000).min(1)).max(100).optional().describe('Files and folders it touches.'),
   owner: fields.name.nullable().optional().describe('Whose task it is, apart from who works on it.'),
   host: fields.name.nullable().optional().describe('The machine it belongs on.'),
   priority: fields.priority,
-  metadata: z.json().optional().describe('Any JSON of your own.'),
+  metadata: fields.json('metadata').optional().describe('Any JSON of your own.'),
   dependsOn: z.array(ref).max(blockersMax).optional().describe('Tasks that must be done first.'),
 }
-const title = z.string().min(1).max(500).describe('What it is, in a line.')
+const title = fields.text(500).min(1).describe('What it is, in a line.')
 
 /** Each dependency by id or key, under a name of its own. */
 function dependencyNeeds(refs: readonly string[]) {
@@ -145,7 +145,7 @@ export const listTasks = operation({
     assignee: fields.name.optional().describe('Held by this agent.'),
     ...filter,
     limit: fields.limit,
-    after: z.string().max(500).optional().describe('`next` of the page before.'),
+    after: fields.after,
   }),
   output: z.object({ tasks: z.array(taskView), next: z.string().nullable() }),
   needs: ({ status: wanted, assignee, labels, owner, host, priorityMax, limit, after }) => ({
@@ -177,7 +177,10 @@ export const updateTask = operation({
     title: title.optional(),
     ...words,
     status: status.optional().describe('A state that is not held; In Progress is reached by a claim.'),
-    progress: z.json().optional().describe('How far the work has come; only its holder can say.'),
+    progress: fields
+      .json('progress')
+      .optional()
+      .describe('How far the work has come; only its holder can say.'),
     note,
     force: z.boolean().optional().describe('Also while another holds it; needs a reason.'),
     reason: fields.reason,

@@ -4,17 +4,25 @@ import type { Envelope } from '../domain/envelope.ts'
 import { type Environment, pause } from '../environment.ts'
 
 const timeoutMsDefault = 10_000
+/** Nobody waits long for one of many. */
+const broadcastTimeoutMsDefault = 5_000
 const triesMax = 3
 const pauseMs = { base: 100, factor: 3, max: 1_000, jitter: 0.25 }
 const marginMs = 5_000
 
-function timeoutOf(adapter: Adapter): number {
-  return adapter.timeoutMs ?? timeoutMsDefault
+function timeoutOf({ timeoutMs, broadcastTimeoutMs }: Adapter, { broadcast }: Pick<Envelope, 'broadcast'>) {
+  return broadcast
+    ? (broadcastTimeoutMs ?? timeoutMs ?? broadcastTimeoutMsDefault)
+    : (timeoutMs ?? timeoutMsDefault)
 }
 
 /** Long enough for every try of one attempt, with room for a busy machine. */
 export function attemptLeaseMs(adapter: Adapter): number {
-  return triesMax * (timeoutOf(adapter) + pauseMs.max * (1 + pauseMs.jitter)) + marginMs
+  const timeoutMs = Math.max(
+    timeoutOf(adapter, { broadcast: false }),
+    timeoutOf(adapter, { broadcast: true }),
+  )
+  return triesMax * (timeoutMs + pauseMs.max * (1 + pauseMs.jitter)) + marginMs
 }
 
 export interface AttemptLimits {
@@ -53,7 +61,7 @@ async function tryOnce(
   environment: Environment,
   stopped: AbortSignal,
 ): Promise<Delivered> {
-  const timeoutMs = timeoutOf(adapter)
+  const timeoutMs = timeoutOf(adapter, envelope)
   const over = new AbortController()
   const until = AbortSignal.any([over.signal, stopped])
   const cancel = environment.timer(timeoutMs, () => over.abort(), true)

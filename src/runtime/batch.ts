@@ -6,6 +6,7 @@
  * Not promised: that an item is handled once. A process that dies after an effect and before its record repeats it.
  */
 import { concurrencyFor } from '../domain/progress.ts'
+import { fitText } from '../domain/text.ts'
 import { pause } from '../environment.ts'
 import { InvalidError, isHoldfastError, NotFoundError } from '../errors.ts'
 import type { ProgressView } from '../operations/progress-view.ts'
@@ -63,6 +64,8 @@ export class Batch<Item> {
   readonly #signal: AbortSignal
   /** Keys under way and finished ones behind them, in order: what is before them all is done. */
   readonly #order: { readonly key: string; settled: boolean }[] = []
+  /** Keys handed out whose outcome is not recorded, or was a failure that a later run mends. */
+  readonly #taken = new Set<string>()
   #completion: ProgressView['completion'] = 'processed'
   #stopReason: string | null = null
   #error: unknown = null
@@ -105,11 +108,18 @@ export class Batch<Item> {
   async #begin(): Promise<ProgressView> {
     const known = await this.#runs.get(this.#run)
     if (known?.status === 'completed') return known
-    const total = this.#options.total ?? countOf(this.#items)
+    const total = this.#options.total ?? this.#count()
     const under = { lock: this.#lock, token: this.#lease.token, ...(total === undefined ? {} : { total }) }
     if (known) return this.#runs.resume(this.#run, under)
     const { completion } = this.#options
     return this.#runs.start(this.#run, { ...under, ...(completion === undefined ? {} : { completion }) })
+  }
+
+  /** As many as there are keys, where that can be known beforehand. */
+  #count(): number | undefined {
+    const items: unknown = this.#items
+    if (!Array.isArray(items) && !(items instanceof Set) && !(items instanceof Map)) return undefined
+    return new Set(Array.from(items as Iterable<Item>, (item) => this.#keyOf(item))).size
   }
 
   /** The items without an outcome. Looked up many at a time where the items are at hand. */
@@ -133,14 +143,15 @@ export class Batch<Item> {
   }
 
   async #unsettled(window: readonly { item: Item; key: string }[]) {
-    const left = new Set(
-      await this.#runs.left(
-        this.#run,
-        window.map(({ key }) => key),
-      ),
-    )
+    // Before asking: what is recorded while we ask may be missing from the answer, and was still under way here.
+    const fresh = window.filter(({ key }) => !this.#taken.has(key))
+    if (fresh.length === 0) return []
+    const keys = fresh.map(({ key }) => key)
+    const left = new Set(await this.#runs.left(this.#run, keys))
     // Of items with the same key only the first: the others are the same work.
-    return window.filter(({ key }) => left.delete(key))
+    const rest = fresh.filter(({ key }) => left.delete(key))
+    for (const { key } of rest) this.#taken.add(key)
+    return rest
   }
 
   /** One item after the other; several lines share the rest. */
@@ -172,7 +183,7 @@ export class Batch<Item> {
   }
 
   #stop(reason: string): void {
-    this.#stopReason ??= reason
+    this.#stopReason ??= fitText(reason, 2000)
   }
 
   async #handle({ item, key }: { item: Item; key: string }): Promise<void> {
@@ -188,6 +199,7 @@ export class Batch<Item> {
     })
     // Where none may fail, one that failed is to be done again, so the cursor must not pass it.
     place.settled = outcome.outcome !== 'failed' || this.#completion === 'processed'
+    if (place.settled) this.#taken.delete(key)
     if (isLast) this.#last = progress
   }
 
@@ -205,7 +217,7 @@ export class Batch<Item> {
       return { outcome: answer === 'skipped' ? ('skipped' as const) : ('done' as const) }
     } catch (error) {
       if (this.#signal.aborted || isLost(error)) return null
-      return { outcome: 'failed' as const, error: messageOf(error).slice(0, 10_000) }
+      return { outcome: 'failed' as const, error: fitText(messageOf(error), 10_000) }
     }
   }
 
@@ -244,11 +256,6 @@ export class Batch<Item> {
       cause: this.#error,
     })
   }
-}
-
-function countOf(items: unknown): number | undefined {
-  if (Array.isArray(items)) return items.length
-  return items instanceof Set || items instanceof Map ? items.size : undefined
 }
 
 function isLost(error: unknown): boolean {

@@ -50,9 +50,9 @@ export class Board {
     const held = this.#used - this.#free.length
     if (held + count <= leasesMax) return
     throw new HoldfastError('INVALID', {
-      what: `this process holds ${held} leases and can keep ${leasesMax}`,
+      what: `this process holds ${held} leases and asks for ${count} more, and can keep ${leasesMax}`,
       next: 'finish or release some before claiming more',
-      facts: { held, leasesMax },
+      facts: { held, asked: count, leasesMax },
     })
   }
 

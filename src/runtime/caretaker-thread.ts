@@ -17,6 +17,7 @@ const engine = await openEngine(data.url, {
   recoverOnClaim: false,
   onRecovered() {},
   onRecoveryFailed() {},
+  log: (level, name, facts) => tell({ type: 'log', level, name, facts }),
 })
 const caretaker = new Caretaker(engine, systemEnvironment, new Board(data.board), data.options, {
   lost: (lease) => tell({ type: 'lost', lease }),

@@ -9,6 +9,7 @@ import type { Environment } from '../environment.ts'
 import { HoldfastError } from '../errors.ts'
 import type { LogFacts, LogName } from '../logger.ts'
 import { type LeaseRef, renewalsMax } from '../operations/lease.ts'
+import { type NearLease, nearMax, warningsMax } from '../operations/lease-warning.ts'
 import type { RecoveryTrigger } from '../operations/recovery.ts'
 import { chanceFor } from '../operations/table.ts'
 import type { RecoveryOptions, RetentionOptions } from '../options.ts'
@@ -227,10 +228,23 @@ export class Caretaker {
   async #sweep(): Promise<void> {
     try {
       await heal(this.#healing('timer'), [])
-      await this.#execute('lease.warnNear', {})
+      await this.#warnNear()
       this.#sweptAt = this.#environment.now()
     } catch (error) {
       this.#reports.log('warn', 'recovery.failed', { trigger: 'timer', error: messageOf(error) })
+    }
+  }
+
+  /** Each piece is a transaction of its own; where there is nothing to tell there is none. */
+  async #warnNear(): Promise<void> {
+    for (let told = 1, more = true; more && told > 0 && !this.#closed; ) {
+      const near = (await this.#execute('lease.listNear', {})) as NearLease[]
+      more = near.length >= nearMax
+      told = 0
+      for (let start = 0; start < near.length; start += warningsMax) {
+        const leases = near.slice(start, start + warningsMax)
+        told += (await this.#execute('lease.warnNear', { leases })) as number
+      }
     }
   }
 

@@ -70,7 +70,7 @@ interface Look {
 async function healTheDead(session: Session): Promise<void> {
   const healing: Healing = {
     environment: session.environment,
-    storeIsLocal: true,
+    storeIsLocal: session.storeIsLocal,
     trigger: 'waiter',
     execute: (operation, input) => session.call(operation, input),
     log: (level, name, facts) => session.logger[level]?.(facts, name),

@@ -3,10 +3,12 @@ import { Worker } from 'node:worker_threads'
 import type { OpenedEngine } from '../engines/open.ts'
 import type { Environment } from '../environment.ts'
 import type { Logger } from '../logger.ts'
+import type { LeaseRef } from '../operations/lease.ts'
 import type { Board } from './board.ts'
 import { Caretaker, type CaretakerOptions } from './caretaker.ts'
 import type { FromThread, ThreadData } from './caretaker-messages.ts'
 import type { Keeper } from './keeper.ts'
+import { ThreadedEngine } from './threaded-engine.ts'
 
 export interface Employment {
   readonly url: string
@@ -27,6 +29,11 @@ const restartAfterMs = 1000
 
 /** Returns how to stop it. */
 export function employCaretaker(employment: Employment): () => Promise<void> {
+  const { engine, keeper, board, options, rejoined } = employment
+  if (engine instanceof ThreadedEngine) {
+    const lost = (lease: LeaseRef) => keeper.lose(lease, lostElsewhere)
+    return engine.employ({ options, board, lost, rejoined })
+  }
   const isPrivate = employment.engine.status.location === ':memory:'
   return employment.environment.isLocal || isPrivate ? employHere(employment) : employThread(employment)
 }

@@ -26,6 +26,8 @@ export class Keeper {
   readonly #board: Board
   readonly #beatEveryMs: number
   readonly #held = new Map<string, HeldLease>()
+  /** Leases asked for and not granted yet. */
+  #expected = 0
   #stopCaretaker: (() => Promise<void>) | null = null
   #cancelTimer: () => void = () => {}
   #closed = false
@@ -42,9 +44,15 @@ export class Keeper {
     this.#stopCaretaker = stopCaretaker
   }
 
-  /** Throws unless so many more leases can be kept. */
-  assertRoom(count: number): void {
-    this.#board.assertFree(count)
+  /** Keeps room for so many leases that may be granted soon; throws where there is none. Returns how to give it back. */
+  takeRoom(count: number): () => void {
+    // No number of leases: the operation refuses it, and says why.
+    if (!Number.isSafeInteger(count) || count <= 0) return () => {}
+    this.#board.assertFree(this.#expected + count)
+    this.#expected += count
+    return () => {
+      this.#expected -= count
+    }
   }
 
   hold(granted: Omit<BoardLease, 'slot'>): Lease {

@@ -7,8 +7,10 @@ import type { Adapter, Delivered } from '../delivery/adapter.ts'
 import { inbox } from '../delivery/inbox.ts'
 import { safetyMarginMs } from '../domain/lease.ts'
 import { inboxAdapter } from '../domain/recipient.ts'
+import { fitText } from '../domain/text.ts'
 import { isHoldfastError } from '../errors.ts'
-import { claimMax, type DeliveryClaim } from '../operations/message-retry.ts'
+import type { SetAside } from '../operations/message-aside.ts'
+import { claimMax, type DeliveryClaim, type DeliveryClaims } from '../operations/message-retry.ts'
 import type { Settled } from '../operations/message-settle.ts'
 import type { Session } from '../session.ts'
 import { attempt, attemptLeaseMs } from './attempt.ts'
@@ -171,15 +173,16 @@ export class Redelivery {
     const leaseMs = attemptLeaseMs(adapter)
     while (!this.#stopped.signal.aborted) {
       const requestedAt = this.#session.environment.monotonic()
-      const { claims, deferred, failed } = (await this.#call('messages.claimDue', {
+      const { claims, deferred, failed, setAside } = (await this.#call('messages.claimDue', {
         adapters: [name],
         limit,
         leaseMs,
-      })) as { claims: DeliveryClaim[]; deferred: number; failed: number }
-      if (claims.length + deferred + failed === 0) return
+      })) as DeliveryClaims
+      if (claims.length + deferred + failed + setAside.length === 0) return
       counts.processed += claims.length + deferred + failed
       counts.deferred += deferred
       counts.failed += failed
+      this.#tellAside(setAside, counts)
       const deadline = requestedAt + leaseMs - safetyMarginMs(leaseMs)
       await settleAll(claims.map((claim) => this.#send(adapter, claim, deadline, counts)))
     }
@@ -223,11 +226,20 @@ export class Redelivery {
       counts.dead += settled.dead.length
       counts.deferred += settled.deferred
       for (const facts of settled.escalated) logger.warn(facts, 'message.escalated')
-      for (const id of settled.dead) logger.warn({ id }, 'message.dead')
+      for (const facts of settled.dead) logger.warn(facts, 'message.dead')
+      this.#tellAside(settled.setAside, counts)
       isEscalated ||= settled.escalated.length > 0
       more = settled.more
     }
     return isEscalated
+  }
+
+  #tellAside(setAside: readonly SetAside[], counts: RetryCounts): void {
+    counts.processed += setAside.length
+    counts.failed += setAside.length
+    for (const { delivery, recipient, error } of setAside) {
+      this.#session.logger.warn({ delivery, recipient, error }, 'delivery.failed')
+    }
   }
 
   readonly #call: Call = (operation, input) => this.#session.call(operation, input)
@@ -246,7 +258,7 @@ function recordOf(result: Delivered | null): { outcome: string; error?: string }
   if (result === null) return { outcome: 'released' }
   return result.outcome === 'delivered'
     ? { outcome: 'sent' }
-    : { outcome: 'failed', error: result.error.slice(0, 2000) }
+    : { outcome: 'failed', error: fitText(result.error, 2000) }
 }
 
 /** All of them come to their end before the first failure is told. */

@@ -29,5 +29,5 @@ export async function reportStaleLocks(
 /** What this machine can say of every running process. */
 export function judgeHolders(session: Session): ReturnType<typeof judgeRunning> {
   const execute = (operation: string, input: object) => session.call(operation, input)
-  return judgeRunning({ environment: session.environment, storeIsLocal: true, execute })
+  return judgeRunning({ environment: session.environment, storeIsLocal: session.storeIsLocal, execute })
 }

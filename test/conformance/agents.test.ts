@@ -1,6 +1,9 @@
 /** Agents: who they say they are, which process stands behind them, and who keeps crashing. */
 import { hostname } from 'node:os'
+import type { Holdfast } from 'holdfast'
+import type { MovableEnvironment } from 'holdfast/testing'
 import { describe, expect, test, vi } from 'vitest'
+import { take } from '../support/locks.ts'
 import { collectLogs } from '../support/logs.ts'
 import { claimed, present, refusal } from '../support/outcomes.ts'
 import { machine } from '../support/processes.ts'
@@ -244,6 +247,100 @@ forEachEngine((engine) => {
       const { suspectAgents, crashPatterns } = await hf.tasks.detectStaleLocks()
 
       expect([suspectAgents, crashPatterns]).toEqual([[], []])
+    })
+
+    describe('is known by whatever it lost', () => {
+      type Lose = (
+        fleet: { hf: Holdfast; shaky: Holdfast; env: MovableEnvironment },
+        number: number,
+      ) => Promise<unknown>
+      const losses: Record<string, Lose> = {
+        'locks that lapsed': async ({ hf, env }, number) => {
+          await take(hf, `lock-${number}`, { agent: 'shaky', leaseMs: 1_000 })
+          await env.advance(1_001)
+          await hf.recovery.detectAndRecoverStale()
+        },
+        'locks with a delay, each once however long the delay': async ({ hf, env }, number) => {
+          await take(hf, `lock-${number}`, { agent: 'shaky', leaseMs: 1_000, delayMs: 5_000 })
+          await env.advance(1_001)
+          await hf.recovery.detectAndRecoverStale()
+          await env.advance(5_001)
+          await hf.recovery.detectAndRecoverStale()
+        },
+        'locks with a delay that began when another asked': async ({ hf, env }, number) => {
+          await take(hf, `lock-${number}`, { agent: 'shaky', leaseMs: 1_000, delayMs: 5_000 })
+          await env.advance(1_001)
+          await hf.locks.acquireLock(`lock-${number}`, { agent: 'other' })
+        },
+        'locks that another took over': async ({ hf, env }, number) => {
+          await take(hf, `lock-${number}`, { agent: 'shaky', leaseMs: 1_000 })
+          await env.advance(1_001)
+          await take(hf, `lock-${number}`, { agent: 'other' })
+        },
+        'deliveries it was sending': async ({ hf, shaky, env }, number) => {
+          await hf.messages.register(`bob-${number}`, { adapter: 'pigeon' })
+          await hf.messages.sendWithAck(`bob-${number}`, { content: 'hello' })
+          await shaky.execute('messages.claimDue', { adapters: ['pigeon'], limit: 1, leaseMs: 1_000 })
+          await env.advance(1_001)
+          await hf.recovery.detectAndRecoverStale()
+        },
+      }
+
+      test.each(Object.entries(losses))('%s [T10] [L17]', async (_what, lose) => {
+        const { hf, env, store } = await engine.open({ background: false, agent: 'watcher', recovery: false })
+        const shaky = await store.open({ background: false, agent: 'shaky', recovery: false })
+        for (let number = 0; number < 3; number++) await lose({ hf, shaky, env }, number)
+
+        const { crashPatterns, suspectAgents } = await hf.recovery.detectStaleLocks()
+
+        expect(crashPatterns).toMatchObject([{ agent: 'shaky', crashes: 3 }])
+        expect(suspectAgents).toEqual(['shaky'])
+      })
+    })
+
+    test('is blamed once for one loss, and not for what was taken from it by force [T10] [L14]', async () => {
+      const { hf, env } = await engine.open({ background: false, agent: 'watcher', recovery: false })
+      for (const name of ['one', 'two', 'three']) {
+        await take(hf, name, { agent: 'steady', delayMs: 5_000 })
+        await hf.locks.forceRelease(name, { reason: 'maintenance' })
+      }
+      await take(hf, 'four', { agent: 'once', leaseMs: 1_000, delayMs: 5_000 })
+      await env.advance(1_001)
+      await hf.recovery.detectAndRecoverStale()
+      await env.advance(5_001)
+      await hf.recovery.detectAndRecoverStale()
+      await hf.agents.register({ agent: 'once' })
+      await hf.agents.register({ agent: 'steady' })
+
+      const listed = await hf.agents.list()
+
+      expect(Object.fromEntries(listed.map(({ agent, crashes }) => [agent, crashes]))).toEqual({
+        once: 1,
+        steady: 0,
+      })
+    })
+
+    test('is cleared by a delivery that it sent [T10]', async () => {
+      const { hf, env, store } = await engine.open({ background: false, agent: 'watcher', recovery: false })
+      const shaky = await store.open({ background: false, agent: 'shaky', recovery: false })
+      for (let number = 0; number < 3; number++) {
+        await take(hf, 'lock', { agent: 'shaky', leaseMs: 0 })
+        await env.advance(1)
+        await hf.recovery.detectAndRecoverStale()
+      }
+      const before = await hf.recovery.detectStaleLocks()
+      await hf.messages.register('bob', { adapter: 'pigeon' })
+      await hf.messages.sendWithAck('bob', { content: 'hello' })
+
+      const due = { adapters: ['pigeon'], leaseMs: 1_000 }
+      const { claims } = (await shaky.execute('messages.claimDue', due)) as {
+        claims: { id: string; token: number }[]
+      }
+      const [sent] = claims
+      await shaky.execute('messages.record', { delivery: sent?.id, token: sent?.token, outcome: 'sent' })
+
+      expect(before.suspectAgents).toEqual(['shaky'])
+      expect((await hf.recovery.detectStaleLocks()).suspectAgents).toEqual([])
     })
 
     async function openFleet() {

@@ -142,9 +142,48 @@ forEachEngine((engine) => {
       const many = await refusalCode(() => q.addMany([{ payload: 1 }, { payload: `${most}x` }]))
 
       expect(item.payload).toBe(most)
-      expect(refused).toMatchObject({ code: 'INVALID', facts: { length: 262_145, lengthMax: 262_144 } })
+      expect(refused).toMatchObject({ code: 'INVALID', facts: { bytes: 262_145, bytesMax: 262_144 } })
       expect(many).toBe('INVALID')
       expect(await q.stats()).toMatchObject({ total: 1 })
+    })
+
+    test('is measured in bytes, not in characters', async () => {
+      const { q } = await openJobs(engine)
+      const most = 'é'.repeat(128 * 1024 - 1)
+
+      const { item } = await q.add(most)
+      const refused = await refusal(() => q.add(`${most}é`))
+
+      expect(item.payload).toBe(most)
+      expect(refused).toMatchObject({ code: 'INVALID', facts: { bytes: 262_146, bytesMax: 262_144 } })
+    })
+
+    test('of two hundred levels is kept, and of more refused: no engine could read it for certain', async () => {
+      const { q } = await openJobs(engine)
+      const levels = (depth: number): unknown => JSON.parse(`${'['.repeat(depth)}${']'.repeat(depth)}`)
+      const text = { text: '[{"\\'.repeat(1_000) }
+
+      await q.add(levels(200))
+      await q.add(text)
+      const refused = await refusal(() => q.add(levels(201)))
+
+      expect(refused).toMatchObject({ code: 'INVALID', facts: { depthMax: 200 } })
+      const { items } = await q.list()
+      expect(items.map(({ payload }) => payload)).toEqual([levels(200), text])
+    })
+
+    test('has its bounds with all facts a workflow adds to it', async () => {
+      const { q } = await openJobs(engine)
+      const half = 'x'.repeat(140_000)
+      const { item } = await q.add(null, { data: { one: half } })
+      await q.next({ agent: 'worker-1' })
+
+      const code = await refusalCode(() =>
+        q.progress(item.id, 1, { agent: 'worker-1', data: { two: half } } as object),
+      )
+
+      expect(code).toBe('INVALID')
+      expect((await q.get(item.id))?.data).toEqual({ one: half })
     })
 
     const values: unknown[] = [
@@ -437,14 +476,14 @@ forEachEngine((engine) => {
 
   describe('a store', () => {
     test.each(Object.keys(engine.unfit))('that is %s is refused and left as it was', async (what) => {
-      const place = engine.unfit[what]?.() ?? expect.fail('no such place')
-      const before = place.contents()
+      const place = (await engine.unfit[what]?.()) ?? expect.fail('no such place')
+      const before = await place.contents()
 
       const refused = await refusal(() => open(place.url, { logger: false }))
 
-      expect(refused.code).toBe('STORE_UNFIT')
-      expect(refused.message).toContain(place.url)
-      expect(place.contents()).toBe(before)
+      expect(refused.code).toBe(place.code)
+      expect(refused.message).toContain(place.named)
+      expect(await place.contents()).toBe(before)
     })
 
     test.each(['', 'sqlite:', 'mongodb://host/db', 'a\0b'])('called %j is refused', async (url) => {

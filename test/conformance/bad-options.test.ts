@@ -23,8 +23,10 @@ forEachEngine((engine) => {
     async (timeoutMs) => {
       const { messages } = await openPost(engine)
       const adapter = { ...recorder(), timeoutMs: timeoutMs as number }
+      const broadcaster = { ...recorder(), broadcastTimeoutMs: timeoutMs as number }
 
       expect(await refusalCode(() => messages.adapter('pigeon', adapter))).toBe('INVALID')
+      expect(await refusalCode(() => messages.adapter('pigeon', broadcaster))).toBe('INVALID')
     },
   )
 

@@ -1,7 +1,7 @@
 /** The batch runner: bounded, checked before every item, resumed with the rest. */
 import type { BatchReport, Holdfast, RunBatchOptions } from 'holdfast'
 import { describe, expect, test } from 'vitest'
-import { settle, take } from '../support/locks.ts'
+import { take } from '../support/locks.ts'
 import { refusalCode } from '../support/outcomes.ts'
 import { forEachEngine } from '../support/stores.ts'
 
@@ -45,13 +45,13 @@ forEachEngine((engine) => {
   })
 
   test('never works on more items at once than allowed, by default so many as their number says [L13]', async () => {
-    const { hf } = await engine.open({ agent: 'ada' })
+    const { hf, env } = await engine.open({ agent: 'ada' })
     let atOnce = 0
     const most: number[] = []
     const handler = async () => {
       atOnce++
       most.push(atOnce)
-      await settle()
+      await env.advance(0)
       atOnce--
     }
 
@@ -137,7 +137,7 @@ forEachEngine((engine) => {
       },
       { concurrency: 1, gapMs: 0 },
     )
-    await settle()
+    await env.advance(0)
     await successor.locks.forceRelease('global', { reason: 'it hangs' })
     await take(successor, 'global', { run: 'c1' })
     await successor.locks.progress.resume('c1')
@@ -216,7 +216,7 @@ forEachEngine((engine) => {
   test('a handler that heeds no signal holds up a close for thirty seconds and no longer', async () => {
     const { hf, env } = await engine.open({ agent: 'ada' })
     hf.locks.runBatch('c1', letters, () => new Promise(() => {})).catch(() => {})
-    await settle()
+    await env.advance(0)
     let closed = false
     const closing = hf.close().then(() => {
       closed = true
@@ -267,13 +267,13 @@ forEachEngine((engine) => {
   })
 
   test('closing the handle stops it; its run is paused and its lock free', async () => {
-    const { hf, store } = await engine.open({ agent: 'ada' })
+    const { hf, env, store } = await engine.open({ agent: 'ada' })
     const reader = await store.open({ agent: 'reader' })
     const worked: string[] = []
     const running = hf.locks.runBatch('c1', letters, async (item) => void worked.push(item), {
       concurrency: 1,
     })
-    await settle()
+    await env.advance(0)
 
     await hf.close()
 

@@ -1,6 +1,6 @@
 /** A row nobody can read is set aside: it stays where it is and stops nothing else. */
 import { expect, test } from 'vitest'
-import { claimed } from '../support/outcomes.ts'
+import { claimed, claimedMany, refusal } from '../support/outcomes.ts'
 import { machine } from '../support/processes.ts'
 import { forEachEngine } from '../support/stores.ts'
 
@@ -14,7 +14,7 @@ forEachEngine((engine) => {
     const { item: broken } = await jobs.add('broken')
     const { item: sound } = await jobs.add('sound')
     await worker.queue('jobs').claimMany(2)
-    store.damage.garble(broken.id)
+    await store.damage.garble(broken.id)
 
     host.kill(7)
     const report = await watcher.recovery.detectAndRecoverStale()
@@ -30,14 +30,102 @@ forEachEngine((engine) => {
     await claimed(jobs.next({ renew: false }))
     const { item: sound } = await jobs.add('sound')
     await claimed(jobs.next({ renew: false }))
-    store.damage.garble(broken.id)
+    await store.damage.garble(broken.id)
     await env.advance(250_000)
 
     const { locks } = await hf.recovery.detectStaleLocks()
-    const warned = await hf.execute('lease.warnNear', {})
+    const warned = await hf.execute('lease.listNear', {})
     const taken = await jobs.reclaimStale({ thresholdMs: 1_000 })
 
     expect(locks.map(({ id }) => id)).toEqual([sound.id])
-    expect([warned, taken]).toEqual([1, 1])
+    expect(warned).toMatchObject([{ id: sound.id }])
+    expect(taken).toBe(1)
+  })
+
+  test('reports and warnings go on beside a damaged reservation', async () => {
+    const { hf, env, store } = await engine.open({ agent: 'ada', background: false })
+    await hf.locks.reserve('src/**', { leaseMs: 60_000 })
+    const [reserved] = (await hf.locks.list()).locks
+    await hf.locks.acquireLock('press', { leaseMs: 60_000 })
+    await store.damage.garblePatterns(String(reserved?.name))
+    await env.advance(50_000)
+
+    const { locks } = await hf.recovery.detectStaleLocks()
+
+    expect(locks.map(({ id }) => id)).toEqual(['press#0'])
+    expect(await hf.execute('lease.listNear', {})).toMatchObject([{ id: 'press#0' }])
+  })
+
+  test('a damaged item in line keeps nobody from what stands behind it, and is told by its name', async () => {
+    const { hf, store } = await engine.open({ agent: 'ada', background: false })
+    const jobs = hf.queue('jobs')
+    const { item: broken } = await jobs.add('broken')
+    await jobs.addMany([{ payload: 1 }, { payload: 2 }, { payload: 3 }])
+    await store.damage.garble(broken.id)
+
+    const peeked = await jobs.peek()
+    const first = await claimed(jobs.next())
+    const rest = await claimedMany(jobs.claimMany(2))
+    const refused = await refusal(() => jobs.get(broken.id))
+
+    expect([peeked?.payload, first.item.payload]).toEqual([1, 1])
+    expect(rest.map(({ payload }) => payload)).toEqual([2, 3])
+    expect((await jobs.list()).items).toHaveLength(3)
+    expect(refused.code).toBe('STORE_UNFIT')
+    expect(refused.message).toContain(broken.id)
+  })
+
+  test('a damaged item whose time has come keeps no other delay from ending', async () => {
+    const { hf, env, store } = await engine.open({ agent: 'ada', background: false })
+    const jobs = hf.queue('jobs')
+    const runAt = env.now() + 1_000
+    const { item: broken } = await jobs.add('broken', { runAt })
+    await jobs.add('sound', { runAt })
+    await store.damage.garble(broken.id)
+    await env.advance(2_000)
+
+    expect((await claimed(jobs.next())).item.payload).toBe('sound')
+  })
+
+  test('a damaged item whose lease lapsed is not healed again before every claim', async () => {
+    const { env, store } = await engine.open({ background: false, recovery: false })
+    const healings: string[] = []
+    const environment = { ...machine(env).process(7), reached: count }
+    const hf = await store.open({ agent: 'ada', background: false, environment })
+    const jobs = hf.queue('jobs')
+    const { item: broken } = await jobs.add('broken')
+    await claimed(jobs.next({ leaseMs: 1_000 }))
+    await jobs.addMany([{ payload: 1 }, { payload: 2 }, { payload: 3 }])
+    await store.damage.garble(broken.id)
+    await env.advance(2_000)
+
+    for (let claim = 0; claim < 3; claim++) await claimed(jobs.next())
+
+    expect(healings).toEqual([])
+
+    function count(point: string): void {
+      if (point === 'recovery.begun') healings.push(point)
+    }
+  })
+
+  test('a damaged reservation whose lease lapsed is not healed again before every claim', async () => {
+    const { env, store } = await engine.open({ background: false, recovery: false })
+    const healings: string[] = []
+    const environment = { ...machine(env).process(7), reached: count }
+    const hf = await store.open({ agent: 'ada', background: false, environment })
+    const reserved = await hf.locks.reserve(['src/**'], { leaseMs: 1_000 })
+    expect(reserved.outcome).toBe('claimed')
+    const [held] = (await hf.locks.list()).locks
+    await store.damage.garblePatterns(String(held?.name))
+    await hf.queue('jobs').addMany([{ payload: 1 }, { payload: 2 }])
+    await env.advance(2_000)
+
+    for (let claim = 0; claim < 2; claim++) await claimed(hf.queue('jobs').next())
+
+    expect(healings).toEqual([])
+
+    function count(point: string): void {
+      if (point === 'recovery.begun') healings.push(point)
+    }
   })
 })

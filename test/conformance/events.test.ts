@@ -126,10 +126,10 @@ forEachEngine((engine) => {
     const q = hf.queue('jobs')
     await q.add(null, { key: 'k' })
     const before = await q.events('k')
-    const mend = store.damage.failItems()
+    const mend = await store.damage.failItems()
 
     await refusalCode(() => q.cancel('k'))
-    mend()
+    await mend()
 
     expect(await q.events('k')).toEqual(before)
   })
@@ -277,10 +277,13 @@ forEachEngine((engine) => {
       await q.addMany(Array.from({ length: 1_000 }, () => ({ payload: null })))
       await q.addMany(Array.from({ length: 234 }, () => ({ payload: null })))
 
-      const created = (await readFeed(hf)).filter(({ kind }) => kind === 'item.created')
+      const created: string[] = []
+      for await (const { kind, id } of hf.events()) {
+        if (kind === 'item.created') created.push(id)
+        if (created.length === 1_234) break
+      }
 
-      expect(new Set(created.map(({ id }) => id)).size).toBe(1_234)
-      expect(created).toHaveLength(1_234)
+      expect(new Set(created).size).toBe(1_234)
     })
   })
 })

@@ -257,9 +257,9 @@ forEachEngine((engine) => {
       await hf.queue('q').add(1)
       await hf.queue('q').next({ leaseMs: 0, renew: false })
       await env.advance(10)
-      const mend = store.damage.failRecovery()
+      const mend = await store.damage.failRecovery()
       const patient = await store.open()
-      mend()
+      await mend()
 
       const { healthy, findings } = await patient.fleet.doctor()
 

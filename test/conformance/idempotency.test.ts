@@ -1,6 +1,7 @@
 /** The same request under the same key is done once and answered each time. */
-import type { Queue } from 'holdfast'
+import type { Holdfast, Queue } from 'holdfast'
 import { describe, expect, test } from 'vitest'
+import { take } from '../support/locks.ts'
 import { claimed, claimedWithLock, refusal, refusalCode } from '../support/outcomes.ts'
 import { forEachEngine } from '../support/stores.ts'
 
@@ -134,6 +135,95 @@ forEachEngine((engine) => {
     })
   })
 
+  describe('where a token says which grant is meant, another token is another request', () => {
+    const key = { idempotencyKey: 'k1' }
+    const pool = { slots: 2, agent: 'a' }
+    const acts: Record<string, (hf: Holdfast, token: number) => Promise<unknown>> = {
+      forceRelease: (hf, token) => hf.locks.forceRelease('pool', { token, reason: 'stuck', ...key }),
+      transfer: (hf, token) => hf.locks.transfer('pool', { token, to: 'b', reason: 'b goes on', ...key }),
+      releaseLock: (hf, token) => hf.locks.releaseLock('pool', { agent: 'a', token, ...key }),
+      renewLock: (hf, token) => hf.locks.renewLock('pool', { agent: 'a', token, ...key }),
+    }
+
+    test.each(Object.entries(acts))('%s [L14]', async (_name, act) => {
+      const { hf } = await engine.open()
+      const [one, other] = [await take(hf, 'pool', pool), await take(hf, 'pool', pool)]
+      const first = await act(hf, one.lock.lease.token)
+      const before = await hf.locks.getCurrentLockInfo('pool')
+
+      const code = await refusalCode(() => act(hf, other.lock.lease.token))
+
+      expect(code).toBe('IDEMPOTENCY_MISMATCH')
+      expect(await hf.locks.getCurrentLockInfo('pool')).toEqual(before)
+      expect(await act(hf, one.lock.lease.token)).toEqual(first)
+    })
+
+    test('force of one slot is not force of all [L14]', async () => {
+      const { hf } = await engine.open()
+      const [one] = [await take(hf, 'pool', pool), await take(hf, 'pool', pool)]
+      await hf.locks.forceRelease('pool', { token: one.lock.lease.token, reason: 'stuck', ...key })
+
+      const code = await refusalCode(() => hf.locks.forceRelease('pool', { reason: 'stuck', ...key }))
+
+      expect(code).toBe('IDEMPOTENCY_MISMATCH')
+      expect(await hf.locks.isLockedBy('pool', { agent: 'a' })).toBe(true)
+    })
+
+    test('pausing the run of one grant is not pausing that of another [L8]', async () => {
+      const { hf } = await engine.open()
+      const { lock } = await take(hf, 'global', { run: 'r' })
+      const { token } = lock.lease
+      await hf.locks.progress.start('r', { total: 1 })
+      await hf.locks.progress.pause('r', { token, ...key })
+
+      const code = await refusalCode(() => hf.locks.progress.pause('r', { token: token + 1, ...key }))
+
+      expect(code).toBe('IDEMPOTENCY_MISMATCH')
+    })
+
+    test('release of a slot of a processing lock is not release of another [Q8]', async () => {
+      const { hf } = await engine.open()
+      const q = hf.queue('main', { workflow: 'merge', slots: 2 })
+      const tokenFor = async (agent: string) => {
+        const answer = await q.acquireProcessingLock({ agent })
+        return answer.outcome === 'claimed' ? answer.lock.lease.token : expect.fail('it was free')
+      }
+      const [one, other] = [await tokenFor('a'), await tokenFor('b')]
+      await q.releaseProcessingLock({ agent: 'a', token: one, ...key })
+
+      const code = await refusalCode(() => q.releaseProcessingLock({ agent: 'a', token: other, ...key }))
+
+      expect(code).toBe('IDEMPOTENCY_MISMATCH')
+    })
+
+    test('but left out, it is the caller’s own, also when the grant has ended by the first call', async () => {
+      const { hf } = await engine.open()
+      await take(hf, 'deploy')
+
+      const first = await hf.locks.releaseLock('deploy', key)
+      const again = await hf.locks.releaseLock('deploy', key)
+
+      expect([first, again]).toEqual([true, true])
+    })
+  })
+
+  test('where a token only proves who asks, a new holder has the first answer', async () => {
+    const { hf, env } = await engine.open({ recovery: false })
+    const q = hf.queue('jobs')
+    await q.add(null, { key: 'w1' })
+    const request = { idempotencyKey: 'step 1' }
+    const { item: lost } = await claimed(q.next({ agent: 'worker-1', leaseMs: 1_000 }))
+    const first = await q.progress('w1', { done: 1 }, { agent: 'worker-1', token: lost.token, ...request })
+    await env.advance(1_001)
+    await q.detectAndRecoverStale()
+    const { item } = await claimed(q.next({ agent: 'worker-1' }))
+
+    const again = await q.progress('w1', { done: 1 }, { agent: 'worker-1', token: item.token, ...request })
+
+    expect(item.token).not.toBe(lost.token)
+    expect(again).toEqual(first)
+  })
+
   describe('a repeated claim', () => {
     test('has the first item while its token is current', async () => {
       const { hf } = await engine.open()
@@ -224,9 +314,9 @@ forEachEngine((engine) => {
     const { hf, store } = await engine.open()
     const q = hf.queue('jobs')
     await q.add(null, { key: 'w1' })
-    const mend = store.damage.failItems()
+    const mend = await store.damage.failItems()
     await refusalCode(() => q.cancel('w1', { idempotencyKey: 'k1' }))
-    mend()
+    await mend()
 
     const cancelled = await q.cancel('w1', { idempotencyKey: 'k1' })
 

@@ -17,7 +17,7 @@ forEachEngine((engine) => {
     const held = await take(hf, 'deploy', { renew: false })
     const waiting = silent.locks.acquireLock('deploy', { waitMs: minuteMs })
     await env.advance(1_000)
-    const [place] = [...store.readTables().values()].filter((row) => 'joinedAt' in row)
+    const [place] = [...(await store.readTables()).values()].filter((row) => 'joinedAt' in row)
     await hf.execute('locks.leaveLine', { name: 'deploy', waiter: String(place?.id) })
 
     await env.advance(2_000)

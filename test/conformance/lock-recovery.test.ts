@@ -36,7 +36,7 @@ forEachEngine((engine) => {
     expect(await server.locks.acquireLock('global', { run: 'c1' })).toMatchObject({ outcome: 'claimed' })
     expect(await server.locks.releaseLock()).toBe(true)
     expect(await server.locks.progress.remove('c1')).toBe(true)
-    expect([...store.readTables().keys()].filter((key) => !key.startsWith('instance:'))).toEqual([])
+    expect([...(await store.readTables()).keys()].filter((key) => !key.startsWith('instance:'))).toEqual([])
   })
 
   test('opening the store recovers by itself, and the report tells of it once [L9] [P6]', async () => {
@@ -106,12 +106,12 @@ forEachEngine((engine) => {
 
   test('a dry run says what would be freed and paused, and changes nothing [L10]', async () => {
     const { hf, store } = await crashed()
-    const before = store.readTables()
+    const before = await store.readTables()
 
     const report = await hf.recovery.detectAndRecoverStale({ dryRun: true })
 
     expect(report).toMatchObject({ locksCleaned: 1, progressPaused: 1, waitersRemoved: 0 })
-    expect(store.readTables()).toEqual(before)
+    expect(await store.readTables()).toEqual(before)
   })
 
   describe('the lock of a run', () => {

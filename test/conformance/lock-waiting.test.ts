@@ -2,10 +2,10 @@
 import type { AcquiredLock, Holdfast } from 'holdfast'
 import { describe, expect, test } from 'vitest'
 import { readFeed } from '../support/feed.ts'
-import { settle, take, taken } from '../support/locks.ts'
+import { take, taken } from '../support/locks.ts'
 import { refusal } from '../support/outcomes.ts'
 import { machine } from '../support/processes.ts'
-import { forEachEngine } from '../support/stores.ts'
+import { forEachEngine, type Store } from '../support/stores.ts'
 
 const minuteMs = 60_000
 
@@ -17,7 +17,7 @@ forEachEngine((engine) => {
     const waits: Promise<void>[] = []
     for (const agent of ['a', 'b', 'c', 'd']) {
       waits.push(waitAndRelease(hf, agent, served))
-      await settle()
+      await env.advance(0)
     }
 
     await hf.locks.releaseLock('deploy')
@@ -79,7 +79,7 @@ forEachEngine((engine) => {
       since: lock.acquiredAt,
       expiresAt: lock.lease.expiresAt,
     })
-    expect(waitersIn(store)).toEqual([])
+    expect(await waitersIn(store)).toEqual([])
   })
 
   test('a wait given up by its signal rejects with its reason and leaves no place behind [L16]', async () => {
@@ -94,7 +94,7 @@ forEachEngine((engine) => {
     await env.advance(10)
 
     expect(await settled).toMatchObject({ message: 'no longer needed' })
-    expect(waitersIn(store)).toEqual([])
+    expect(await waitersIn(store)).toEqual([])
     await expect(hf.locks.acquireLock('x', { waitMs: 5, signal: end.signal })).rejects.toThrow(
       'no longer needed',
     )
@@ -110,7 +110,7 @@ forEachEngine((engine) => {
     await other.close()
 
     expect(await refused).toMatchObject({ code: 'STORE_UNAVAILABLE' })
-    expect(waitersIn(store)).toEqual([])
+    expect(await waitersIn(store)).toEqual([])
   })
 
   test('a waiter keeps its place however long it waits, by showing that it lives [L16]', async () => {
@@ -183,7 +183,7 @@ forEachEngine((engine) => {
     const waits: Promise<AcquiredLock>[] = []
     for (const agent of ['a', 'b', 'c']) {
       waits.push(hf.locks.acquireLock('gpu', { slots: 2, agent, waitMs: 3_000 }))
-      await settle()
+      await env.advance(0)
     }
 
     await hf.locks.releaseLock('gpu', { token: first.lock.lease.token })
@@ -209,7 +209,7 @@ forEachEngine((engine) => {
       await take(hf, 'deploy')
       const waiting = hf.locks.acquireLock('deploy', { agent: 'next', waitMs: 2_000 })
       await env.advance(100)
-      const during = waitersIn(store)
+      const during = await waitersIn(store)
       await env.advance(2_000)
       await waiting
 
@@ -229,6 +229,6 @@ async function waitAndRelease(hf: Holdfast, agent: string, served: string[]): Pr
   await hf.locks.releaseLock('deploy', { agent, token: lock.lease.token })
 }
 
-function waitersIn(store: { readTables(): Map<string, unknown> }): string[] {
-  return [...store.readTables().keys()].filter((key) => key.startsWith('waiter:'))
+async function waitersIn(store: Store): Promise<string[]> {
+  return [...(await store.readTables()).keys()].filter((key) => key.startsWith('waiter:'))
 }

@@ -242,7 +242,7 @@ forEachEngine((engine) => {
 
       expect(tokens).toEqual(tokens.toSorted((left, right) => left - right))
       expect(new Set(tokens).size).toBe(50)
-      expect([...store.readTables().keys()].filter((key) => !key.startsWith('instance:'))).toEqual([])
+      expect([...(await store.readTables()).keys()].filter((key) => !key.startsWith('instance:'))).toEqual([])
     })
 
     test('by closing the handle frees the lock at once [L9]', async () => {
@@ -463,10 +463,10 @@ forEachEngine((engine) => {
       ['information about no name', (hf: Holdfast) => hf.locks.getCurrentLockInfo('a\nb')],
     ])('%s is refused as INVALID and changes nothing', async (_, call) => {
       const { hf, store } = await engine.open()
-      const before = store.readTables()
+      const before = await store.readTables()
 
       expect(await refusalCode(() => call(hf))).toBe('INVALID')
-      expect(store.readTables()).toEqual(before)
+      expect(await store.readTables()).toEqual(before)
     })
 
     test('an option mistyped names the nearest one', async () => {
@@ -479,10 +479,10 @@ forEachEngine((engine) => {
 
     test('a store that cannot be written is an error, never an answer that it is held [L2] [P6]', async () => {
       const { hf, store } = await engine.openInRealTime({ busyTimeoutMs: 100 })
-      const letGo = store.damage.holdUpWriters()
+      const letGo = await store.damage.holdUpWriters()
 
       const code = await refusalCode(() => hf.locks.acquireLock('deploy'))
-      letGo()
+      await letGo()
 
       expect(code).toBe('BUSY')
       expect(await hf.locks.acquireLock('deploy')).toMatchObject({ outcome: 'claimed' })
@@ -518,7 +518,7 @@ forEachEngine((engine) => {
 
     // The quickest of each: other programs may slow down some.
     expect(Math.min(...tookMs.slice(-8))).toBeLessThan(3 * Math.min(...tookMs.slice(0, 8)))
-    expect([...store.readTables().keys()].filter((key) => !key.startsWith('instance:'))).toEqual([])
+    expect([...(await store.readTables()).keys()].filter((key) => !key.startsWith('instance:'))).toEqual([])
   })
 })
 

@@ -11,10 +11,10 @@ forEachEngine((engine) => {
     const { hf, env, store } = await engine.open({ logger, leaseMs: 30_000 })
     await hf.queue('jobs').addMany([{ payload: 1 }, { payload: 2 }])
     await hf.queue('jobs').claimMany(2)
-    const mend = store.damage.failItems()
+    const mend = await store.damage.failItems()
 
     await env.advance(11_500)
-    mend()
+    await mend()
     await env.advance(2_500)
 
     expect(lines).toEqual([
@@ -48,11 +48,11 @@ forEachEngine((engine) => {
     const { logger, lines } = collectLogs()
     const { hf, env, store } = await engine.open({ logger })
     await hf.queue('jobs').add(null)
-    const mend = store.damage.failItems()
+    const mend = await store.damage.failItems()
 
     const worker = hf.work('jobs', () => {})
     await env.advance(50)
-    mend()
+    await mend()
     await env.advance(1_000)
     await worker.stop()
 
@@ -66,13 +66,13 @@ forEachEngine((engine) => {
     const { logger, lines } = collectLogs()
     const { hf, env, store } = await engine.open({ logger })
     await hf.queue('jobs').add(null)
-    let mend = () => {}
-    hf.work('jobs', () => {
-      mend = store.damage.failItems()
+    let mend = async () => {}
+    hf.work('jobs', async () => {
+      mend = await store.damage.failItems()
     })
 
     await env.advance(50)
-    mend()
+    await mend()
     await env.advance(1_000)
 
     expect(lines).toEqual([workerFailed])

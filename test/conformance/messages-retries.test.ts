@@ -1,5 +1,5 @@
 /** Retries: on schedule, under the same id, one lease and one send a row; an answer wins over a retry under way. */
-import type { Delivered } from 'holdfast'
+import type { Adapter, Delivered } from 'holdfast'
 import { expect, test } from 'vitest'
 import { readFeed } from '../support/feed.ts'
 import { collectLogs } from '../support/logs.ts'
@@ -133,6 +133,46 @@ forEachEngine((engine) => {
     expect(await post.messages.get(message.id)).toMatchObject({
       deliveries: [{ state: 'failed', error: 'no answer within 2000 ms' }],
     })
+  })
+
+  test.each<[string, Partial<Adapter>, string | string[], number]>([
+    ['to one', {}, 'bob', 10_000],
+    ['to many', {}, ['bob', 'erin'], 5_000],
+    ['to many by a slow adapter', { timeoutMs: 20_000 }, ['bob', 'erin'], 20_000],
+    ['to many by its own time', { timeoutMs: 20_000, broadcastTimeoutMs: 1_000 }, ['bob', 'erin'], 1_000],
+    ['to one by its own time', { timeoutMs: 20_000, broadcastTimeoutMs: 1_000 }, 'bob', 20_000],
+  ])('an attempt %s has %j, to %j: %d ms [A13]', async (_what, times, to, timeoutMs) => {
+    const post = await openPost(engine)
+    post.messages.adapter('pigeon', { ...times, send: () => new Promise<Delivered>(() => {}) })
+    for (const name of ['bob', 'erin']) await post.messages.register(name, { adapter: 'pigeon' })
+    const { message } = await post.messages.sendWithAck(to, { content: 1 })
+
+    const passing = post.messages.processRetries()
+    await post.env.advance(3 * timeoutMs + 3_000)
+
+    const count = [to].flat().length
+    expect(await passing).toMatchObject({ failed: count })
+    expect((await post.messages.get(message.id))?.deliveries.map(({ error }) => error)).toEqual(
+      Array(count).fill(`no answer within ${timeoutMs} ms`),
+    )
+  })
+
+  test('who is told by an escalation hears that it is a broadcast, where several are told [A13]', async () => {
+    const post = await openPost(engine)
+    const pigeon = await reachBob(post)
+    const ladder = [
+      { to: ['bob'], waitMs: 1_000 },
+      { to: ['bob', 'dave'], waitMs: 1_000 },
+      { to: '*' as const, waitMs: 1_000 },
+    ]
+    await post.messages.sendWithAck('carol', { content: 1, delaysMs: [], ladder })
+    for (let level = 0; level < 4; level++) await passAfter(post, 1_000)
+
+    expect(pigeon.heard.map(({ level, broadcast }) => [level, broadcast])).toEqual([
+      [1, false],
+      [2, true],
+      [3, true],
+    ])
   })
 
   test('passing errors are tried three times before the attempt counts as failed [A13]', async () => {
@@ -404,14 +444,14 @@ forEachEngine((engine) => {
     const post = await openPost(engine)
     const { message } = await post.messages.sendWithAck('bob', { content: 1 })
     await post.env.advance(30_000)
-    const mend = post.store.damage.failDeliveries()
+    const mend = await post.store.damage.failDeliveries()
 
     const pass = refusalCode(() => post.messages.processRetries())
     const ack = refusalCode(() => post.messages.receiveAck(message.id, { agent: 'bob' }))
     const clear = refusalCode(() => post.messages.clearPendingAcks())
 
     expect(await Promise.all([pass, ack, clear])).toEqual(['INTERNAL', 'INTERNAL', 'INTERNAL'])
-    mend()
+    await mend()
     expect(await post.messages.getPendingCount()).toBe(1)
     expect(await post.messages.receiveAck(message.id, { agent: 'bob' })).toMatchObject({ outcome: 'acked' })
   })

@@ -83,11 +83,11 @@ forEachEngine((engine) => {
     const { logger, named } = collectLogs()
     const post = await openPost(engine, { background: true, logger })
     const { message } = await post.messages.sendWithAck('bob', { content: 1 })
-    const mend = post.store.damage.failDeliveries()
+    const mend = await post.store.damage.failDeliveries()
     await post.env.advance(45_000)
     const failures = named('redelivery.failed').length
 
-    mend()
+    await mend()
     await post.env.advance(45_000)
 
     expect(failures).toBeGreaterThan(0)
@@ -209,7 +209,9 @@ forEachEngine((engine) => {
     const replica: Replica = new Map()
     for (const event of await readFeed(post.hf)) replay(replica, event as Parameters<typeof replay>[1])
 
-    const rows = [...post.store.readTables()].filter(([key]) => /^(message|delivery|recipient):/.test(key))
+    const rows = [...(await post.store.readTables())].filter(([key]) =>
+      /^(message|delivery|recipient):/.test(key),
+    )
     expect(rows.length).toBeGreaterThan(12)
     for (const [key, row] of rows) {
       const image = replica.get(key) ?? {}

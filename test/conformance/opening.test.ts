@@ -20,9 +20,9 @@ forEachEngine((engine) => {
   })
 
   test('handles opened at once on a new store all get it, made once', async () => {
-    const { store } = await engine.open()
-    const handles = await Promise.all(Array.from({ length: 5 }, () => store.open()))
+    const store = await engine.prepare()
 
+    const handles = await Promise.all(Array.from({ length: 5 }, () => store.open()))
     await Promise.all(handles.map((hf, number) => hf.queue('jobs').add(number)))
 
     expect(await handles[0]?.queue('jobs').stats()).toMatchObject({ total: 5 })

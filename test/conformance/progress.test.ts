@@ -194,7 +194,7 @@ forEachEngine((engine) => {
 
     expect(kept).toMatchObject({ status: 'completed' })
     expect(await hf.locks.progress.get('c1')).toBeNull()
-    expect([...store.readTables().keys()].filter((key) => key.startsWith('outcome:'))).toEqual([])
+    expect([...(await store.readTables()).keys()].filter((key) => key.startsWith('outcome:'))).toEqual([])
   })
 
   test('whether to stop is yes when nobody can tell [L12] [P5]', async () => {

@@ -103,11 +103,11 @@ forEachEngine((engine) => {
         const { logger, named } = collectLogs()
         const recovery = trigger === 'claim' ? { ...off, onClaim: true } : { ...off, everyMs: 1_000 }
         const healer = await store.open({ logger, recovery })
-        const mend = store.damage.failRecovery()
+        const mend = await store.damage.failRecovery()
 
         if (trigger === 'claim') await healer.queue('jobs').next()
         else await env.advance(1_500)
-        mend()
+        await mend()
 
         const [line] = named('recovery.failed')
         expect(line).toMatchObject({ level: 'warn', facts: { trigger } })
@@ -118,10 +118,10 @@ forEachEngine((engine) => {
     test('heals after all once what made it fail is mended [Q11]', async () => {
       const { q, env, store } = await openLapsed(engine, off)
       await store.open({ recovery: { ...off, everyMs: 1_000 } })
-      const mend = store.damage.failRecovery()
+      const mend = await store.damage.failRecovery()
       await env.advance(3_000)
       const during = (await q.stats()).processing
-      mend()
+      await mend()
 
       await env.advance(2_000)
 

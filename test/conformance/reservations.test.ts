@@ -3,7 +3,7 @@ import type { Holdfast, ReservedPaths } from 'holdfast'
 import { describe, expect, test } from 'vitest'
 import { readFeed } from '../support/feed.ts'
 import { take } from '../support/locks.ts'
-import { refusalCode } from '../support/outcomes.ts'
+import { refusal, refusalCode } from '../support/outcomes.ts'
 import { machine } from '../support/processes.ts'
 import { forEachEngine } from '../support/stores.ts'
 
@@ -115,7 +115,7 @@ forEachEngine((engine) => {
     const { hf, env, store } = await engine.open({ agent: 'ada' })
     const damaged = await reserved(hf.locks.reserve('src/**', { agent: 'bob', leaseMs: 1_000 }))
     await hf.locks.reserve('docs/**', { agent: 'cy', leaseMs: 1_000 })
-    store.damage.garblePatterns(damaged.lock.name)
+    await store.damage.garblePatterns(damaged.lock.name)
 
     const other = await hf.locks.reserve('test/**')
     await env.advance(10_000)
@@ -123,8 +123,75 @@ forEachEngine((engine) => {
     expect(other).toMatchObject({ outcome: 'claimed' })
     expect((await hf.locks.list()).locks.map(({ holder }) => holder)).toEqual(['ada'])
     expect(await hf.locks.whoHas('docs/a.md')).toEqual([])
-    // Damaging it again finds it still there.
-    expect(() => store.damage.garblePatterns(damaged.lock.name)).not.toThrow()
+    // Fails unless it finds the row still there.
+    await store.damage.garblePatterns(damaged.lock.name)
+  })
+
+  test('one that lapsed is over: nothing brings it back beside its successor’s [L15] [L3]', async () => {
+    const { hf, env, store } = await engine.open({ agent: 'ada', recovery: false, background: false })
+    const other = await store.open({ agent: 'bob', recovery: false, background: false })
+    const key = { idempotencyKey: 'reserve once' }
+    const { lock } = await reserved(hf.locks.reserve('src/**', { leaseMs: 1_000, ...key }))
+    await env.advance(1_001)
+    await reserved(other.locks.reserve('src/a.ts'))
+
+    const renewing = await refusal(() => hf.locks.renewLock(lock.name))
+    const token = { token: lock.lease.token }
+    const transferring = await refusalCode(() =>
+      hf.locks.transfer(lock.name, { ...token, to: 'cy', reason: 'cy goes on' }),
+    )
+    const repeating = await refusalCode(() => hf.locks.reserve('src/**', { leaseMs: 1_000, ...key }))
+
+    expect(renewing).toMatchObject({ code: 'LEASE_LOST', facts: token })
+    expect([transferring, repeating]).toEqual(['NOT_FOUND', 'LEASE_LOST'])
+    expect((await hf.locks.whoHas('src/a.ts')).map(({ holder }) => holder)).toEqual(['bob'])
+    expect(await hf.locks.releaseLock(lock.name, token)).toBe(true)
+  })
+
+  test('a process that was frozen loses what lapsed meanwhile, and is told [L15]', async () => {
+    const { env, store } = await engine.open({ background: false, recovery: false })
+    const host = machine(env)
+    const sleeper = await store.open({ agent: 'ada', recovery: false, environment: host.process(101) })
+    const other = await store.open({ agent: 'bob', recovery: false, environment: host.process(102) })
+    const { lock, lease } = await reserved(sleeper.locks.reserve('src/**', { leaseMs: 3_000 }))
+
+    host.freeze(101)
+    await env.advance(3_001)
+    await reserved(other.locks.reserve('src/a.ts', { renew: false }))
+    host.thaw(101)
+    await env.advance(1_000)
+
+    expect(lease?.signal.aborted).toBe(true)
+    expect((await other.locks.whoHas('src/a.ts')).map(({ holder }) => holder)).toEqual(['bob'])
+    expect(await sleeper.locks.isLockedBy(lock.name)).toBe(false)
+  })
+
+  test('however many have lapsed, none that lasts is overlooked [L15]', async () => {
+    const { hf, env } = await engine.open({ recovery: false, background: false })
+    const short = { agent: 'ada', leaseMs: 0, mode: 'shared' } as const
+    await Promise.all(Array.from({ length: 1_000 }, () => hf.locks.reserve('docs/**', short)))
+    await env.advance(1)
+    await reserved(hf.locks.reserve('src/**', { agent: 'ada' }))
+
+    expect(await hf.locks.reserve('src/a.ts', { agent: 'bob' })).toMatchObject({ outcome: 'held' })
+    expect(await hf.locks.whoHas('src/a.ts')).toHaveLength(1)
+  })
+
+  test('all together have a bound; the next is told BUSY, and room is made by releasing [L15]', async () => {
+    const { hf } = await engine.open({ agent: 'ada' })
+    const patterns = (of: number) => Array.from({ length: 50 }, (_, number) => `${of}/${number}/*`)
+    const all = await Promise.all(
+      Array.from({ length: 100 }, (_, of) => reserved(hf.locks.reserve(patterns(of)))),
+    )
+
+    const refused = await refusal(() => hf.locks.reserve('src/**', { agent: 'bob' }))
+    await hf.locks.releaseLock(all[0]?.lock.name)
+
+    expect(refused).toMatchObject({
+      code: 'BUSY',
+      facts: { limit: 'patterns', held: 5_000, asked: 1, max: 5_000 },
+    })
+    expect(await hf.locks.reserve('src/**', { agent: 'bob' })).toMatchObject({ outcome: 'claimed' })
   })
 
   test('who gets into whose way is counted in the audit [L15]', async () => {

@@ -53,6 +53,34 @@ forEachEngine((engine) => {
     expect(await q.get('parent')).toMatchObject({ state: 'cancelled' })
   })
 
+  test('of recoveries the newest thousand are kept, and the totals stay true [Q16]', async () => {
+    const { hf, env } = await engine.open({ background: false })
+    const q = hf.queue('jobs', { crashesMax: 0 })
+    await q.add(null)
+    for (let crash = 0; crash < 1_251; crash++) {
+      await claimed(q.next({ leaseMs: 0 }))
+      await env.advance(1)
+    }
+    const before = await hf.recovery.getRecoveryStats()
+
+    const removed: number[] = []
+    for (let more = true; more; ) {
+      const round = (await hf.execute('retention.run', { itemsMs: 0 })) as {
+        recoveries: number
+        more: boolean
+      }
+      removed.push(round.recoveries)
+      more = round.more
+    }
+    const after = await hf.recovery.getRecoveryStats()
+    await hf.recovery.detectAndRecoverStale()
+
+    expect(before.totals).toMatchObject({ entriesReclaimed: 1_250 })
+    expect(removed).toEqual([200, 50])
+    expect(after).toEqual(before)
+    expect((await hf.recovery.getRecoveryStats()).totals).toMatchObject({ entriesReclaimed: 1_251 })
+  })
+
   test('more than a piece is removed without holding others up for long', async () => {
     const { hf, env } = await engine.open({ retention: { itemsMs: 1_000 } })
     const q = hf.queue('jobs')

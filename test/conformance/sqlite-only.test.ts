@@ -117,15 +117,19 @@ test('a store in memory is private and works like any other', async () => {
   await Promise.all([one.close(), two.close()])
 })
 
-test.each(['postgres://host/db', 'http://host', ''])('the address %j is refused in words', async (url) => {
-  const refusal = await open(url).catch((error: unknown) => error)
+test.each(['mysql://host/db', 'postgres://host/db?shema=mine', 'http://host', ''])(
+  'the address %j is refused in words',
+  async (url) => {
+    const refusal = await open(url).catch((error: unknown) => error)
 
-  expect(isHoldfastError(refusal) && refusal.code).toBe('INVALID')
-})
+    expect(isHoldfastError(refusal) && refusal.code).toBe('INVALID')
+  },
+)
 
 test('the names of log lines are these, and no others', () => {
   expect([...logNames].toSorted()).toEqual([
     'cleanup.done',
+    'clock.doubtful',
     'clock.jumped',
     'delivery.failed',
     'lease.reclaimed',

@@ -27,6 +27,7 @@ const misuses: Record<string, (state: State, hf: Holdfast) => unknown> = {
   'history of too many entries': (state) => state.history({ limit: 501 }),
   'history before a negative number': (state) => state.history({ before: -1 }),
   'update to a function': (state) => state.update(() => (() => 1) as never),
+  'update without any attempt': (state) => state.update(() => 1, { attemptsMax: 0 }),
   'update with negative attempts': (state) => state.update(() => 1, { attemptsMax: -1 }),
   'update with endless attempts': (state) => state.update(() => 1, { attemptsMax: Number.POSITIVE_INFINITY }),
   'update with something else than a signal': (state) => state.update(() => 1, { signal: {} as never }),

@@ -207,7 +207,7 @@ forEachEngine((engine) => {
       ])
     })
 
-    test.each([0, 2])('may be allowed %i re-reads', async (attemptsMax) => {
+    test.each([1, 3])('may be allowed %i attempts, the first one counted', async (attemptsMax) => {
       const { hf } = await engine.openInRealTime({ background: false })
       const plan = hf.state('plan')
       let calls = 0
@@ -223,8 +223,8 @@ forEachEngine((engine) => {
         ),
       )
 
-      expect(refused.facts).toMatchObject({ attempts: attemptsMax + 1 })
-      expect(calls).toBe(attemptsMax + 1)
+      expect(refused.facts).toMatchObject({ attempts: attemptsMax })
+      expect(calls).toBe(attemptsMax)
     })
 
     test('that throws saves nothing, and passes on even a conflict of its own', async () => {
@@ -338,7 +338,7 @@ forEachEngine((engine) => {
       await Promise.all(keys.map((key) => hf.state(key).set(key)))
       await Promise.all(keys.map((key) => hf.state(key).delete()))
 
-      expect(documentsIn(store).size).toBe(0)
+      expect((await documentsIn(store)).size).toBe(0)
       expect((await hf.state.list()).states).toEqual([])
     })
   })
@@ -391,9 +391,9 @@ forEachEngine((engine) => {
 
       expect((await hf.state('kept').history()).entries).toEqual([])
       expect(await hf.state('kept').get()).toMatchObject({ value: { number: 5 }, version: 6 })
-      expect(await rebuiltDocuments(hf)).toEqual(documentsIn(store))
+      expect(await rebuiltDocuments(hf)).toEqual(await documentsIn(store))
       expect(await hf.state('kept').set('six')).toMatchObject({ version: 7 })
-      expect(await rebuiltDocuments(hf)).toEqual(documentsIn(store))
+      expect(await rebuiltDocuments(hf)).toEqual(await documentsIn(store))
       expect((await hf.state('kept').history()).entries).toMatchObject([{ version: 7, value: 'six' }])
       expect(await hf.state('fresh').get()).toMatchObject({ version: 2 })
     })
@@ -405,8 +405,8 @@ forEachEngine((engine) => {
         if (number % 7 === 0) await hf.state(`d${number % 4}`).delete()
       }
 
-      expect(await rebuiltDocuments(hf)).toEqual(documentsIn(store))
-      expect(documentsIn(store).size).toBeGreaterThan(2)
+      expect(await rebuiltDocuments(hf)).toEqual(await documentsIn(store))
+      expect((await documentsIn(store)).size).toBeGreaterThan(2)
     })
 
     test('is in the feed of events, one for each change and none for a refusal [X2]', async () => {
@@ -621,8 +621,8 @@ async function rebuiltDocuments(hf: Holdfast): Promise<Replica> {
   return documentsOf(replica)
 }
 
-function documentsIn(store: Store): Replica {
-  return documentsOf(store.readTables())
+async function documentsIn(store: Store): Promise<Replica> {
+  return documentsOf(await store.readTables())
 }
 
 function documentsOf(rows: Replica): Replica {

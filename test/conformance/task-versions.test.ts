@@ -183,6 +183,20 @@ forEachEngine((engine) => {
       expect(await hf.tasks.getTask('T-1')).toMatchObject({ title: 'one' })
     })
 
+    test.each([1, 3])('may be allowed %i attempts, the first one counted [T14]', async (attemptsMax) => {
+      const { hf } = await openWithTask(engine)
+      let calls = 0
+      const disturbed = async () => {
+        calls++
+        await hf.tasks.updateTask('T-1', { note: 'me first' })
+        return { title: 'never' }
+      }
+
+      await refusalCode(() => hf.tasks.updateWithRetry('T-1', disturbed, { attemptsMax }))
+
+      expect(calls).toBe(attemptsMax)
+    })
+
     test('does not repeat what failed for another reason, and may decide to leave the task as it is', async () => {
       const { hf } = await openWithTask(engine)
       const before = await present(hf.tasks.getTask('T-1'))

@@ -364,6 +364,29 @@ forEachEngine((engine) => {
       expect(onHost).toEqual({ outcome: 'full', holds: 2 })
       expect(allowed.outcome).toBe('claimed')
     })
+
+    test('the limits count every held task, however many others are held [T4]', async () => {
+      const { hf, store } = await engine.open({ agent: 'ada' })
+      const crowd = await store.open({ agent: 'crowd', background: false })
+      const names = Array.from({ length: 1_100 }, (_, number) => `t-${number}`)
+      await Promise.all(names.map((key) => hf.tasks.addTask(key, { key })))
+      for (let start = 0; start < 1_050; start += 50)
+        await crowd.tasks.batchClaim(names.slice(start, start + 50), { leaseMs: 60_000 })
+      const long = { leaseMs: 3_600_000 }
+      for (let held = 0; held < 2; held++) await claimedTask(hf.tasks.claimNext(long))
+
+      const full = await hf.tasks.claimNext({ ...long, agentMax: 2 })
+      const onHost = await hf.tasks.claimNext({ ...long, hostMax: 2 })
+      const many = await crowd.tasks.claimNext({ agentMax: 1_050 })
+      const allowed = await hf.tasks.claimNext({ ...long, agentMax: 3, hostMax: 3 })
+
+      expect([full, onHost, many]).toEqual([
+        { outcome: 'full', holds: 2 },
+        { outcome: 'full', holds: 2 },
+        { outcome: 'full', holds: 1_050 },
+      ])
+      expect(allowed.outcome).toBe('claimed')
+    })
   })
 
   describe('a batch', () => {

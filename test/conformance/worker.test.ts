@@ -73,6 +73,7 @@ forEachEngine((engine) => {
       const environment = new MovableEnvironment({ reached })
       const { hf } = await engine.open({ environment, recovery: { everyMs: 0, probeEveryMs: 0 } })
       const q = hf.queue('jobs')
+      await q.define()
       const seen: number[] = []
       const worker = hf.work(q, () => void seen.push(transactions))
       await environment.advance(100)
@@ -445,14 +446,14 @@ forEachEngine((engine) => {
     const { hf, env, store } = await engine.open({ logger })
     const q = hf.queue('jobs')
     await q.add('work')
-    const mend = store.damage.failItems()
+    const mend = await store.damage.failItems()
     const seen: unknown[] = []
     const worker = hf.work(q, (item) => {
       seen.push(item.payload)
     })
 
     await env.advance(2_000)
-    mend()
+    await mend()
     await env.advance(10_000)
     await worker.stop()
 
@@ -466,10 +467,10 @@ forEachEngine((engine) => {
     let answer = () => {}
     hf.work(q, () => new Promise<void>((resolve) => (answer = resolve)))
     await env.advance(100)
-    const mend = store.damage.failItems()
+    const mend = await store.damage.failItems()
     answer()
     await env.advance(100)
-    mend()
+    await mend()
 
     await env.advance(120_000)
     answer()

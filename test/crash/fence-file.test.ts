@@ -1,6 +1,8 @@
 /** The file fence, with real processes that write, die and freeze. */
 import { spawn } from 'node:child_process'
-import { readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { once } from 'node:events'
+import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { writeFileFenced } from 'holdfast/fences'
@@ -119,16 +121,16 @@ test('an heir that comes too late does not act beside the next holder [X6]', asy
   const dead = { id: 'dead', ...systemEnvironment.host.identity, bootId: 'another boot' }
   symlinkSync(JSON.stringify(dead), join(`${file}.fence`, 'lock'))
   // Stopped when it has seen that the holder is dead, before it becomes its heir.
-  const tardy = await freezeElsewhere(file, 5, 5)
+  const tardy = await freezeElsewhere(file, 5, 6, stepsOfWrite + 6)
   await write(file, 2, 'by the first heir')
   const holder = await freezeElsewhere(file, 4, 8)
   expect(readdirSync(`${file}.fence`)).toContain('lock')
 
-  const second = tardy.awaken()
-  // Nothing tells that it waits; acting beside the other, it would have ended by now.
-  await Promise.race([second, new Promise((resolve) => setTimeout(resolve, 300))])
-  const first = holder.awaken()
+  await tardy.awakenUntilFrozen()
+  const hasWritten = contentOf(file).startsWith('5')
+  const [first, second] = [holder.awaken(), tardy.awaken()]
 
+  expect(hasWritten).toBe(false)
   expect(await Promise.all([first, second])).toEqual(['4 written\n', '5 written\n'])
   expect(contentOf(file)).toBe('5\n'.repeat(20_000))
   expect(readdirSync(`${file}.fence`)).toEqual(['token.json'])
@@ -154,6 +156,77 @@ test('a link and the file it points to have one fence, and the file keeps its mo
   expect(contentOf(file)).toBe('new')
   expect(statSync(file).mode & 0o777).toBe(0o640)
   expect(await refusalCode(() => write(file, 5, 'late'))).toBe('LEASE_LOST')
+})
+
+test('a link to a file that is not there yet has the fence of that file, and stays a link', async () => {
+  const file = newFile()
+  const folder = dirname(file)
+  mkdirSync(join(folder, 'deep', 'er'), { recursive: true })
+  symlinkSync('deep/er', join(folder, 'short'))
+  symlinkSync('../../second', join(folder, 'deep', 'er', 'first'))
+  symlinkSync('short/../../report.txt', join(folder, 'second'))
+
+  await write(join(folder, 'short', 'first'), 6, 'new')
+
+  expect(contentOf(file)).toBe('new')
+  expect(readdirSync(folder).toSorted()).toEqual([
+    'deep',
+    'report.txt',
+    'report.txt.fence',
+    'second',
+    'short',
+  ])
+  expect(await refusalCode(() => write(file, 5, 'late'))).toBe('LEASE_LOST')
+})
+
+test('what is no file is refused before anything is made or replaced', async () => {
+  const file = newFile()
+  const folder = dirname(file)
+  mkdirSync(join(folder, 'folder'))
+  const socket = createServer().listen(join(folder, 'socket'))
+  await once(socket, 'listening')
+  onTestFinished(() => void socket.close())
+  symlinkSync('loop', join(folder, 'loop'))
+
+  const codes = [
+    await refusalCode(() => write(join(folder, 'folder'), 6, 'new')),
+    await refusalCode(() => write(join(folder, 'socket'), 6, 'new')),
+    await refusalCode(() => write(join(folder, 'loop'), 6, 'new')),
+  ]
+
+  expect(codes).toEqual(['INVALID', 'INVALID', 'STORE_UNAVAILABLE'])
+  expect(readdirSync(folder).toSorted()).toEqual(['folder', 'loop', 'socket'])
+})
+
+test.each([
+  'null',
+  '{}',
+  'garbage',
+  JSON.stringify({ ...systemEnvironment.host.identity, id: '../../outside' }),
+  JSON.stringify({ id: 'a', bootId: 'another boot' }),
+])('a lock that says %s is told, not broken, and nothing is made outside its folder', async (text) => {
+  const file = newFile()
+  await write(file, 1, 'old')
+  symlinkSync(text, join(`${file}.fence`, 'lock'))
+
+  const refused = await refusal(() => write(file, 2, 'new', { waitMs: 0 }))
+
+  expect(refused).toMatchObject({ code: 'STORE_UNFIT', message: expect.stringContaining('lock') })
+  expect(contentOf(file)).toBe('old')
+  expect(readdirSync(dirname(file)).toSorted()).toEqual(['report.txt', 'report.txt.fence'])
+})
+
+test('a writer whose lock was removed by hand does not remove that of the next', async () => {
+  const file = newFile()
+  await write(file, 1, 'old')
+  const robbed = await freezeElsewhere(file, 2, 8)
+  rmSync(join(`${file}.fence`, 'lock'))
+  const next = { id: 'next', ...systemEnvironment.host.identity }
+  symlinkSync(JSON.stringify(next), join(`${file}.fence`, 'lock'))
+
+  await robbed.awaken()
+
+  expect(readdirSync(`${file}.fence`)).toContain('lock')
 })
 
 test('a file belongs to the resource of its first write', async () => {
@@ -222,9 +295,12 @@ function writeElsewhere(file: string, tokens: readonly number[], step?: number) 
   return run(process.execPath, [program('writes'), file, tokens.join(','), ...trap])
 }
 
+/** More than a write takes that need not wait: who has taken so many either has written or waits. */
+const stepsOfWrite = 60
+
 /** A process that writes and has stopped before that step. Awaken it, and it answers what it printed. */
-async function freezeElsewhere(file: string, token: number, step: number) {
-  const args = [program('writes'), file, String(token), String(step), 'SIGSTOP']
+async function freezeElsewhere(file: string, token: number, ...steps: number[]) {
+  const args = [program('writes'), file, String(token), steps.join(','), 'SIGSTOP']
   const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] })
   onTestFinished(() => {
     child.kill('SIGKILL')
@@ -234,6 +310,11 @@ async function freezeElsewhere(file: string, token: number, step: number) {
   await until('it is frozen', () => stateOf(pid) === 'T')
   return {
     pid,
+    /** To the next step at which it stops, or to its end. */
+    async awakenUntilFrozen() {
+      child.kill('SIGCONT')
+      await until('it is frozen again or has ended', () => child.exitCode !== null || stateOf(pid) === 'T')
+    },
     awaken() {
       child.kill('SIGCONT')
       return printed

@@ -16,7 +16,7 @@ test.each(['closes', 'does not close', 'closes with a worker'])(
 
     print(`a program that ${how} took ${Math.round(performance.now() - startedAt)} ms`)
     expect(ending).toEqual(inGoodOrder)
-    const hf = await openHere(store)
+    const hf = await openHere(store, { background: false })
     expect(await hf.queue('q').stats()).toMatchObject({ total: 1, completed: 1 })
     expectSound(store)
   },
@@ -35,7 +35,7 @@ test('a program that leaves while it holds an item gives it back by its death [X
 
 test('a program that waits for its turn to write does not end before it has its answer [X6] [X4]', async () => {
   const store = newStore()
-  await (await openHere(store)).close()
+  await (await openHere(store, { background: false })).close()
   const other = openRaw(store)
   other.exec('begin immediate')
 
@@ -52,7 +52,8 @@ test('a program with an idle worker stays until work comes [X6]', async () => {
   const ending = await leave(store, 'waits for work')
 
   expect(ending).toEqual(inGoodOrder)
-  expect(await (await openHere(store)).queue('q').stats()).toMatchObject({ total: 1, completed: 1 })
+  const hf = await openHere(store, { background: false })
+  expect(await hf.queue('q').stats()).toMatchObject({ total: 1, completed: 1 })
 })
 
 test('a program that follows the events stays until they come [X6]', async () => {

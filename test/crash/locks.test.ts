@@ -1,10 +1,19 @@
 /** Locks among real processes: one holder at a time, in order, whoever is killed or frozen. */
-import { fork } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { Lock, OpenOptions } from 'holdfast'
 import { expect, test } from 'vitest'
-import { Actor, expectSoundAndFree, newStore, openHere, print, program, query, until } from './support.ts'
+import {
+  type Actor,
+  expectSoundAndFree,
+  newStore,
+  openActor,
+  openHere,
+  print,
+  query,
+  startActor,
+  until,
+} from './support.ts'
 
 test('8 processes in 200 rounds each have one winner at a time, and share fairly [L19] [L16] [X6]', {
   timeout: 120_000,
@@ -114,9 +123,41 @@ test('a frozen holder thawed late is refused: its record, its release, and its s
   expect(await hf.locks.isLockedBy('global', { agent: 'test' })).toBe(true)
 })
 
+test('an agent whose own process is killed loses its locks, though helpers took them; a helper’s end takes nothing [L9] [X6]', async () => {
+  const store = newStore()
+  const hf = await openHere(store)
+  await hf.queue('merges', { workflow: 'merge' }).submit('w1', { headSha: 'abcd' })
+  const agent = await openActor(store, { agent: 'bystander', background: false })
+  const helper = await openActor(store, { agent: 'helper', background: false })
+  const call = (noun: string, method: string, ...args: unknown[]) =>
+    helper.ask('call', { noun, method, args })
+  await call('agents', 'register', { agent: 'coder', pid: agent.pid })
+  await call('locks', 'acquireLock', 'deploy', { agent: 'coder' })
+  await call('locks', 'reserve', 'src/**', { agent: 'coder' })
+  await helper.ask('next', { queue: 'merges', agent: 'coder' })
+  helper.kill()
+  await helper.ended()
+  await hf.locks.recoverLocksOnStartup()
+  const kept = (await hf.locks.list()).locks.map(({ holder }) => holder)
+  const waiting = hf.locks.acquireLock('deploy', { waitMs: 30_000 })
+
+  const killedAt = performance.now()
+  agent.kill()
+  const answer = await waiting
+  const tookMs = performance.now() - killedAt
+  const merge = await hf.queue('merges').next()
+  const paths = await hf.locks.reserve('src/a.ts')
+
+  print(`the waiter had the lock ${Math.round(tookMs)} ms after the agent was killed`)
+  expect(kept).toEqual(['coder', 'coder', 'coder'])
+  expect(answer).toMatchObject({ outcome: 'claimed', lock: { holder: 'test' } })
+  expect(tookMs).toBeLessThan(3000)
+  expect(merge).toMatchObject({ outcome: 'claimed', item: { key: 'w1', crashes: 1 } })
+  expect(paths).toMatchObject({ outcome: 'claimed' })
+})
+
 async function openLocker(store: string, options: OpenOptions): Promise<Actor> {
-  const locker = new Actor(fork(program('locker'), [], { stdio: ['ignore', 'inherit', 'pipe', 'ipc'] }))
-  await locker.told('ready')
+  const locker = await startActor('locker')
   await locker.ask('open', { store, ...options })
   return locker
 }

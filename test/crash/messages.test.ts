@@ -1,11 +1,10 @@
 /** Couriers that die, freeze and race between claim, sending and record, and a real server that counts what arrives. */
-import { fork } from 'node:child_process'
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { type Holdfast, importPendingAcks, type OpenOptions, webhook } from 'holdfast'
 import { expect, onTestFinished, test } from 'vitest'
 import {
-  Actor,
+  type Actor,
   audit,
   countById,
   eventOf,
@@ -13,7 +12,7 @@ import {
   newStore,
   openHere,
   print,
-  program,
+  startActor,
   until,
 } from './support.ts'
 
@@ -41,19 +40,44 @@ async function startServer(answer: (response: ServerResponse) => void = (respons
 }
 
 async function openCourier(store: string, url: string, options: OpenOptions = {}): Promise<Actor> {
-  const courier = new Actor(fork(program('courier'), [], { stdio: ['ignore', 'inherit', 'pipe', 'ipc'] }))
-  await courier.told('ready')
+  const courier = await startActor('courier')
   await courier.ask('open', { store, url, ...options })
   return courier
 }
 
-/** Bob is reached by the hook; the test's own process only watches, unless it is told to send. */
+/** Bob is reached by the hook; the test's own process only watches, unless it is told to heal or to send. */
 async function openOffice(store: string, options: OpenOptions = {}): Promise<Holdfast> {
-  const hf = await openHere(store, { redelivery: false, ...options })
+  const hf = await openHere(store, { background: false, ...options })
   await hf.messages.register('test', { sendsPerMinute: 0 })
   await hf.messages.register('bob', { adapter: 'hook' })
   return hf
 }
+
+const healing = { background: true, redelivery: false, recovery: { everyMs: 50 } }
+
+// First, since those that come through it serve the tests that follow.
+test('8 processes that process retries at once send each due message once [A8] [A12] [A17] [S8]', async () => {
+  const store = newStore()
+  const { arrived, url } = await startServer()
+  const hf = await openOffice(store, { durability: 'normal' })
+  const sends = Array.from({ length: 200 }, (_, content) => hf.messages.sendWithAck('bob', { content }))
+  const ids = (await Promise.all(sends)).map(({ message }) => message.id)
+  const couriers = await Promise.all(
+    Array.from({ length: 8 }, (_, number) =>
+      openCourier(store, url, { agent: `courier-${number}`, redelivery: false, durability: 'normal' }),
+    ),
+  )
+
+  const counts = await Promise.all(couriers.map((courier) => courier.ask<{ retried: number }>('pass')))
+
+  const shares = counts.map(({ retried }) => retried)
+  print(`200 messages by 8 processes: ${shares.join(', ')}`)
+  expect(shares.reduce((sum, each) => sum + each)).toBe(200)
+  expect(arrived.map(({ id }) => id).toSorted()).toEqual(ids.toSorted())
+  const claims = countById(await audit(hf), 'delivery.claimed')
+  expect([...claims.values()].every((count) => count === 1)).toBe(true)
+  expectSound(store)
+})
 
 const points = [
   { point: 'delivery.claimed', when: 'after the claim, before sending', arrivals: 1 },
@@ -138,7 +162,7 @@ test('a message sent in one process goes out at once through another that has it
 test('a message whose couriers all die is sent a few times, not for ever [A8] [S1]', async () => {
   const store = newStore()
   const { arrived, url } = await startServer()
-  const hf = await openOffice(store, { recovery: { everyMs: 50 } })
+  const hf = await openOffice(store, healing)
   const { message } = await hf.messages.sendWithAck('bob', { content: 'poison' })
 
   for (let number = 1; number <= 4; number++) {
@@ -162,7 +186,7 @@ test('a message whose couriers all die is sent a few times, not for ever [A8] [S
 test('a frozen courier thawed after its lease lapsed has its record refused [A8] [A17] [X6]', async () => {
   const store = newStore()
   const { arrived, url } = await startServer()
-  const hf = await openOffice(store, { recovery: { everyMs: 50 } })
+  const hf = await openOffice(store, healing)
   const { message } = await hf.messages.sendWithAck('bob', { content: 1 })
   const frozen = await openCourier(store, url, { agent: 'frozen', redelivery: false, recovery: false })
   const { claims } = await frozen.ask<{ claims: { id: string; token: number }[] }>('execute', {
@@ -203,29 +227,6 @@ test('an acknowledgement from another process during a slow retry wins [A9] [A17
   expect(await hf.messages.get(message.id)).toMatchObject({ state: 'acked' })
   expect(await courier.ask('pass')).toMatchObject({ processed: 0 })
   expect(arrived).toHaveLength(1)
-})
-
-test('8 processes that process retries at once send each due message once [A8] [A12] [A17] [S8]', async () => {
-  const store = newStore()
-  const { arrived, url } = await startServer()
-  const hf = await openOffice(store, { durability: 'normal' })
-  const sends = Array.from({ length: 200 }, (_, content) => hf.messages.sendWithAck('bob', { content }))
-  const ids = (await Promise.all(sends)).map(({ message }) => message.id)
-  const couriers = await Promise.all(
-    Array.from({ length: 8 }, (_, number) =>
-      openCourier(store, url, { agent: `courier-${number}`, redelivery: false, durability: 'normal' }),
-    ),
-  )
-
-  const counts = await Promise.all(couriers.map((courier) => courier.ask<{ retried: number }>('pass')))
-
-  const shares = counts.map(({ retried }) => retried)
-  print(`200 messages by 8 processes: ${shares.join(', ')}`)
-  expect(shares.reduce((sum, each) => sum + each)).toBe(200)
-  expect(arrived.map(({ id }) => id).toSorted()).toEqual(ids.toSorted())
-  const claims = countById(await audit(hf), 'delivery.claimed')
-  expect([...claims.values()].every((count) => count === 1)).toBe(true)
-  expectSound(store)
 })
 
 test('10,000 due messages are processed with one lease each [A8] [A17]', async () => {

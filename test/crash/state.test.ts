@@ -16,70 +16,10 @@ import {
 const pending = ['A', 'B', 'C'].map((id) => ({ id, retries: 0 }))
 const reached = (actor: Actor, point: string) => actor.told('trapped', (told) => told.point === point)
 
-test('a file that is read, worked on and written back loses what another process wrote meanwhile', async () => {
-  const path = `${newStore()}.json`
-  writeFileSync(path, JSON.stringify(pending))
-  const [retrier, receiver] = await Promise.all([startActor(), startActor()])
-
-  const retrying = retrier.ask('rewriteSlowly', { path, mark: 'A' })
-  await reached(retrier, 'read')
-  receiver.send('goOn')
-  await receiver.ask('rewriteSlowly', { path, drop: 'B' })
-  retrier.send('goOn')
-  await retrying
-
-  // B was acknowledged and is waited for again.
-  expect(JSON.parse(readFileSync(path, 'utf8'))).toEqual([
-    { id: 'A', retries: 1 },
-    { id: 'B', retries: 0 },
-    { id: 'C', retries: 0 },
-  ])
-})
-
-test('an update that works for long loses nothing: what was acknowledged meanwhile stays so [A9] [A10]', async () => {
-  const store = newStore()
-  const hf = await openHere(store)
-  await hf.state('acks').set(pending)
-  const [retrier, receiver] = await Promise.all([openActor(store), openActor(store)])
-
-  const retrying = retrier.ask('updateSlowly', { key: 'acks', mark: 'A' })
-  await reached(retrier, 'read')
-  receiver.send('goOn')
-  const acknowledged = await receiver.ask('updateSlowly', { key: 'acks', drop: 'B' })
-  retrier.send('goOn')
-  const retried = await retrying
-
-  expect(acknowledged).toEqual({ attempts: 1, version: 2 })
-  expect(retried).toEqual({ attempts: 2, version: 3 })
-  expect((await hf.state('acks').get())?.value).toEqual([
-    { id: 'A', retries: 1 },
-    { id: 'C', retries: 0 },
-  ])
-})
-
-test('an effect between two updates, claim and record, happens once whoever writes meanwhile [A9] [A10]', async () => {
-  const store = newStore()
-  const hf = await openHere(store)
-  await hf.state('acks').set(pending)
-  const retrier = await openActor(store)
-
-  const resending = retrier.ask<{ claim: number; version: number }>('resend', { key: 'acks', id: 'A' })
-  await reached(retrier, 'sent')
-  await hf.state<typeof pending>('acks').update((acks) => (acks ?? []).filter(({ id }) => id !== 'B'))
-  retrier.send('goOn')
-  const resent = await resending
-
-  expect(retrier.all('trapped').map(({ point }) => point)).toEqual(['sent'])
-  expect(resent).toEqual({ claim: 2, version: 4 })
-  expect((await hf.state('acks').get())?.value).toEqual([
-    { id: 'A', retries: 1, sending: false },
-    { id: 'C', retries: 0 },
-  ])
-})
-
+// First, since those that come through it serve the tests that follow.
 test('8 processes that add 1 to one counter 50 times each make exactly 400 [X6]', async () => {
   const store = newStore()
-  const hf = await openHere(store, { durability: 'normal' })
+  const hf = await openHere(store, { background: false, durability: 'normal' })
   const counters = await Promise.all(
     Array.from({ length: 8 }, () => openActor(store, { durability: 'normal', background: false })),
   )
@@ -102,9 +42,70 @@ test('8 processes that add 1 to one counter 50 times each make exactly 400 [X6]'
   expectSound(store)
 })
 
+test('a file that is read, worked on and written back loses what another process wrote meanwhile', async () => {
+  const path = `${newStore()}.json`
+  writeFileSync(path, JSON.stringify(pending))
+  const [retrier, receiver] = await Promise.all([startActor(), startActor()])
+
+  const retrying = retrier.ask('rewriteSlowly', { path, mark: 'A' })
+  await reached(retrier, 'read')
+  receiver.send('goOn')
+  await receiver.ask('rewriteSlowly', { path, drop: 'B' })
+  retrier.send('goOn')
+  await retrying
+
+  // B was acknowledged and is waited for again.
+  expect(JSON.parse(readFileSync(path, 'utf8'))).toEqual([
+    { id: 'A', retries: 1 },
+    { id: 'B', retries: 0 },
+    { id: 'C', retries: 0 },
+  ])
+})
+
+test('an update that works for long loses nothing: what was acknowledged meanwhile stays so [A9] [A10]', async () => {
+  const store = newStore()
+  const hf = await openHere(store, { background: false })
+  await hf.state('acks').set(pending)
+  const [retrier, receiver] = await Promise.all([openActor(store), openActor(store)])
+
+  const retrying = retrier.ask('updateSlowly', { key: 'acks', mark: 'A' })
+  await reached(retrier, 'read')
+  receiver.send('goOn')
+  const acknowledged = await receiver.ask('updateSlowly', { key: 'acks', drop: 'B' })
+  retrier.send('goOn')
+  const retried = await retrying
+
+  expect(acknowledged).toEqual({ attempts: 1, version: 2 })
+  expect(retried).toEqual({ attempts: 2, version: 3 })
+  expect((await hf.state('acks').get())?.value).toEqual([
+    { id: 'A', retries: 1 },
+    { id: 'C', retries: 0 },
+  ])
+})
+
+test('an effect between two updates, claim and record, happens once whoever writes meanwhile [A9] [A10]', async () => {
+  const store = newStore()
+  const hf = await openHere(store, { background: false })
+  await hf.state('acks').set(pending)
+  const retrier = await openActor(store)
+
+  const resending = retrier.ask<{ claim: number; version: number }>('resend', { key: 'acks', id: 'A' })
+  await reached(retrier, 'sent')
+  await hf.state<typeof pending>('acks').update((acks) => (acks ?? []).filter(({ id }) => id !== 'B'))
+  retrier.send('goOn')
+  const resent = await resending
+
+  expect(retrier.all('trapped').map(({ point }) => point)).toEqual(['sent'])
+  expect(resent).toEqual({ claim: 2, version: 4 })
+  expect((await hf.state('acks').get())?.value).toEqual([
+    { id: 'A', retries: 1, sending: false },
+    { id: 'C', retries: 0 },
+  ])
+})
+
 test('a process killed between its read and its save leaves the document to the others [X6]', async () => {
   const store = newStore()
-  const hf = await openHere(store)
+  const hf = await openHere(store, { background: false })
   await hf.state('acks').set(pending)
   const victim = await openActor(store)
 
@@ -131,7 +132,7 @@ test.each([
   'a process killed when its save is $point leaves value, version and event together, or none of them [X6] [X2]',
   async ({ point, saved }) => {
     const store = newStore()
-    const hf = await openHere(store)
+    const hf = await openHere(store, { background: false })
     await hf.state('plan').set('old')
     const victim = await openActor(store)
 

@@ -18,11 +18,17 @@ const folders: string[] = []
 const handles: Holdfast[] = []
 const children: Record<Span, ChildProcess[]> = { test: [], file: [] }
 const strays: number[] = []
+const ways: (() => Promise<unknown>)[] = []
+
+/** Actors of the present test, and those that survived earlier ones: loading the package takes longer than most tests. */
+const employed: { readonly name: string; readonly actor: Actor }[] = []
+const resting = new Map<string, Actor[]>()
 
 afterEach(async () => {
   for (const pid of strays.splice(0)) killQuietly(pid)
-  await Promise.all(children.test.splice(0).map(killAndWait))
+  await Promise.all([...employed.splice(0).map(putToRest), ...children.test.splice(0).map(killAndWait)])
   await Promise.allSettled(handles.splice(0).map((handle) => handle.close()))
+  await Promise.allSettled(ways.splice(0).map((close) => close()))
   for (const folder of folders.splice(0)) rmSync(folder, { recursive: true, force: true })
 })
 afterAll(() => Promise.all(children.file.splice(0).map(killAndWait)))
@@ -32,6 +38,11 @@ export function newStore(): string {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-crash-'))
   folders.push(folder)
   return join(folder, 'store.db')
+}
+
+/** Closed after the test, when nobody needs it any more to leave in good order. */
+export function closeAfterHandles(close: () => Promise<unknown>): void {
+  ways.push(close)
 }
 
 /** A handle of the test's own process. */
@@ -101,6 +112,8 @@ export class Actor {
   readonly #listeners = new Set<() => void>()
   #orders = 0
   #stderr = ''
+  /** Stopped or killed by the test. */
+  #isOutOfReach = false
 
   constructor(child: ChildProcess, span: Span = 'test') {
     this.child = child
@@ -122,9 +135,28 @@ export class Actor {
     return this.child.pid as number
   }
 
+  /** Closes and forgets everything, so that the next test may have it; false when it does not come to that. */
+  async rests(): Promise<boolean> {
+    if (!this.child.connected || hasEnded(this.child) || this.#isOutOfReach) return false
+    const number = ++this.#orders
+    // It may be dying at this moment.
+    this.child.send({ number, order: 'rest', facts: {} }, () => {})
+    const isAnswer = (message: Told<'answer'>) => message.number === number
+    const isAtRest = await within('its rest', this.told('answer', isAnswer), 2_000).then(
+      ({ error }) => error === undefined,
+      () => false,
+    )
+    this.#messages.length = 0
+    return isAtRest
+  }
+
   /** Gives an order and waits for its answer; a refusal fails the test. */
-  async ask<Result = unknown>(order: string, facts: object = {}): Promise<Result> {
-    const { result, error } = await this.order(order, facts)
+  async ask<Result = unknown>(
+    order: string,
+    facts: object = {},
+    { patience = patienceMs } = {},
+  ): Promise<Result> {
+    const { result, error } = await this.order(order, facts, patience)
     if (error) throw new Error(`${order} was refused: ${error.code} ${error.message}`)
     return result as Result
   }
@@ -136,9 +168,9 @@ export class Actor {
     return error as Refusal
   }
 
-  order(order: string, facts: object = {}): Promise<Told<'answer'>> {
+  order(order: string, facts: object = {}, patience = patienceMs): Promise<Told<'answer'>> {
     const number = this.send(order, facts)
-    return this.told('answer', (message) => message.number === number)
+    return this.told('answer', (message) => message.number === number, patience)
   }
 
   /** Gives an order and does not wait: its answer may never come. */
@@ -152,6 +184,7 @@ export class Actor {
   told<Type extends Message['type']>(
     type: Type,
     matches: (message: Told<Type>) => boolean = () => true,
+    patience = patienceMs,
   ): Promise<Told<Type>> {
     const find = () => this.all(type).find(matches)
     const waiting = new Promise<Told<Type>>((resolve, reject) => {
@@ -165,7 +198,7 @@ export class Actor {
       this.#listeners.add(look)
       look()
     })
-    return within(`"${type}" of process ${this.pid}`, waiting)
+    return within(`"${type}" of process ${this.pid}`, waiting, patience)
   }
 
   all<Type extends Message['type']>(type: Type): Told<Type>[] {
@@ -173,6 +206,7 @@ export class Actor {
   }
 
   kill(signal: NodeJS.Signals = 'SIGKILL'): void {
+    this.#isOutOfReach = signal !== 'SIGCONT'
     this.child.kill(signal)
   }
 
@@ -187,9 +221,28 @@ export class Actor {
   }
 }
 
-/** Starts an actor that has not opened anything yet. */
-export async function startActor(span: Span = 'test'): Promise<Actor> {
-  const actor = new Actor(fork(program('actor'), [], { stdio: ['ignore', 'inherit', 'pipe', 'ipc'] }), span)
+/** An actor of this program that has nothing open: one that served an earlier test, or a new one. */
+export async function startActor(name = 'actor'): Promise<Actor> {
+  const actor = resting.get(name)?.pop() ?? (await startOwnActor(name))
+  employed.push({ name, actor })
+  return actor
+}
+
+/** An actor that the file itself keeps from test to test. */
+export function startOwnActor(name = 'actor'): Promise<Actor> {
+  return startProgram(name, { span: 'file' })
+}
+
+/** Starts a program that takes orders. */
+export async function startProgram(
+  name: string,
+  { span = 'test', env = {} }: { span?: Span; env?: Readonly<Record<string, string>> } = {},
+): Promise<Actor> {
+  const child = fork(program(name), [], {
+    stdio: ['ignore', 'inherit', 'pipe', 'ipc'],
+    env: { ...process.env, ...env },
+  })
+  const actor = new Actor(child, span)
   await actor.told('ready')
   return actor
 }
@@ -401,6 +454,11 @@ async function killAndWait(child: ChildProcess): Promise<void> {
   const ended = new Promise((resolve) => child.once('exit', resolve))
   child.kill('SIGKILL')
   await ended
+}
+
+async function putToRest({ name, actor }: { name: string; actor: Actor }): Promise<void> {
+  if (!(await actor.rests())) return killAndWait(actor.child)
+  resting.set(name, [...(resting.get(name) ?? []), actor])
 }
 
 function killQuietly(pid: number): void {

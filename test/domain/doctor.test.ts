@@ -6,16 +6,26 @@ const store: StoreFacts = {
   engine: 'sqlite',
   location: '/store.db',
   durability: 'full',
+  server: null,
+  wallAt: 0,
   schemaVersion: 5,
   engineVersion: '3.53.0',
   version: '1.0.0',
   node: '24.0.0',
   storeBytes: mebibyte,
-  logBytes: null,
+  logBytes: 0,
   freeBytes: 500 * mebibyte,
   recoveryError: null,
 }
-const sound: DoctorFacts = { store, clockAheadMs: 0, processes: [], lapsed: 0, orphaned: 0, alerts: [] }
+const sound: DoctorFacts = {
+  store,
+  leaseClockAheadMs: 0,
+  wallAheadMs: 0,
+  processes: [],
+  lapsed: 0,
+  orphaned: 0,
+  alerts: [],
+}
 
 function findings(facts: Partial<DoctorFacts>, ofStore: Partial<StoreFacts> = {}) {
   return examine({ ...sound, ...facts, store: { ...store, ...ofStore } })
@@ -41,13 +51,31 @@ describe('a sound store', () => {
     expect(isUnhealthy(found)).toBe(false)
   })
 
-  test('that is no file has no disk to look at', () => {
-    expect(findings({}, { storeBytes: null }).map(({ check }) => check)).not.toContain('disk')
-    expect(findings({}, { freeBytes: null }).map(({ check }) => check)).not.toContain('disk')
+  test.each(['storeBytes', 'logBytes', 'freeBytes'])('without %s has no disk to look at', (size) => {
+    expect(findings({}, { [size]: null }).map(({ check }) => check)).not.toContain('disk')
+  })
+
+  test.each([
+    ['', 'a failover may lose the last ones'],
+    ['one', 'and on standbys (one, synchronous_commit on)'],
+  ])('on a server with the standbys "%s" says what a failover may lose', (synchronousStandbys, words) => {
+    const server = { fsync: true, synchronousCommit: 'on', synchronousStandbys }
+
+    const [found] = findings({}, { engine: 'postgres', server })
+
+    expect(found).toMatchObject({ check: 'store', level: 'ok', what: expect.stringContaining(words) })
+  })
+
+  test('on a server goes by its clock', () => {
+    const clock = findings({ leaseClockAheadMs: 0 }, { engine: 'postgres' }).find(
+      ({ check }) => check === 'clock',
+    )
+
+    expect(clock).toMatchObject({ level: 'ok', what: expect.stringContaining('clock of the server') })
   })
 
   test('on a machine that slept says so', () => {
-    const clock = findings({ clockAheadMs: -7_200_000 }).find(({ check }) => check === 'clock')
+    const clock = findings({ leaseClockAheadMs: -7_200_000 }).find(({ check }) => check === 'clock')
 
     expect(clock).toMatchObject({ level: 'ok', what: expect.stringContaining('slept for 2h') })
   })
@@ -64,8 +92,25 @@ describe('what is wrong', () => {
     expect(wrong({}, ofStore)).toMatchObject([{ ...finding, remedy: expect.any(String) }])
   })
 
+  test('a server that does not sync to its disk makes it unhealthy', () => {
+    const server = { fsync: false, synchronousCommit: 'on', synchronousStandbys: '' }
+    const found = wrong({}, { engine: 'postgres', durability: 'normal', server })
+
+    expect(found).toMatchObject([{ check: 'store', level: 'error', remedy: expect.any(String) }])
+    expect(isUnhealthy(found)).toBe(true)
+  })
+
+  test.each([
+    [120_000, '2m ahead of'],
+    [-120_000, '2m behind'],
+  ])('a clock that differs from the server by %i ms', (wallAheadMs, words) => {
+    expect(wrong({ wallAheadMs }, { engine: 'postgres' })).toMatchObject([
+      { check: 'clock', level: 'notice', what: expect.stringContaining(words) },
+    ])
+  })
+
   test('a date that was set back', () => {
-    expect(wrong({ clockAheadMs: 61_000 })).toMatchObject([{ check: 'clock', level: 'notice' }])
+    expect(wrong({ leaseClockAheadMs: 61_000 })).toMatchObject([{ check: 'clock', level: 'notice' }])
   })
 
   test('leases that a recovery would free can be fixed', () => {

@@ -63,16 +63,26 @@ describe('replaying events', () => {
     ['item.removed', 'item'],
     ['lock.released', 'lock'],
     ['lock.expired', 'lock'],
+    ['lock.forced', 'lock'],
     ['instance.removed', 'instance'],
     ['state.deleted', 'state'],
   ] as const)('%s takes the thing out of the replica, and only that thing', (kind, subject) => {
     const replica = replayAll(
       { subject, id: 'gone', kind: 'item.created', change: { version: 1 } },
       { subject, id: 'kept', kind: 'item.created', change: { version: 1 } },
-      { subject, id: 'gone', kind, change: { version: 2 } },
+      { subject, id: 'gone', kind, change: null },
     )
 
     expect([...replica.keys()]).toEqual([`${subject}:kept`])
+  })
+
+  test('a lock taken by force stays where it is kept for its delay [L14]', () => {
+    const replica = replayAll(
+      { subject: 'lock', id: 'press', kind: 'lock.acquired', change: { agent: 'ada', delayedSince: null } },
+      { subject: 'lock', id: 'press', kind: 'lock.forced', change: { delayedSince: 7 } },
+    )
+
+    expect(replica.get('lock:press')).toEqual({ agent: 'ada', delayedSince: 7 })
   })
 
   test('a thing that comes back after its removal inherits nothing', () => {

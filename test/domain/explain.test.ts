@@ -429,7 +429,7 @@ describe('an agent', () => {
     expect(explainAgent(facts)).toMatchObject({ verdict: 'gone' })
     expect(explainAgent({ ...facts, holds: 1, lapsed: 1 })).toMatchObject({
       verdict: 'held',
-      evidence: ['holds 1 leases, 1 of them lapsed'],
+      evidence: ['holds 1 lease, 1 of them lapsed'],
       can: [{ operation: 'recovery.run' }],
     })
   })

@@ -337,6 +337,11 @@ describe('the same holder', () => {
     expect(isSameHolder(manual, { agent: 'ada', instance: null, token: manual.token })).toBe(true)
   })
 
+  test('of a manual lease is who names its token, also once a process stands behind it', () => {
+    expect(isSameHolder(manual, { agent: 'ada', instance: 'ada-1', token: manual.token })).toBe(true)
+    expect(isSameHolder(manual, { agent: 'ada', instance: 'ada-1' })).toBe(false)
+  })
+
   test.each([undefined, 0, manual.token - 1])(
     'of a manual lease is not who names the agent with token %s',
     (token) => {

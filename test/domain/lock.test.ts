@@ -7,6 +7,7 @@ import {
   assertOwn,
   extendLock,
   findOwn,
+  holderOf,
   type Lock,
 } from '../../src/domain/lock.ts'
 import { aLock, at, refusalOf } from './samples.ts'
@@ -265,6 +266,11 @@ describe('finding the lock a caller holds', () => {
       facts: { token: null, currentToken: 0, holder: null, reason: 'nobody holds it' },
     })
   })
+})
+
+test('a lock kept for the delay after a loss is nobody’s [L14]', () => {
+  expect(holderOf(aLock())).toBe('ada')
+  expect(holderOf(aLock({ delayedSince: at.now }))).toBeNull()
 })
 
 describe('extending a lock', () => {

@@ -21,6 +21,11 @@ describe('names', () => {
     expect(() => assertName('queue', text)).not.toThrow()
   })
 
+  test.each([null, undefined, 7, {}])('%s is no name', (given) => {
+    expect(isName(given)).toBe(false)
+    expect(refusalOf(() => assertName('queue', given))).toMatchObject({ code: 'INVALID' })
+  })
+
   test.each([
     ['nothing at all', ''],
     ['only a space', ' '],

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { assertPattern, matchesPattern, patternsOverlap } from '../../src/domain/pattern.ts'
+import { matchesPattern, patternsOverlap, readPattern } from '../../src/domain/pattern.ts'
 import { refusalOf } from './samples.ts'
 
 describe('a pattern', () => {
@@ -36,6 +36,7 @@ describe('a pattern', () => {
     ['a{,.bak}', 'a.bak', 'abak'],
     ['{a,{b,c}d}', 'cd', 'c'],
     ['{[,],a}', ',', ']'],
+    [`${'{a,'.repeat(8)}b${'}'.repeat(8)}{c,d}`, 'bc', 'b'],
     ['a,b', 'a,b', 'a'],
     ['[*]', '*', 'a'],
     ['.github/*', '.github/x', 'github/x'],
@@ -72,6 +73,7 @@ describe('a pattern', () => {
     ['a{b,{c', 'has a { without its other half'],
     ['a}b', 'has a } without its other half'],
     ['a{b}c', 'has braces without a comma'],
+    [`${'{a,'.repeat(9)}b${'}'.repeat(9)}`, 'has more than 8 braces inside each other'],
     ['[a/b]', 'has a / in brackets'],
     ['[z-a]', 'has a range that ends before it begins'],
     ['[!\u{1}-\u{10ffff}]', 'has brackets that match no character'],
@@ -81,7 +83,7 @@ describe('a pattern', () => {
     ['{,}'.repeat(100), 'expands to more than 1024 characters'],
     [`{${'x,'.repeat(40)}x}${'y'.repeat(100)}`, 'expands to more than 1024 characters'],
   ])('%j is refused: it %s', (text, why) => {
-    const refusal = refusalOf(() => assertPattern(text))
+    const refusal = refusalOf(() => readPattern(text))
 
     expect(refusal).toMatchObject({ code: 'INVALID', facts: { pattern: text } })
     expect(refusal.what).toContain(why)
@@ -94,6 +96,13 @@ describe('a pattern', () => {
       expect(refusalOf(() => matchesPattern('**', path))).toMatchObject({ code: 'INVALID', facts: { path } })
     },
   )
+
+  test('means the same however many others were read since', () => {
+    const before = matchesPattern('src/*.ts', 'src/a.ts')
+    for (let number = 0; number < 3_000; number++) readPattern(`${number}/`.padEnd(500, 'x'))
+
+    expect([before, matchesPattern('src/*.ts', 'src/a.ts')]).toEqual([true, true])
+  })
 
   test('a path means itself, whatever its characters mean in a pattern', () => {
     expect(matchesPattern('*', '[{*?}]\\')).toBe(true)

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { makePolicy, schedule } from '../../src/domain/redelivery-policy.ts'
+import { isBroadcast, makePolicy, schedule } from '../../src/domain/redelivery-policy.ts'
 
 test('the policy of the source: 30, 60, 120 s, the last wait again, then everybody [A3] [A4]', () => {
   expect(makePolicy({})).toEqual({
@@ -35,3 +35,21 @@ test.each([
     expect(next).toEqual({ nextDueAt: dueIn === null ? null : 1_000 + dueIn, givesUpAt: 1_000 + endsIn })
   },
 )
+
+test('a message to several is a broadcast, and so is a level of escalation that tells several', () => {
+  const ladder = [
+    { to: ['ada'], waitMs: 1 },
+    { to: ['ada', 'bob'], waitMs: 1 },
+    { to: '*' as const, waitMs: 1 },
+  ]
+  const direct = makePolicy({ recipients: 1, ladder })
+
+  expect(isBroadcast(makePolicy({ recipients: 2 }), 0)).toBe(true)
+  expect([0, 1, 2, 3, 4].map((level) => isBroadcast(direct, level))).toEqual([
+    false,
+    false,
+    true,
+    true,
+    false,
+  ])
+})

@@ -1,8 +1,13 @@
 import { describe, expect, test } from 'vitest'
 import {
-  covers,
+  assertNotOver,
+  covering,
+  isOver,
+  patternsMax,
   type ReservationRequest,
   reservationsMax,
+  reservedLengthMax,
+  reservedPatternsMax,
   reservePaths,
 } from '../../src/domain/reservation.ts'
 import { aLock, at, refusalOf } from './samples.ts'
@@ -61,13 +66,147 @@ describe('a reservation', () => {
     )
   })
 
-  test('has a bound', () => {
+  test('has a bound, which is no mistake of the caller’s', () => {
     const many = Array.from({ length: reservationsMax }, () => reserved(['docs/**'], 'shared'))
 
-    expect(refusalOf(() => reservePaths(request, many, clock)).code).toBe('INVALID')
+    expect(refusalOf(() => reservePaths(request, many, clock))).toMatchObject({
+      code: 'BUSY',
+      facts: { limit: 'reservations', held: reservationsMax, max: reservationsMax },
+    })
+  })
+
+  test('is one of so many patterns in all; the next is refused before it slows down everybody [L15]', () => {
+    const full = fill(reservedPatternsMax, (number) => `docs/${number}/*`)
+    const oneLess = [...full.slice(0, -1), reserved((full.at(-1)?.patterns ?? []).slice(1), 'exclusive')]
+
+    expect(reservePaths(request, [...oneLess, aLock()], clock).outcome).toBe('granted')
+    expect(refusalOf(() => reservePaths(request, full, clock))).toMatchObject({
+      code: 'BUSY',
+      facts: { limit: 'patterns', held: reservedPatternsMax, asked: 1, max: reservedPatternsMax },
+    })
+  })
+
+  test('is not one of few patterns that are very long: they are read at each reservation [L15]', () => {
+    const long = fill(reservedLengthMax / 500, (number) => `docs/${number}`.padEnd(500, 'x'))
+
+    expect(refusalOf(() => reservePaths(request, long, clock))).toMatchObject({
+      code: 'BUSY',
+      facts: { limit: 'characters', held: reservedLengthMax, max: reservedLengthMax },
+    })
+  })
+
+  test('that is in somebody’s way is told so, also when no more may be reserved', () => {
+    const full = fill(reservedPatternsMax, (number) => `src/${number}.ts`)
+
+    expect(reservePaths(request, full, clock)).toMatchObject({ outcome: 'held' })
   })
 })
 
-test('a lock that is only a name covers no path', () => {
-  expect(covers(aLock(), ['**'])).toBe(false)
+describe('fifty patterns against as many as may be reserved', () => {
+  const ask = (patternOf: (number: number) => string): ReservationRequest => ({
+    ...request,
+    patterns: Array.from({ length: patternsMax }, (_, number) => patternOf(number)),
+  })
+  const room = reservedPatternsMax - patternsMax
+
+  test.each([
+    ['folders', (number: number) => `src/engines/${number}/**`],
+    ['beginnings of names', (number: number) => `src/engines/module-${number}-*.ts`],
+    ['single files', (number: number) => `src/engines/sqlite/loaders/file-${number}.ts`],
+  ])('are told apart by their %s [L15]', (_, patternOf) => {
+    const theirs = fill(room, (number) => patternOf(number + 1_000))
+
+    expect(reservePaths(ask(patternOf), theirs, clock).outcome).toBe('granted')
+    expect(
+      reservePaths(
+        ask((number) => patternOf(number + 970)),
+        theirs,
+        clock,
+      ),
+    ).toMatchObject({
+      outcome: 'held',
+      by: [{ patterns: expect.arrayContaining([patternOf(1_000)]) }],
+    })
+  })
+
+  test('that only a long comparison tells apart are refused instead of holding everybody up [L15]', () => {
+    const costly = (end: string) => `{${'*a*b,'.repeat(20)}x}${'*?[a-y]'.repeat(9)}${end}`
+    const theirs = fill(room, () => costly('*y'))
+
+    expect(
+      refusalOf(() =>
+        reservePaths(
+          ask(() => costly('*x')),
+          theirs,
+          clock,
+        ),
+      ),
+    ).toMatchObject({
+      code: 'INVALID',
+      next: expect.stringContaining('begin patterns with names'),
+    })
+  })
+
+  test('with large classes are refused as well: each character of a class is work [L15]', () => {
+    const letters = (from: number) =>
+      `[${Array.from({ length: 250 }, (_, number) => String.fromCharCode(from + 2 * number)).join('')}]`
+    const theirs = fill(room, () => `*${letters(0x4e01)}`)
+
+    expect(
+      refusalOf(() =>
+        reservePaths(
+          ask(() => `*${letters(0x4e00)}`),
+          theirs,
+          clock,
+        ),
+      ).code,
+    ).toBe('INVALID')
+  })
 })
+
+test('a lapsed reservation is over, a lapsed lock that is only a name is not [L15]', () => {
+  const now = at.now
+  const lapsed = { expiresAt: now - 1 }
+
+  expect(isOver(reserved(['a'], 'shared', lapsed), now)).toBe(true)
+  expect(isOver(reserved(['a'], 'shared', { expiresAt: now }), now)).toBe(false)
+  expect(isOver(aLock(lapsed), now)).toBe(false)
+})
+
+test('one that is over is refused to whoever would go on with it, saying why [L15]', () => {
+  const over = reserved(['a'], 'shared', { expiresAt: at.now - 1 })
+
+  expect(() => assertNotOver(reserved(['a'], 'shared'), at.now)).not.toThrow()
+  expect(refusalOf(() => assertNotOver(over, at.now))).toMatchObject({
+    code: 'LEASE_LOST',
+    facts: { token: over.token, reason: expect.stringContaining('lapsed') },
+  })
+})
+
+describe('who has a path', () => {
+  test('is whoever reserved a pattern that matches it [L15]', () => {
+    const [wide, narrow, far] = [
+      reserved(['docs/*', 'src/**'], 'shared'),
+      reserved(['src/[ab].ts'], 'shared'),
+      reserved(['src/*/a.ts'], 'shared'),
+    ]
+
+    expect(covering('src/a.ts', [wide, narrow, far])).toEqual([wide, narrow])
+  })
+
+  test('is not a lock that is only a name', () => {
+    expect(covering('a', [aLock()])).toEqual([])
+  })
+
+  test('is not asked of what is no path, also when nothing is reserved', () => {
+    expect(refusalOf(() => covering('a/../b', [])).code).toBe('INVALID')
+  })
+})
+
+/** So many reserved patterns, as few reservations as can have them. */
+function fill(count: number, patternOf: (number: number) => string) {
+  const patterns = Array.from({ length: count }, (_, number) => patternOf(number))
+  return Array.from({ length: Math.ceil(count / patternsMax) }, (_, number) =>
+    reserved(patterns.slice(number * patternsMax, (number + 1) * patternsMax), 'exclusive'),
+  )
+}

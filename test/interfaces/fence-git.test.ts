@@ -1,5 +1,5 @@
 /** The git fence, in real repositories. */
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -124,12 +124,28 @@ describe.each(places)('a git fence on $place', ({ move, remote }) => {
     expect(code).toBe('STORE_UNFIT')
   })
 
+  test('minds its own repository, also where git was told of another, as in a hook', async () => {
+    const { directory, commits, now } = createRepository(remote)
+    const other = createRepository('.')
+    const before = { GIT_DIR: process.env.GIT_DIR, GIT_INDEX_FILE: process.env.GIT_INDEX_FILE }
+    onTestFinished(() => setEnvironment(before))
+    setEnvironment({ GIT_DIR: other.repository, GIT_INDEX_FILE: '/nowhere/index' })
+
+    await move({ directory, ref, from: null, to: commits[0] }, r(5))
+
+    setEnvironment(before)
+    expect(now()).toBe(commits[0])
+    expect(git(other.repository, ['for-each-ref'])).toBe('')
+  })
+
   test.each([
     { ref: 'main' },
     { ref: '--delete' },
     { ref: 'refs/heads/a b' },
     { ref: 'refs/heads/a\nupdate refs/heads/b' },
     { ref: 'refs/holdfast/mine' },
+    { ref: 'refs/holdfast' },
+    { ref: 'refs/Holdfast/mine' },
     { ref: 'refs/heads/a..b' },
     { ref: 'refs/heads/a.lock' },
     { ref: 'refs/heads//a' },
@@ -157,6 +173,35 @@ test('a push refuses a remote that git would read as an option', async () => {
   expect(await refusalCode(() => pushGitRef(push, r(5)))).toBe('INVALID')
 })
 
+test('a push that the remote has taken is done, though git has lost the answer', async () => {
+  const { directory, commits, repository, now } = createRepository('origin')
+  const taker = join(repository, 'taker.mjs')
+  writeFileSync(taker, takesAndHangsUp)
+  git(directory, ['config', 'remote.origin.receivepack', `"${process.execPath}" "${taker}"`])
+  const complaint = pushBy(directory, commits[2], 'refs/heads/other')
+  expect([complaint, git(repository, ['rev-parse', 'refs/heads/other'])]).toEqual([
+    expect.stringContaining('hung up'),
+    commits[2],
+  ])
+
+  await moveOnRemote({ directory, ref, from: null, to: commits[0] }, r(5))
+
+  expect(now()).toBe(commits[0])
+  expect(
+    await refusalCode(() => moveOnRemote({ directory, ref, from: commits[0], to: commits[1] }, r(4))),
+  ).toBe('LEASE_LOST')
+})
+
+test('a push takes nothing along that its owner’s settings would add', async () => {
+  const { directory, commits, repository } = createRepository('origin')
+  git(directory, [...committer, 'tag', '-a', 'v1', '-m', 'one', commits[0]])
+  git(directory, ['config', 'push.followTags', 'true'])
+
+  await moveOnRemote({ directory, ref, from: null, to: commits[0] }, r(5))
+
+  expect(git(repository, ['tag'])).toBe('')
+})
+
 test('a folder without a repository is told', async () => {
   const folder = newFolder()
   const update = { directory: folder, ref, from: null, to: 'a'.repeat(40) }
@@ -182,6 +227,30 @@ test('a fence raised by a push from another clone is seen', async () => {
 
   expect(late).toBe('LEASE_LOST')
 })
+
+/** In the place of git-receive-pack: lets it do its work, and hands on nothing but what it says first. */
+const takesAndHangsUp = `
+import { spawn } from 'node:child_process'
+const child = spawn('git', ['receive-pack', process.argv[2]], { stdio: ['pipe', 'pipe', 'inherit'] })
+process.stdin.pipe(child.stdin)
+let told = ''
+child.stdout.on('data', (part) => {
+  if (told.endsWith('0000')) return
+  told += part.toString('latin1')
+  process.stdout.write(part)
+})
+`
+
+function pushBy(directory: string, commit: string, to: string): string {
+  return spawnSync('git', ['push', 'origin', `${commit}:${to}`], { cwd: directory, encoding: 'utf8' }).stderr
+}
+
+function setEnvironment(values: Record<string, string | undefined>): void {
+  for (const [name, value] of Object.entries(values)) {
+    if (value === undefined) delete process.env[name]
+    else process.env[name] = value
+  }
+}
 
 function r(token: number): Grant {
   return { resource: 'r', token }

@@ -112,16 +112,20 @@ describe('an HTTP fence', () => {
     expect(server.effects).toEqual([])
   })
 
-  test.each([Number.NaN, 4, '9' as unknown as number])(
-    'does not take %j from raise() for leave',
-    async (answer) => {
-      const fence = createHttpFence({ raise: () => answer })
+  test.each([
+    ['NaN', Number.NaN],
+    ['a lower token', 4],
+    ['text', '9'],
+    ['a BigInt', 9n],
+    ['a number that is not exact', 2 ** 53],
+    ['nothing', undefined],
+  ] as [string, never][])('does not take %s from raise() for leave', async (_, answer) => {
+    const fence = createHttpFence({ raise: () => answer })
 
-      const code = await refusalCode(() => fence.admit(fenceHeaders({ resource: 'r', token: 5 }), () => 1))
+    const code = await refusalCode(() => fence.admit(fenceHeaders({ resource: 'r', token: 5 }), () => 1))
 
-      expect(code).toBe('INVALID')
-    },
-  )
+    expect(code).toBe('INVALID')
+  })
 
   test.each([undefined, {}, { raise: 5 }, { raise: () => 1, load: () => 1 }])(
     'refuses the options %j',

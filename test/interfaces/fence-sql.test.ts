@@ -95,6 +95,8 @@ describe('a SQL fence', () => {
     ['no rows', []],
     ['two rows', [{ token: 1 }, { token: 1 }]],
     ['a row as a list', [[1]]],
+    ['a token below the one that was raised', [{ token: 8 }]],
+    ['a token that no number holds exactly', [{ token: '9007199254740993' }]],
   ])('does not take %s for leave', async (_, rows) => {
     expect(await refusalCode(() => fence.assertRaised({ resource: 'r', token: 9 }, rows))).toBe('INTERNAL')
   })
@@ -126,6 +128,9 @@ describe('a SQL fence', () => {
     { dialect: 'toString' },
     { dialect: 'sqlite', table: 'fence; drop table account' },
     { dialect: 'sqlite', tabel: 'fence' },
+    { dialect: 'sqlite', table: 'fence\n' },
+    { dialect: 'sqlite', table: ['fence'] },
+    { dialect: ['sqlite'] },
   ])('refuses the options %j', async (options) => {
     expect(await refusalCode(() => createSqlFence(options as SqlFenceOptions))).toBe('INVALID')
   })

@@ -256,7 +256,7 @@ forEachEngine((engine) => {
       for (const { act, choice, other } of steps) await attempt(acts[act] as Act, history, choice, other)
 
       const feed = await readFeed(history.hf)
-      expect(rebuilt(feed)).toEqual(promised(opened.store.readTables()))
+      expect(rebuilt(feed)).toEqual(promised(await opened.store.readTables()))
       expect(tokensNeverRepeat(feed)).toBe(true)
       expect(versionsNeverRepeat(feed)).toBe(true)
     })

@@ -129,7 +129,7 @@ export class Transcript {
         .replace(/\b1[78]\d{11}\b/g, '<ms>')
         .replace(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ/g, '<time>')
         .replace(
-          /"(remainingMs|expiredForMs|elapsedMs|expiredMs|oldestReadyMs|dueInMs|givesUpInMs|etaMs)":-?\d+/g,
+          /"(remainingMs|expiredForMs|elapsedMs|expiredMs|oldestReadyMs|dueInMs|givesUpInMs|etaMs|inMs)":-?\d+/g,
           '"$1":<ms>',
         )
         .replace(/"ratePerSecond":[\d.]+/g, '"ratePerSecond":<rate>')
@@ -137,9 +137,11 @@ export class Transcript {
         .replace(/^(oldest ready|left)( +)\S+/gm, '$1$2<duration>')
         .replace(/\b(again|next +)in (?:\d+[dhms]{1,2})+/g, '$1in <duration>')
         .replace(/(ready for|\d) (?:\d+[dhms]{1,2})+$/gm, '$1 <duration>')
+        .replace(/^(\S+(?: +\d+){4} +)(?:\d+[dhms]{1,2})+/gm, '$1<duration>')
         .replace(/\d+ MB, log \d+ MB, \d+ MB free/g, '<size>')
         .replace(/sqlite \d+\.\d+\.\d+|"engineVersion":"[^"]*"/g, '<sqlite>')
-        .replace(/Holdfast \S+ on Node \S+/g, '<version>')
+        .replace(/\bschema \d+/g, 'schema <number>')
+        .replace(/Holdfast [^\s"]+ on Node [^\s"]+/g, '<version>')
         .replace(/lapsed -?\d+ ms ago/g, 'lapsed <ms> ago')
         .replace(/no sign of life for \d+ ms/g, 'no sign of life for <ms>')
         .replaceAll(this.#folder, '<folder>')

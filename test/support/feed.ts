@@ -1,18 +1,17 @@
 /** Reading the feed of events. */
 import type { Event, Holdfast } from 'holdfast'
+import { whenReadable } from './stores.ts'
 
-/** Everything recorded so far. The last read finds nothing and would wait; that wait is cut short. */
+/** Everything recorded so far. */
 export async function readFeed(hf: Holdfast, since = 0): Promise<Event[]> {
+  await whenReadable(hf)
   const seen: Event[] = []
-  const end = new AbortController()
-  const reading = (async () => {
-    for await (const event of hf.events({ since, signal: end.signal })) seen.push(event)
-  })()
-  for (let size = -1; size !== seen.length; ) {
-    size = seen.length
-    for (let turn = 0; turn < 5; turn++) await new Promise(setImmediate)
+  for (;;) {
+    const page = (await hf.execute('events.list', {
+      since: seen.at(-1)?.seq ?? since,
+      limit: 500,
+    })) as Event[]
+    if (page.length === 0) return seen
+    seen.push(...page)
   }
-  end.abort()
-  await reading
-  return seen
 }

@@ -14,8 +14,3 @@ export async function taken(acquiring: Promise<AcquiredLock>): Promise<Taken> {
 export function take(hf: Holdfast, name: string, options: AcquireOptions = {}): Promise<Taken> {
   return taken(hf.locks.acquireLock(name, options))
 }
-
-/** Everything already under way comes to rest. */
-export async function settle(): Promise<void> {
-  for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate)
-}

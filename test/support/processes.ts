@@ -6,23 +6,41 @@ export interface Machine {
   process(pid: number): Environment
   /** From now on everybody on this machine sees that the process is gone. */
   kill(pid: number): void
+  /** Nothing of it runs until it is thawed; then what was due meanwhile does. */
+  freeze(pid: number): void
+  thaw(pid: number): void
 }
 
 /** A machine whose boot, pid namespace and host name are those of the store's own host unless told otherwise. */
 export function machine(env: MovableEnvironment, place: Partial<ProcessIdentity> = {}): Machine {
   const dead = new Set<number>()
+  const frozen = new Map<number, (() => void)[]>()
   return {
     process: (pid) => ({
       isLocal: true,
       now: () => env.now(),
       monotonic: () => env.monotonic(),
       uptime: () => env.uptime(),
-      timer: (ms, run) => env.timer(ms, run),
+      timer(ms, run) {
+        let isCancelled = false
+        const runUnlessFrozen = () => {
+          const due = frozen.get(pid)
+          if (due) due.push(() => isCancelled || run())
+          else run()
+        }
+        const cancel = env.timer(ms, runUnlessFrozen)
+        return () => {
+          isCancelled = true
+          cancel()
+        }
+      },
       random: () => env.random(),
       id: () => env.id(),
+      outside: (work) => env.outside(work),
       host: {
+        ...env.host,
         identity: { ...env.host.identity, ...place, pid, startTime: `start of ${pid}` },
-        networkFileSystem: () => null,
+        leaveMark: () => {},
         identify: (other) =>
           dead.has(other)
             ? null
@@ -34,5 +52,11 @@ export function machine(env: MovableEnvironment, place: Partial<ProcessIdentity>
       },
     }),
     kill: (pid) => dead.add(pid),
+    freeze: (pid) => frozen.set(pid, []),
+    thaw(pid) {
+      const due = frozen.get(pid) ?? []
+      frozen.delete(pid)
+      for (const run of due) run()
+    },
   }
 }

@@ -4,21 +4,35 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openRaw, type RawDatabase } from './sqlite-file.ts'
-import type { Damage, Site, UnfitPlace } from './stores.ts'
-import { readSqliteTables } from './tables.ts'
+import type { Damage, Site, Undo, UnfitPlace } from './stores.ts'
+import { readTables } from './tables.ts'
 
-export function createSqliteSite(): Site {
+export async function createSqliteSite(): Promise<Site> {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-'))
   const url = join(folder, 'store.db')
   return {
     url,
     damage: damageTo(url),
-    readTables: () => readSqliteTables(url),
-    remove: () => rmSync(folder, { recursive: true, force: true }),
+    readTables: () =>
+      using(url, (database) => readTables(async (table) => database.prepare(`select * from ${table}`).all())),
+    countRows: () => using(url, countRows),
+    whenReadable: async () => {},
+    remove: async () => rmSync(folder, { recursive: true, force: true }),
   }
 }
 
-export const unfitSqliteFiles: Readonly<Record<string, () => UnfitPlace>> = {
+function countRows(database: RawDatabase): Record<string, number> {
+  const tables = database.prepare("select name from sqlite_schema where type = 'table'").all() as {
+    name: string
+  }[]
+  const counts = tables.map(({ name }) => {
+    const [row] = database.prepare(`select count(*) as rows from "${name}"`).all() as { rows: number }[]
+    return [name, Number(row?.rows)]
+  })
+  return Object.fromEntries(counts)
+}
+
+export const unfitSqliteFiles: Readonly<Record<string, () => Promise<UnfitPlace>>> = {
   'a SQLite file of another program': () =>
     unfitPlace((path) =>
       using(path, (database) =>
@@ -28,7 +42,7 @@ export const unfitSqliteFiles: Readonly<Record<string, () => UnfitPlace>> = {
   'a SQLite file of another program that numbers its schema': () =>
     unfitPlace((path) => using(path, (database) => database.exec('pragma user_version = 7'))),
   'a file that is no database': () =>
-    unfitPlace((path) => writeFileSync(path, 'a shopping list, and no database at all\n'.repeat(300))),
+    unfitPlace(async (path) => writeFileSync(path, 'a shopping list, and no database at all\n'.repeat(300))),
   'a store of a newer schema': () =>
     unfitPlace((path) =>
       using(path, (database) =>
@@ -39,14 +53,16 @@ export const unfitSqliteFiles: Readonly<Record<string, () => UnfitPlace>> = {
     ),
 }
 
-function unfitPlace(make: (path: string) => void): UnfitPlace {
+async function unfitPlace(make: (path: string) => Promise<void>): Promise<UnfitPlace> {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-'))
   const url = join(folder, 'store.db')
-  make(url)
+  await make(url)
   return {
     url,
-    contents: () => createHash('sha256').update(readFileSync(url)).digest('hex'),
-    remove: () => rmSync(folder, { recursive: true, force: true }),
+    code: 'STORE_UNFIT',
+    named: url,
+    contents: async () => createHash('sha256').update(readFileSync(url)).digest('hex'),
+    remove: async () => rmSync(folder, { recursive: true, force: true }),
   }
 }
 
@@ -64,15 +80,20 @@ function damageTo(path: string): Damage {
     garbleLock: (queue) =>
       change(path, "update lock set agent = '', item = 'no such item' where name = ?", `queue:${queue}`),
     garblePatterns: (lock) => change(path, "update lock set patterns = '{not json' where name = ?", lock),
+    garbleMessage: async (message, part) =>
+      change(path, `update message set ${part} = '{not json' where id = ?`, message),
+    loseMessage: async (message) => change(path, 'delete from message where id = ?', message),
+    garbleAllowance: async (name) =>
+      change(path, "update allowance set marks = '{not json' where name = ?", name),
     failRecovery: () => refuse(path, 'insert on recovery_run'),
     failItems: () => refuse(path, 'update on item'),
     failDeliveries: () => refuse(path, 'update on delivery'),
     forgetMigration: () => using(path, (database) => database.exec('pragma user_version = 0')),
     loseTable: () => using(path, (database) => database.exec('drop table event')),
-    holdUpWriters() {
+    async holdUpWriters() {
       const database = openRaw(path)
       database.exec('begin immediate')
-      return () => {
+      return async () => {
         database.exec('rollback')
         database.close()
       }
@@ -89,25 +110,28 @@ function damageTo(path: string): Damage {
 }
 
 /** The table's own checks are off: a damaged row is what they exist to prevent. */
-function change(path: string, sql: string, value: string): void {
-  using(path, (database) => {
+function change(path: string, sql: string, value: string): Promise<void> {
+  return using(path, (database) => {
     database.exec('pragma ignore_check_constraints = on')
     const { changes } = database.prepare(sql).run(value)
     if (Number(changes) !== 1) throw new Error(`damaged ${changes} rows instead of 1: ${sql}`)
   })
 }
 
-function refuse(path: string, what: string): () => void {
-  using(path, (database) =>
+async function refuse(path: string, what: string): Promise<Undo> {
+  await using(path, (database) =>
     database.exec(`create trigger refusal before ${what} begin select raise(abort, 'refused'); end`),
   )
   return () => using(path, (database) => database.exec('drop trigger refusal'))
 }
 
-function using<Result>(path: string, use: (database: RawDatabase) => Result): Result {
+async function using<Result>(
+  path: string,
+  use: (database: RawDatabase) => Result | Promise<Result>,
+): Promise<Result> {
   const database = openRaw(path)
   try {
-    return use(database)
+    return await use(database)
   } finally {
     database.close()
   }

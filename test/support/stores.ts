@@ -4,7 +4,8 @@
  */
 import { type Holdfast, type OpenOptions, open } from 'holdfast'
 import { MovableEnvironment, systemEnvironment } from 'holdfast/testing'
-import { describe, onTestFinished } from 'vitest'
+import { afterAll, describe, inject, onTestFinished } from 'vitest'
+import { postgresServer } from './postgres-site.ts'
 import { createSqliteSite, unfitSqliteFiles } from './sqlite-site.ts'
 
 /** Where a store lies, and what can be done to it behind Holdfast's back. */
@@ -12,43 +13,60 @@ export interface Site {
   readonly url: string
   readonly damage: Damage
   /** The rows that events rebuild, by subject and id, with the names the rules use. */
-  readTables(): Map<string, Record<string, unknown>>
-  remove(): void
+  readTables(): Promise<Map<string, Record<string, unknown>>>
+  /** How many rows each table has. */
+  countRows(): Promise<Record<string, number>>
+  /** Resolves when every event recorded so far can be read; some engines show them a moment later. */
+  whenReadable(): Promise<void>
+  remove(): Promise<void>
 }
+
+/** Takes a damage back. */
+export type Undo = () => Promise<void>
 
 export interface Damage {
   /** The item is held, but the row says neither since when, by whom nor until when. */
-  forgetHolder(item: string): void
+  forgetHolder(item: string): Promise<void>
   /** The item is held by an agent no instance knows. */
-  giveToStranger(item: string): void
+  giveToStranger(item: string): Promise<void>
   /** The item's row can be found but not understood. */
-  garble(item: string): void
+  garble(item: string): Promise<void>
   /** The processing lock names nobody and points to an item that is not there. */
-  garbleLock(queue: string): void
+  garbleLock(queue: string): Promise<void>
   /** The lock reserves paths, but nobody can read which. */
-  garblePatterns(lock: string): void
+  garblePatterns(lock: string): Promise<void>
+  /** The message's row can be found, but this part of it not be understood. */
+  garbleMessage(message: string, part: 'policy' | 'escalation' | 'content'): Promise<void>
+  /** The row of the message is gone, those of its deliveries are not. */
+  loseMessage(message: string): Promise<void>
+  /** What a limit has let through cannot be understood. */
+  garbleAllowance(name: string): Promise<void>
   /** Writing down a recovery fails, until the returned function is called. */
-  failRecovery(): () => void
+  failRecovery(): Promise<Undo>
   /** Every change of an item fails, until the returned function is called. */
-  failItems(): () => void
+  failItems(): Promise<Undo>
   /** Every change of a delivery fails, until the returned function is called. */
-  failDeliveries(): () => void
+  failDeliveries(): Promise<Undo>
   /** The tables are there, but the store says that no migration has run. */
-  forgetMigration(): void
+  forgetMigration(): Promise<void>
   /** A table of the schema is gone. */
-  loseTable(): void
+  loseTable(): Promise<void>
   /** Nobody else can write, until the returned function is called. */
-  holdUpWriters(): () => void
+  holdUpWriters(): Promise<Undo>
   /** The definitions of all tables and indexes, as text. */
-  describeSchema(): string
+  describeSchema(): Promise<string>
 }
 
 /** Something at a store's address that no store can be made of. */
 export interface UnfitPlace {
   readonly url: string
+  /** The code it is refused with. */
+  readonly code: string
+  /** What the refusal must name, so that a reader knows what to change. */
+  readonly named: string
   /** Everything that lies there, to see that it was left as it was. */
-  contents(): string
-  remove(): void
+  contents(): Promise<string>
+  remove(): Promise<void>
 }
 
 export interface Store {
@@ -57,7 +75,9 @@ export interface Store {
   readonly env: MovableEnvironment
   readonly damage: Damage
   /** The rows that events rebuild, by subject and id, with the names the rules use. */
-  readTables(): Map<string, Record<string, unknown>>
+  readTables(): Promise<Map<string, Record<string, unknown>>>
+  /** How many rows each table has. */
+  countRows(): Promise<Record<string, number>>
   /** One more handle on the same store. Silent unless it is given a logger. */
   open(options?: OpenOptions): Promise<Holdfast>
 }
@@ -74,29 +94,66 @@ export interface Engine {
   open(options?: OpenOptions): Promise<Opened>
   /** A fresh store whose handles live in the real time: for tests in which time does not matter. */
   openInRealTime(options?: OpenOptions): Promise<Opened>
+  /** A place where no store was made yet. */
+  prepare(): Promise<Store>
   /** What may lie at an address instead of a store, by description; removed after the test. */
-  readonly unfit: Readonly<Record<string, () => UnfitPlace>>
+  readonly unfit: Readonly<Record<string, () => Promise<UnfitPlace>>>
 }
 
-const engines = { sqlite: { createSite: createSqliteSite, unfit: unfitSqliteFiles } }
+interface Kind {
+  createSite(): Promise<Site>
+  createEmptySite(): Promise<Site>
+  readonly unfit: Readonly<Record<string, () => Promise<UnfitPlace>>>
+  /** After the last test of a file. */
+  close(): Promise<void>
+}
 
-/** Runs the same body once for every engine. */
+/** Runs the body on the engine of this project; there is a project for each (see scripts/engines.mjs). */
 export function forEachEngine(body: (engine: Engine) => void): void {
-  for (const [name, { createSite, unfit }] of Object.entries(engines)) {
-    const openStore = async (options: OpenOptions, isReal: boolean): Promise<Opened> => {
-      const store = createStore(createSite(), isReal)
-      return { hf: await store.open(options), env: store.env, store }
+  const name = process.env.HOLDFAST_TEST_ENGINES ?? 'sqlite'
+  const kind = kindOf(name)
+  describe(name, () => {
+    afterAll(() => kind.close())
+    body(engineOf(name, kind))
+  })
+}
+
+function kindOf(name: string): Kind {
+  if (name === 'sqlite')
+    return {
+      createSite: createSqliteSite,
+      createEmptySite: createSqliteSite,
+      unfit: unfitSqliteFiles,
+      close: async () => {},
     }
-    const engine: Engine = {
-      name,
-      open: (options = {}) => openStore(options, false),
-      openInRealTime: (options = {}) => openStore(options, true),
-      unfit: Object.fromEntries(
-        Object.entries(unfit).map(([what, place]) => [what, () => removedAfterwards(place())]),
-      ),
-    }
-    describe(name, () => body(engine))
+  const urls = inject('postgresUrls')
+  const worker = Number(process.env.VITEST_POOL_ID ?? 1)
+  const url = urls[worker % urls.length]
+  if (url === undefined) throw new Error(`no server was started for the engine ${name}`)
+  return postgresServer(url)
+}
+
+function engineOf(name: string, { createSite, createEmptySite, unfit }: Kind): Engine {
+  const openStore = async (options: OpenOptions, isReal: boolean): Promise<Opened> => {
+    const store = createStore(await createSite(), isReal)
+    return { hf: await store.open(options), env: store.env, store }
   }
+  return {
+    name,
+    open: (options = {}) => openStore(options, false),
+    openInRealTime: (options = {}) => openStore(options, true),
+    prepare: async () => createStore(await createEmptySite(), false),
+    unfit: Object.fromEntries(
+      Object.entries(unfit).map(([what, place]) => [what, async () => removedAfterwards(await place())]),
+    ),
+  }
+}
+
+const siteOf = new WeakMap<Holdfast, Site>()
+
+/** Resolves when every event recorded so far can be read through this handle. */
+export async function whenReadable(hf: Holdfast): Promise<void> {
+  await siteOf.get(hf)?.whenReadable()
 }
 
 function removedAfterwards(place: UnfitPlace): UnfitPlace {
@@ -109,21 +166,53 @@ function createStore(site: Site, isReal: boolean): Store {
   const handles: Holdfast[] = []
   onTestFinished(async () => {
     await closeAll(handles, env)
-    site.remove()
+    await site.remove()
   })
   return {
     url: site.url,
     env,
-    damage: site.damage,
+    get damage() {
+      return damageInMovedTime(site.damage, env)
+    },
     readTables: () => site.readTables(),
+    countRows: () => site.countRows(),
     async open(options = {}) {
       const environment = isReal ? systemEnvironment : env
       const handle = await open(site.url, { environment, logger: false, ...options })
       handles.push(handle)
+      siteOf.set(handle, site)
       return handle
     },
   }
 }
+
+/**
+ * Time does not pass while a damage is being done, also where a test does it in a handler. And while writers are held
+ * up, nobody waits long for them: they wait for the test.
+ */
+function damageInMovedTime(damage: Damage, env: MovableEnvironment): Damage {
+  const moved = Object.fromEntries(
+    Object.entries(damage).map(([name, act]) => [
+      name,
+      (...subject: string[]) => env.outside((act as (...subject: string[]) => Promise<unknown>)(...subject)),
+    ]),
+  ) as unknown as Damage
+  return {
+    ...moved,
+    async holdUpWriters() {
+      const letGo = await damage.holdUpWriters()
+      const { patienceMs } = env
+      env.patienceMs = heldUpPatienceMs
+      return async () => {
+        await letGo()
+        env.patienceMs = patienceMs
+      }
+    },
+  }
+}
+
+/** Long enough to reach the server and be made to wait there. */
+const heldUpPatienceMs = 100
 
 /** A worker that is stopped waits for its handlers in the store's time, so that time must go on meanwhile. */
 async function closeAll(handles: readonly Holdfast[], env: MovableEnvironment): Promise<void> {

@@ -1,6 +1,4 @@
 /** The rows of a store as they lie there, to compare with what its events say. */
-import { openRaw } from './sqlite-file.ts'
-
 type Row = Record<string, unknown>
 
 /** Tables whose rows events rebuild, and what identifies a row there. */
@@ -33,19 +31,16 @@ const jsonColumns = new Set([
   'escalation',
 ])
 
-export function readSqliteTables(path: string): Map<string, Row> {
-  const database = openRaw(path)
-  try {
-    const rows = Object.entries(replayed).flatMap(([table, keyOf]) =>
-      (database.prepare(`select * from ${table}`).all() as Row[]).map((raw) => {
-        const row = asRulesSeeIt(raw)
-        return [keyOf(row), row] as const
-      }),
-    )
-    return new Map(rows)
-  } finally {
-    database.close()
+/** `readAll` answers every row of a table, by the names of its columns. */
+export async function readTables(readAll: (table: string) => Promise<unknown[]>): Promise<Map<string, Row>> {
+  const found = new Map<string, Row>()
+  for (const [table, keyOf] of Object.entries(replayed)) {
+    for (const raw of await readAll(table)) {
+      const row = asRulesSeeIt(raw as Row)
+      found.set(keyOf(row), row)
+    }
   }
+  return found
 }
 
 function asRulesSeeIt({ namespace, row, ...columns }: Row): Row {

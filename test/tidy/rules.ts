@@ -50,7 +50,7 @@ const arrows: Record<string, readonly string[]> = {
   state: [...vocabulary, ...handle, 'domain', 'operations', 'environment'],
   tasks: [...vocabulary, ...handle, 'domain', 'operations', 'runtime'],
   agents: [...vocabulary, 'session', 'operations', 'host', 'environment'],
-  fleet: [...vocabulary, 'session', 'operations', 'runtime', 'host', 'environment'],
+  fleet: [...vocabulary, 'session', 'domain', 'operations', 'runtime', 'host', 'environment'],
   locks: [...vocabulary, ...handle, 'operations', 'runtime', 'environment'],
   'lock-grants': [...handle, 'operations', 'runtime'],
   runs: [...handle, 'operations'],
@@ -128,11 +128,18 @@ export const importsFollowTheArrows: Rule = (files) =>
     })
   })
 
+const drivers: Record<string, RegExp> = {
+  'src/engines/sqlite/': /['"](?:@photostructure\/sqlite|node:sqlite)['"]/,
+  'src/engines/postgres/': /['"]pg(?:-[a-z]+)?['"]/,
+}
+
 export const driversStayInTheirEngine: Rule = (files) =>
-  findLines(
-    inSource(files).filter(({ path }) => !path.startsWith('src/engines/sqlite/')),
-    /['"](?:@photostructure\/sqlite|node:sqlite)['"]/,
-    withoutComments,
+  Object.entries(drivers).flatMap(([folder, driver]) =>
+    findLines(
+      inSource(files).filter(({ path }) => !path.startsWith(folder)),
+      driver,
+      withoutComments,
+    ),
   )
 
 export const dependenciesHaveOneFolder: Rule = (files) => {

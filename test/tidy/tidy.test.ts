@@ -86,6 +86,7 @@ describe('the rules themselves', () => {
     [rules.importsFollowTheArrows, at('src/stray/a.ts', '')],
     [rules.driversStayInTheirEngine, at('src/engines/a.ts', "await import('node:sqlite')")],
     [rules.driversStayInTheirEngine, at('src/host/a.ts', "import x from '@photostructure/sqlite'")],
+    [rules.driversStayInTheirEngine, at('src/engines/sqlite/a.ts', "await import('pg')")],
     [
       rules.dependenciesHaveOneFolder,
       at('src/cli/a.ts', "import 'uuid'"),

@@ -1,8 +1,9 @@
 /** What healing did: a dated line for each thing that was freed, and one for the whole; fit for the log of a cron job. */
+import { counted } from '../../domain/count.ts'
 import type { RecoveryReport } from '../../operations/recovery.ts'
 import type { RecoveryStats } from '../../session.ts'
 import type { Call, OwnOption } from '../verb.ts'
-import { counted, printable, type View } from '../view.ts'
+import { printable, type View } from '../view.ts'
 
 export type Healing = Pick<RecoveryReport, 'reclaimed' | 'recoveryTimestamp'>
 

@@ -1,4 +1,5 @@
 /** `holdfast msg`: messages that must be acknowledged. */
+import { counted } from '../../domain/count.ts'
 import type { AckAnswer, MessageAnswer } from '../../operations/message-answer.ts'
 import type { RecipientView } from '../../operations/message-control.ts'
 import type { LetterPage, MessagePage } from '../../operations/message-read.ts'
@@ -7,7 +8,7 @@ import type { MessageView } from '../../operations/message-view.ts'
 import type { RetryCounts } from '../../runtime/redelivery.ts'
 import { formatDuration } from '../duration.ts'
 import { verb } from '../verb.ts'
-import { brief, counted, printable, type View } from '../view.ts'
+import { brief, printable, type View } from '../view.ts'
 import { withNext } from './item-text.ts'
 
 function messageLine({ id, state, deliveries }: MessageView): string {

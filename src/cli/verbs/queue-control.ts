@@ -1,10 +1,11 @@
 /** Verbs of operators: what becomes of items and queues whoever holds them. */
+import { counted } from '../../domain/count.ts'
 import type { QueueView } from '../../operations/queue-define.ts'
 import type { RecoveryReport } from '../../operations/recovery.ts'
 import type { ItemView } from '../../operations/view.ts'
 import type { RecoveryStats } from '../../session.ts'
 import { verb } from '../verb.ts'
-import { counted, printable } from '../view.ts'
+import { printable } from '../view.ts'
 import {
   freedText,
   type Healing,

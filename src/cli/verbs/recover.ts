@@ -1,7 +1,7 @@
 /** `holdfast recover`. */
+import { counted } from '../../domain/count.ts'
 import type { RecoveryReport } from '../../operations/recovery.ts'
 import { verb } from '../verb.ts'
-import { counted } from '../view.ts'
 import { freedText, healingLines, healingText, linesOption } from './healing-text.ts'
 
 export const recover = verb<RecoveryReport>({

@@ -1,9 +1,9 @@
 /** `holdfast run`: a command under a lease. */
 import { errorCodes, InvalidError, isHoldfastError } from '../../errors.ts'
-import { Child, type Ending, exitCodeOfEnding } from '../child.ts'
+import { Child, type Ending, exitCodeOfEnding, NotStartedError } from '../child.ts'
 import { parseDuration } from '../duration.ts'
 import { exitCodeOf } from '../exit.ts'
-import { whileInterruptible } from '../interrupt.ts'
+import { schemaVersion } from '../failure.ts'
 import {
   type NotHeld,
   type RunOutcome,
@@ -12,6 +12,7 @@ import {
   take,
   unlessLost,
 } from '../run-subject.ts'
+import { SignalRelay } from '../signal-relay.ts'
 import { type Call, verb } from '../verb.ts'
 import { heldBy, pausedText } from './item-text.ts'
 import { waitOption, waitOptionMs } from './wait.ts'
@@ -73,58 +74,73 @@ Exits with the code of the command; with 5 when the lease was lost, with 4, 6 or
 async function runCommand(call: Call): Promise<Ran | NotHeld> {
   const request = readRequest(call)
   const hf = await call.open()
-  const taken = await whileInterruptible((signal) => take(hf, { ...request, signal }))
-  if (!('lease' in taken)) return taken
-  const ran = await underLease(taken, call)
-  if (call.isJson) call.io.err(`${JSON.stringify({ schemaVersion: 1, ...ran })}\n`)
-  else if (ran.outcome === 'lost') call.io.err(lostText(taken))
-  return ran
+  const sharesTerminal = process.stdin.isTTY === true
+  const signals = new SignalRelay(sharesTerminal)
+  try {
+    const { interrupted } = signals
+    const taken = await take(hf, { ...request, signal: interrupted })
+    if (!('lease' in taken)) return taken
+    if (interrupted.aborted) {
+      await taken.giveBack('interrupted before the command was started')
+      throw interrupted.reason
+    }
+    const ran = await underLease(taken, call, signals, sharesTerminal)
+    if (call.isJson) call.io.err(`${JSON.stringify({ schemaVersion, ...ran })}\n`)
+    else if (ran.outcome === 'lost') call.io.err(lostText(taken))
+    return ran
+  } finally {
+    signals.end()
+  }
 }
 
 function lostText({ kind, id }: RunSubject): string {
   return `holdfast: the lease of ${kind} ${id} was lost; the command was stopped\n`
 }
 
-async function underLease(subject: RunSubject, call: Call): Promise<Ran> {
+async function underLease(
+  subject: RunSubject,
+  call: Call,
+  signals: SignalRelay,
+  sharesTerminal: boolean,
+): Promise<Ran> {
   const [command = '', ...args] = call.rest
   const { store, namespace, agent } = call.settings
-  const sharesTerminal = process.stdin.isTTY === true
-  const child = new Child({
-    command,
-    args,
-    cwd: call.io.cwd,
-    graceMs: graceMs(call),
-    sharesTerminal,
-    env: {
-      ...call.io.env,
-      HOLDFAST_URL: store.value,
-      HOLDFAST_NAMESPACE: namespace.value,
-      HOLDFAST_AGENT: agent.value,
-      HOLDFAST_KIND: subject.kind,
-      HOLDFAST_ID: subject.id,
-      HOLDFAST_TOKEN: String(subject.token),
-      ...subject.env,
-    },
-  })
-  const passed = passSignalsOn(child, sharesTerminal)
-  const lost = new Promise<'lost'>((resolve) => {
-    const { signal } = subject.lease
-    if (signal.aborted) resolve('lost')
-    signal.addEventListener('abort', () => resolve('lost'), { once: true })
-  })
   try {
-    const ending = await Promise.race([child.ended, lost])
+    const child = new Child({
+      command,
+      args,
+      cwd: call.io.cwd,
+      graceMs: graceMs(call),
+      sharesTerminal,
+      env: {
+        ...call.io.env,
+        HOLDFAST_URL: store.value,
+        HOLDFAST_NAMESPACE: namespace.value,
+        HOLDFAST_AGENT: agent.value,
+        HOLDFAST_KIND: subject.kind,
+        HOLDFAST_ID: subject.id,
+        HOLDFAST_TOKEN: String(subject.token),
+        ...subject.env,
+      },
+    })
+    signals.passTo((signal) => child.send(signal))
+    const ending = await Promise.race([child.ended, lossOf(subject)])
     if (ending === 'lost') {
       await child.stop()
       return told(subject, 'lost', errorCodes.LEASE_LOST.exit)
     }
-    return await settle(subject, ending, passed.wasStopped)
+    return await settle(subject, ending, signals.wasStopped)
   } catch (error) {
-    await subject.giveBack('the command could not be started')
+    if (error instanceof NotStartedError) await subject.giveBack('the command could not be started')
     throw error
-  } finally {
-    passed.end()
   }
+}
+
+function lossOf({ lease: { signal } }: RunSubject): Promise<'lost'> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve('lost')
+    else signal.addEventListener('abort', () => resolve('lost'), { once: true })
+  })
 }
 
 /** A stop from outside is nobody's failure: what was held goes back as it was. */
@@ -140,27 +156,6 @@ async function settle(subject: RunSubject, ending: Ending, wasStopped: boolean):
 
 function told({ kind, id, token }: RunSubject, outcome: RunOutcome, exitCode: number): Ran {
   return { kind, id, token, outcome, exitCode }
-}
-
-const stopping = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'] as const
-const others = ['SIGUSR2', 'SIGWINCH'] as const
-/** The terminal sends these to everybody in the foreground, the command included. */
-const fromTerminal: readonly string[] = ['SIGINT', 'SIGQUIT', 'SIGWINCH']
-
-function passSignalsOn(child: Child, sharesTerminal: boolean) {
-  const passed = { wasStopped: false, end: () => {} }
-  const listeners = [...stopping, ...others].map((signal) => {
-    const pass = () => {
-      if (signal !== 'SIGUSR2' && signal !== 'SIGWINCH') passed.wasStopped = true
-      if (!sharesTerminal || !fromTerminal.includes(signal)) child.send(signal)
-    }
-    process.on(signal, pass)
-    return { signal, pass }
-  })
-  passed.end = () => {
-    for (const { signal, pass } of listeners) process.off(signal, pass)
-  }
-  return passed
 }
 
 function readRequest(call: Call): Omit<RunRequest, 'signal'> {

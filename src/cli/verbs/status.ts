@@ -45,7 +45,7 @@ export const watch = verb<undefined>({
         for await (const fleet of hf.fleet.watch({ everyMs, signal })) {
           if (screen) {
             const io = { ...call.io, columns: screen.columns }
-            const view = viewFor(io, fleet.at, () => hf.leaseNow())
+            const view = viewFor(io, fleet.at)
             screen.draw(statusText({ store, ...fleet }, view))
           } else call.io.out(`${JSON.stringify({ schemaVersion, store, ...fleet })}\n`)
         }

@@ -1,5 +1,6 @@
 /** `holdfast task`. */
 
+import { counted } from '../../domain/count.ts'
 import { taskQueue } from '../../domain/task.ts'
 import { errorCodes } from '../../errors.ts'
 import type { LockStatus } from '../../operations/lease-watch.ts'
@@ -9,7 +10,7 @@ import type { TaskHints } from '../../operations/task-hint.ts'
 import type { TaskView } from '../../operations/task-view.ts'
 import { formatDuration } from '../duration.ts'
 import { verb } from '../verb.ts'
-import { brief, counted, leaseLeft, printable, type View } from '../view.ts'
+import { brief, leaseLeft, printable, type View } from '../view.ts'
 import { forPid } from './claim-options.ts'
 import { healingText } from './healing-text.ts'
 import { heldBy, holderText, itemGrant, leasePeriod, pausedText, withNext } from './item-text.ts'

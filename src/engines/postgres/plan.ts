@@ -36,7 +36,7 @@ export interface LineWant {
   /** Equal for wants that may share a statement. */
   readonly line: string
   readonly limit: number
-  query(limit: number, from: LinePlace | null): Query
+  query(limit: number, from: LinePlace | null, avoidsDamaged: boolean): Query
   /** Whether an item that a command of the same batch made ready belongs to this line. */
   fits(item: Item): boolean
 }
@@ -51,6 +51,8 @@ export interface Plan<Result = unknown> {
   readonly queries: readonly Query[]
   /** Tables searched by a condition: what an earlier command of the batch changed there would be missed. */
   readonly searched?: readonly (keyof Tables)[] | undefined
+  /** Whether a moment later more could be told. */
+  isPartial?(answers: readonly (readonly Row[])[]): boolean
   /** `items` are those the plan named that exist, or those of its line. */
   read(answers: readonly (readonly Row[])[], items: readonly Item[]): Result
 }

@@ -3,10 +3,12 @@ import type { StoredEvent, Subject } from '../../domain/event.ts'
 import type { Item } from '../../domain/item.ts'
 import type { Lock } from '../../domain/lock.ts'
 import { HoldfastError } from '../../errors.ts'
+import { newRowJson } from '../difference.ts'
 import type { Change, Decision, EventDraft, SealedEvents, Tables } from '../engine.ts'
+import type { Kind } from '../schema.ts'
 import type { Value } from './driver.ts'
 import type { Source } from './rows.ts'
-import { type Difference, differenceOf, encode, type Kind, newRowJson, type Table, tables } from './tables.ts'
+import { type Difference, differenceOf, encode, type Table, tables } from './tables.ts'
 
 export function apply(place: Source, decision: Decision): void {
   for (const change of decision.changes) applyChange(place, change)

@@ -9,11 +9,11 @@ import { closedError, HoldfastError, isHoldfastError } from '../../errors.ts'
 import { decide, type Prepared, prepare } from '../../operations/decide.ts'
 import type { RecoveryReport } from '../../operations/recovery.ts'
 import { chanceFor } from '../../operations/table.ts'
-import type { Command, Decision, Engine, StoreStatus } from '../engine.ts'
+import type { Command, Decision, Engine, EngineOptions, StoreStatus } from '../engine.ts'
 import { apply } from './apply.ts'
 import { classify, isBusy } from './classify.ts'
 import { bootOffset } from './clock.ts'
-import { Connection, type Durability } from './connection.ts'
+import { Connection } from './connection.ts'
 import { driver } from './driver.ts'
 import { Known, Memory } from './known.ts'
 import { load } from './load.ts'
@@ -28,16 +28,6 @@ const batchMs = 10
 /** 4 MiB of the log: less often costs memory and reading time, more often the disk's time. */
 const checkpointPages = 1000
 
-export interface SqliteOptions {
-  readonly environment: Environment
-  readonly durability: Durability
-  readonly busyTimeoutMs: number
-  /** Heal before a batch that claims. */
-  readonly recoverOnClaim: boolean
-  readonly onRecovered: (report: RecoveryReport, trigger: 'claim', ms: number) => void
-  readonly onRecoveryFailed: (error: unknown, trigger: 'claim') => void
-}
-
 interface Waiting {
   readonly prepared: Prepared
   readonly resolve: (result: unknown) => void
@@ -47,7 +37,7 @@ interface Waiting {
 type Outcome = { readonly result: unknown } | { readonly error: unknown }
 
 /** Opens a store file, making and migrating it as needed. */
-export async function openSqlite(path: string, options: SqliteOptions): Promise<SqliteEngine> {
+export async function openSqlite(path: string, options: EngineOptions): Promise<SqliteEngine> {
   const isMemory = path === ':memory:'
   const location = isMemory ? ':memory:' : resolve(path)
   if (!isMemory) assertLocal(location, options.environment)
@@ -111,7 +101,7 @@ export class SqliteEngine implements Engine {
   readonly status: StoreStatus
   readonly #connection: Connection
   readonly #turn: Turn
-  readonly #options: SqliteOptions
+  readonly #options: EngineOptions
   readonly #environment: Environment
   readonly #offset: number
   readonly #location: string
@@ -121,7 +111,7 @@ export class SqliteEngine implements Engine {
   #flushing: Promise<void> | null = null
   #closed = false
 
-  constructor(connection: Connection, turn: Turn, offset: number, location: string, options: SqliteOptions) {
+  constructor(connection: Connection, turn: Turn, offset: number, location: string, options: EngineOptions) {
     this.#connection = connection
     this.#turn = turn
     this.#offset = offset
@@ -138,7 +128,7 @@ export class SqliteEngine implements Engine {
     }
   }
 
-  leaseNow(): number {
+  #leaseNow(): number {
     return Math.floor(this.#environment.monotonic()) + this.#offset
   }
 
@@ -261,7 +251,7 @@ export class SqliteEngine implements Engine {
     return {
       connection: this.#connection,
       namespace,
-      now: this.leaseNow(),
+      now: this.#leaseNow(),
       wall: this.#environment.now(),
       known,
     }
@@ -288,6 +278,7 @@ export class SqliteEngine implements Engine {
       const promoteOnly = !this.#options.recoverOnClaim
       if (!due && (promoteOnly || !stale)) return
       this.#rollBack()
+      this.#environment.reached?.('recovery.begun')
       const input = { trigger: 'claim', promoteOnly }
       const chance = chanceFor('recovery.run', input, this.#environment)
       const command: Command = { operation: 'recovery.run', input, namespace, caller, chance }

@@ -1,27 +1,25 @@
 /** Pages of a queue: what is open in working order, then what is closed, newest first. */
 import type { Item, Standing } from '../../domain/item.ts'
 import type { Selectors } from '../engine.ts'
+import { cursorOf, type ItemCursor, inWorkingOrder, itemCursor } from '../item-cursor.ts'
+import { pageOf } from '../page.ts'
 import type { Value } from './driver.ts'
 import { filterText, filterValues as valuesOfFilter } from './filter.ts'
-import { pageOf, parseCursor } from './page.ts'
 import { items, type Source } from './rows.ts'
 
 type Request = Selectors['items'][0]
-type Cursor =
-  | readonly ['open', priority: number, addedAt: number, id: string]
-  | readonly ['closed', closedAt: number, id: string]
 
 const openStandings: readonly Standing[] = ['ready', 'waiting', 'held']
 
 export function listItems(source: Source, request: Request): Selectors['items'][1] {
-  const cursor = request.after === null ? null : parseCursor(request.after, isCursor)
+  const cursor = itemCursor(request.after)
   const wanted = request.limit + 1
   const open = cursor?.[0] === 'closed' ? [] : openItems(source, request, cursor, wanted)
   const rest = wanted - open.length
   const closed =
     rest > 0 && wantsStanding(request, 'closed') ? closedItems(source, request, cursor, rest) : []
   const rows = [...open, ...closed]
-  return pageOf(rows, request.limit, (last) => JSON.stringify(cursorOf(last)))
+  return pageOf(rows, request.limit, cursorOf)
 }
 
 function wantsStanding(request: Request, standing: Standing): boolean {
@@ -29,7 +27,7 @@ function wantsStanding(request: Request, standing: Standing): boolean {
 }
 
 /** Each kind of open item has an index of its own; three short lists are merged. */
-function openItems(source: Source, request: Request, cursor: Cursor | null, limit: number): Item[] {
+function openItems(source: Source, request: Request, cursor: ItemCursor | null, limit: number): Item[] {
   const from = cursor?.[0] === 'open' ? cursor : null
   const condition = from ? 'and (priority, added_at, id) > (?, ?, ?)' : ''
   const values: Value[] = from ? [BigInt(from[1]), BigInt(from[2]), from[3]] : []
@@ -47,7 +45,7 @@ function openItems(source: Source, request: Request, cursor: Cursor | null, limi
   return lists.flat().sort(inWorkingOrder).slice(0, limit)
 }
 
-function closedItems(source: Source, request: Request, cursor: Cursor | null, limit: number): Item[] {
+function closedItems(source: Source, request: Request, cursor: ItemCursor | null, limit: number): Item[] {
   const from = cursor?.[0] === 'closed' ? cursor : null
   const condition = from ? 'and (closed_at, id) < (?, ?)' : ''
   const values: Value[] = from ? [BigInt(from[1]), from[2]] : []
@@ -70,20 +68,4 @@ function filters(request: Request): string {
 function filterValues(request: Request): Value[] {
   const states = request.states === null ? [] : [JSON.stringify(request.states)]
   return [...states, ...valuesOfFilter(request.filter)]
-}
-
-function inWorkingOrder(left: Item, right: Item): number {
-  return left.priority - right.priority || left.addedAt - right.addedAt || (left.id < right.id ? -1 : 1)
-}
-
-function cursorOf(item: Item): Cursor {
-  return item.standing === 'closed'
-    ? ['closed', item.closedAt ?? 0, item.id]
-    : ['open', item.priority, item.addedAt, item.id]
-}
-
-function isCursor(value: unknown): value is Cursor {
-  if (!Array.isArray(value) || !Number.isSafeInteger(value[1])) return false
-  if (value[0] === 'open') return Number.isSafeInteger(value[2]) && typeof value[3] === 'string'
-  return value[0] === 'closed' && typeof value[2] === 'string'
 }

@@ -1,5 +1,6 @@
 /** Rows as the rules see them, read from a connection at a moment. */
 import type { Item } from '../../domain/item.ts'
+import { isHoldfastError } from '../../errors.ts'
 import type { Connection } from './connection.ts'
 import type { Value } from './driver.ts'
 import type { Known } from './known.ts'
@@ -50,9 +51,27 @@ function itemQuery(where: string): string {
  * prepares a statement with a bound limit anew at every run, ten times the cost of running it.
  */
 export function items(source: Source, where: string, ...values: Value[]): Item[] {
-  return source.connection
-    .all(itemQuery(where), source.namespace, ...values)
-    .map((row) => decode<Item>(tables.item, row))
+  const query = (text: string) =>
+    source.connection
+      .all(itemQuery(text), source.namespace, ...values)
+      .map((row) => decode<Item>(tables.item, row))
+  try {
+    return query(where)
+  } catch (error) {
+    if (!isHoldfastError(error)) throw error
+    // One of them is damaged: it is set aside, and others come in its place.
+    return query(withReadable(where))
+  }
+}
+
+/** A row whose JSON was damaged cannot be decided on; it must not keep others from healing. */
+export const readable =
+  'and json_valid(data) and json_valid(waiting_for) and json_valid(ancestors) and json_valid(blockers)'
+
+/** The condition stands before what orders and limits the rows, which begins a line. */
+function withReadable(where: string): string {
+  const end = /\n(?:order by|limit) /.exec(where)?.index ?? where.length
+  return `${where.slice(0, end)} ${readable}${where.slice(end)}`
 }
 
 export function item(source: Source, where: string, ...values: Value[]): Item | null {

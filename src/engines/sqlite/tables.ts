@@ -1,22 +1,11 @@
-/** How rows of the rules lie in tables: one description a table, from which statements are made. */
+/** The statements of SQLite, made from the description of each table. */
 import { renewalFields } from '../../domain/event.ts'
-import type { Tables } from '../engine.ts'
+import { jsonField } from '../difference.ts'
+import { rowOf, rowWithoutDamage } from '../row.ts'
+import { columnOf, jsonText, type Kind, type Schema, schema, type TableName } from '../schema.ts'
 import type { Value } from './driver.ts'
 
-export type Kind = 'integer' | 'text' | 'json'
-
-export interface Table {
-  readonly name: string
-  readonly fields: readonly string[]
-  readonly columns: readonly string[]
-  readonly kinds: readonly Kind[]
-  /** Fields that identify a row within its namespace. */
-  readonly key: readonly string[]
-  /** A row of nulls: filling one in is faster than growing one field by field. */
-  readonly blank: Readonly<Record<string, unknown>>
-  readonly kindOf: Readonly<Record<string, Kind>>
-  /** Fields a write must still find as it read them: the key, and the guards. */
-  readonly asRead: readonly string[]
+export interface Table extends Schema {
   readonly whereAsRead: string
   readonly insert: string
   readonly remove: string
@@ -34,20 +23,11 @@ interface UpdateBranch {
   text: string | null
 }
 
-function table(name: string, key: string[], guards: string[], kindOf: Record<string, Kind>): Table {
-  const fields = Object.keys(kindOf)
-  const columns = fields.map(snakeCase)
-  const asRead = [...key, ...guards]
-  const whereAsRead = `where namespace = ?\n${asRead.map((field) => `and ${snakeCase(field)} = ?`).join('\n')}`
+function tableOf(described: Schema): Table {
+  const { name, columns, asRead } = described
+  const whereAsRead = `where namespace = ?\n${asRead.map((field) => `and ${columnOf(field)} = ?`).join('\n')}`
   return {
-    name,
-    key,
-    fields,
-    columns,
-    kinds: Object.values(kindOf),
-    blank: Object.fromEntries(fields.map((field) => [field, null])),
-    kindOf,
-    asRead,
+    ...described,
     whereAsRead,
     insert: `insert into ${name} (namespace, ${columns.join(', ')})\nvalues (?${', ?'.repeat(columns.length)})`,
     remove: `delete from ${name}\n${whereAsRead}`,
@@ -55,271 +35,25 @@ function table(name: string, key: string[], guards: string[], kindOf: Record<str
   }
 }
 
-function snakeCase(field: string): string {
-  return field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
-}
-
-const lease = {
-  agent: 'text',
-  instance: 'text',
-  token: 'integer',
-  grantedAt: 'integer',
-  renewedAt: 'integer',
-  expiresAt: 'integer',
-  leaseMs: 'integer',
-} as const
-
-export const tables: { readonly [Name in Exclude<keyof Tables, 'sealedEvents'>]: Table } = {
-  item: table('item', ['id'], ['version', 'token'], {
-    id: 'text',
-    queue: 'text',
-    workflow: 'text',
-    state: 'text',
-    standing: 'text',
-    priority: 'integer',
-    key: 'text',
-    dedupeKey: 'text',
-    parent: 'text',
-    ancestors: 'json',
-    blockers: 'json',
-    waitingFor: 'json',
-    runAt: 'integer',
-    attempts: 'integer',
-    failures: 'integer',
-    crashes: 'integer',
-    attemptsMax: 'integer',
-    quarantinedAt: 'integer',
-    quarantineReason: 'text',
-    cancelRequestedAt: 'integer',
-    submittedBy: 'text',
-    addedAt: 'integer',
-    startedAt: 'integer',
-    stateChangedAt: 'integer',
-    closedAt: 'integer',
-    outcome: 'text',
-    previousState: 'text',
-    version: 'integer',
-    ...lease,
-    error: 'json',
-    progress: 'json',
-    result: 'text',
-    data: 'json',
-    payload: 'text',
-  }),
-  lock: table('lock', ['name', 'slot'], ['version', 'token'], {
-    name: 'text',
-    slot: 'integer',
-    reason: 'text',
-    item: 'text',
-    acquiredAt: 'integer',
-    version: 'integer',
-    ...lease,
-    user: 'text',
-    run: 'text',
-    slots: 'integer',
-    depth: 'integer',
-    delayMs: 'integer',
-    delayedSince: 'integer',
-    patterns: 'json',
-    mode: 'text',
-  }),
-  waiter: table('lock_waiter', ['id'], ['version', 'token'], {
-    id: 'text',
-    name: 'text',
-    joinedAt: 'integer',
-    version: 'integer',
-    ...lease,
-  }),
-  progress: table('progress', ['run'], ['version', 'token'], {
-    run: 'text',
-    lock: 'text',
-    token: 'integer',
-    status: 'text',
-    total: 'integer',
-    done: 'integer',
-    failed: 'integer',
-    skipped: 'integer',
-    cursor: 'json',
-    completion: 'text',
-    pauseReason: 'text',
-    startedAt: 'integer',
-    updatedAt: 'integer',
-    endedAt: 'integer',
-    runningSince: 'integer',
-    activeMs: 'integer',
-    version: 'integer',
-  }),
-  outcome: table('outcome', ['id'], ['version'], {
-    id: 'text',
-    run: 'text',
-    key: 'text',
-    outcome: 'text',
-    error: 'text',
-    at: 'integer',
-    version: 'integer',
-  }),
-  queue: table('queue', ['name'], ['version'], {
-    name: 'text',
-    workflow: 'text',
-    slots: 'integer',
-    attemptsMax: 'integer',
-    crashesMax: 'integer',
-    pausedAt: 'integer',
-    pausedBy: 'text',
-    pauseReason: 'text',
-    createdAt: 'integer',
-    version: 'integer',
-  }),
-  workflow: table('workflow', ['name'], ['version'], {
-    name: 'text',
-    definition: 'json',
-    version: 'integer',
-  }),
-  instance: table('instance', ['id'], ['version'], {
-    id: 'text',
-    agent: 'text',
-    bootId: 'text',
-    pidNamespace: 'text',
-    hostName: 'text',
-    pid: 'integer',
-    startTime: 'text',
-    startedAt: 'integer',
-    beatAt: 'integer',
-    sweptAt: 'integer',
-    endedAt: 'integer',
-    endReason: 'text',
-    registeredBy: 'text',
-    version: 'integer',
-  }),
-  answer: table('answer', ['key'], [], {
-    key: 'text',
-    operation: 'text',
-    requestHash: 'text',
-    answer: 'text',
-    grants: 'json',
-    at: 'integer',
-  }),
-  recoveryRun: table('recovery_run', ['id'], [], {
-    id: 'text',
-    at: 'integer',
-    trigger: 'text',
-    by: 'text',
-    locksCleaned: 'integer',
-    entriesReclaimed: 'integer',
-    quarantined: 'integer',
-    messagesReclaimed: 'integer',
-  }),
-  cascade: table('cascade', ['blocker'], [], { blocker: 'text', at: 'integer' }),
-  checkpoint: table('checkpoint', ['name'], ['version'], {
-    name: 'text',
-    seq: 'integer',
-    at: 'integer',
-    digest: 'text',
-    version: 'integer',
-  }),
-  message: table('message', ['id'], ['version'], {
-    id: 'text',
-    sender: 'text',
-    type: 'text',
-    content: 'text',
-    context: 'text',
-    parent: 'text',
-    priority: 'integer',
-    state: 'text',
-    quorum: 'integer',
-    level: 'integer',
-    policy: 'json',
-    dueAt: 'integer',
-    placeAt: 'integer',
-    escalation: 'json',
-    note: 'text',
-    createdAt: 'integer',
-    closedAt: 'integer',
-    version: 'integer',
-  }),
-  delivery: table('delivery', ['id'], ['version', 'token'], {
-    id: 'text',
-    message: 'text',
-    level: 'integer',
-    recipient: 'text',
-    adapter: 'text',
-    priority: 'integer',
-    state: 'text',
-    attempts: 'integer',
-    crashes: 'integer',
-    nextDueAt: 'integer',
-    placeAt: 'integer',
-    givesUpAt: 'integer',
-    sentAt: 'integer',
-    readAt: 'integer',
-    ackedAt: 'integer',
-    progressAt: 'integer',
-    note: 'text',
-    lastError: 'text',
-    createdAt: 'integer',
-    closedAt: 'integer',
-    version: 'integer',
-    ...lease,
-  }),
-  recipient: table('recipient', ['name'], ['version'], {
-    name: 'text',
-    adapter: 'text',
-    address: 'text',
-    sendsPerMinute: 'integer',
-    acksPerMinute: 'integer',
-    deliveriesPerMinute: 'integer',
-    registeredAt: 'integer',
-    version: 'integer',
-  }),
-  allowance: table('allowance', ['name'], ['version'], {
-    name: 'text',
-    marks: 'json',
-    at: 'integer',
-    version: 'integer',
-  }),
-  image: table('image', ['subject', 'id'], [], { subject: 'text', id: 'text', image: 'json' }),
-  state: table('state', ['key'], ['version'], {
-    key: 'text',
-    version: 'integer',
-    updatedAt: 'integer',
-    updatedBy: 'text',
-    value: 'text',
-  }),
-  // One row a namespace.
-  stateFloor: table('state_floor', [], ['version'], { version: 'integer' }),
-}
+export const tables = Object.fromEntries(
+  Object.entries(schema).map(([name, described]) => [name, tableOf(described)]),
+) as { readonly [Name in TableName]: Table }
 
 /** Integers are bound as BigInt: some drivers bind every JS number as a floating-point value. */
 export function encode(kind: Kind, value: unknown): Value {
   if (value === null || value === undefined) return null
   if (kind === 'integer') return BigInt(value as number)
-  if (kind === 'json') return emptyJson(value) ?? JSON.stringify(value)
-  return value as string
+  return kind === 'json' ? jsonText(value) : (value as string)
 }
-
-function emptyJson(value: unknown): string | undefined {
-  return Array.isArray(value) && value.length === 0 ? '[]' : undefined
-}
-
-const noElements: readonly never[] = Object.freeze([])
-const noFields = Object.freeze({})
 
 /** A row from its first column: a JSON array of values in the order of the table's columns. */
 export function decode<Row>(table: Table, [packed]: readonly unknown[]): Row {
-  const values = JSON.parse(packed as string) as unknown[]
-  const row: Record<string, unknown> = { ...table.blank }
-  for (let index = 0; index < table.fields.length; index++) {
-    const value = values[index]
-    row[table.fields[index] as string] =
-      table.kinds[index] === 'json' ? decodeJson(value as string | null) : value
-  }
-  return row as Row
+  return rowOf<Row>(table, JSON.parse(packed as string) as unknown[])
 }
 
-function decodeJson(text: string | null): unknown {
-  if (text === null) return null
-  if (text === '[]') return noElements
-  return text === '{}' ? noFields : JSON.parse(text)
+/** The same for tables whose rules can do without: JSON that cannot be read is null. */
+export function decodeDamaged<Row>(table: Table, [packed]: readonly unknown[]): Row {
+  return rowWithoutDamage<Row>(table, JSON.parse(packed as string) as unknown[])
 }
 
 /** What differs between two rows of a table: the update that writes it, its values, and the same as JSON. */
@@ -354,32 +88,9 @@ export function differenceOf(table: Table, before: object, after: object): Diffe
   return { update: branch.text, values, json: `{${json}}` }
 }
 
-function jsonField(before: string, field: string, kind: Kind, encoded: Value): string {
-  const value = kind === 'text' && encoded !== null ? quoted(encoded as string) : String(encoded)
-  return `${before === '' ? '' : ','}"${field}":${value}`
-}
-
-const isPlain = /^[\w .:/#-]*$/
-
-/** Names, ids and states need no escaping, and asking JSON for each costs more than looking. */
-function quoted(text: string): string {
-  return isPlain.test(text) ? `"${text}"` : JSON.stringify(text)
-}
-
 function grow(branch: UpdateBranch, table: Table, index: number): UpdateBranch {
   const columns = [...branch.columns, table.columns[index] as string]
   const grown = { next: [], columns, text: null }
   branch.next[index] = grown
   return grown
-}
-
-/** A new row as JSON: the fields that are set. */
-export function newRowJson(table: Table, row: object): string {
-  let json = ''
-  for (const [index, field] of table.fields.entries()) {
-    const kind = table.kinds[index] as Kind
-    const encoded = encode(kind, (row as Record<string, unknown>)[field])
-    if (encoded !== null && !renewalFields.has(field)) json += jsonField(json, field, kind, encoded)
-  }
-  return `{${json}}`
 }

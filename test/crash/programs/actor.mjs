@@ -15,9 +15,8 @@ let hf = null
 let worker = null
 let handled = 0
 let goOn
-const toldToGoOn = new Promise((resolve) => {
-  goOn = resolve
-})
+let toldToGoOn
+waitAgain()
 
 const orders = {
   async open({ store, identity, ...options }) {
@@ -29,6 +28,14 @@ const orders = {
     await hf?.close()
     hf = null
     handled = 0
+  },
+
+  /** As if it had just been started. */
+  async rest() {
+    trap = null
+    goOn()
+    await orders.close()
+    waitAgain()
   },
 
   add: ({ queue, payload }) => hf.queue(queue).add(payload),
@@ -133,6 +140,12 @@ const orders = {
   },
 
   die,
+}
+
+function waitAgain() {
+  toldToGoOn = new Promise((resolve) => {
+    goOn = resolve
+  })
 }
 
 process.on('disconnect', () => process.exit())

@@ -14,6 +14,11 @@ const orders = {
     const adapters = { hook: webhook({ url }) }
     hf = await open(store, { logger: false, ...options, adapters, environment })
   },
+  async rest() {
+    trap = null
+    await hf?.close()
+    hf = null
+  },
   pass: () => hf.messages.processRetries(),
   execute: ({ operation, input }) => hf.execute(operation, input),
   set(next) {

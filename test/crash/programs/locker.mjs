@@ -11,6 +11,11 @@ const orders = {
     hf = await open(store, { logger: false, ...options })
   },
 
+  async rest() {
+    await hf?.close()
+    hf = null
+  },
+
   /** Rounds of: take the lock, raise a number in a file without any other guard, give the lock back. */
   async rounds({ name, count, folder }) {
     for (let round = 0; round < count; round++) {

@@ -1,7 +1,8 @@
 /**
- * Writes a file under tokens, and can be made to die or freeze before the nth call into the file system:
+ * Writes a file under tokens, and can be made to die or freeze before the nth call into the file system, also more
+ * than once:
  *
- *   writes.mjs <file> <tokens, by commas> [<n> <signal>]
+ *   writes.mjs <file> <tokens, by commas> [<n, by commas> <signal>]
  *
  * Prints one line per write: the token, and `written` or the code of the refusal.
  */
@@ -9,9 +10,9 @@ import fs from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
 import { writeFileFenced } from 'holdfast/fences'
 
-const [file, tokens, step, signal] = process.argv.slice(2)
+const [file, tokens, steps, signal] = process.argv.slice(2)
 
-if (step !== undefined) await trap(Number(step), signal)
+if (steps !== undefined) await trap(steps.split(',').map(Number), signal)
 for (const token of tokens.split(',').map(Number)) {
   const result = await writeFileFenced(
     file,
@@ -30,12 +31,12 @@ function contentOf(token) {
   return `${token}\n`.repeat(20_000)
 }
 
-async function trap(stepOfTrap, signalOfTrap) {
-  let steps = 0
+async function trap(stepsOfTrap, signalOfTrap) {
+  let step = 0
   const wrap = (holder, name) => {
     const original = holder[name]
     holder[name] = function (...args) {
-      if (++steps === stepOfTrap) process.kill(process.pid, signalOfTrap)
+      if (stepsOfTrap.includes(++step)) process.kill(process.pid, signalOfTrap)
       return original.apply(this, args)
     }
   }

@@ -1,13 +1,14 @@
 /** How grants ended, as the events tell. */
-import type { GrantEnd, Loss } from '../../../domain/crash-pattern.ts'
+import { endKinds, type GrantEnd, type Loss, lossKinds } from '../../../domain/crash-pattern.ts'
 import type { Loaders } from './loader.ts'
 
-const lossKinds = "('item.reclaimed', 'item.quarantined', 'lock.expired')"
-const endKinds =
-  "('item.completed', 'item.merged', 'item.failed', 'item.released', 'item.moved', 'lock.released')"
+const isLoss = `kind in (${lossKinds.map((kind) => `'${kind}'`).join(', ')})`
+const isGoodEnd = `kind in (${endKinds.map((kind) => `'${kind}'`).join(', ')})`
 
 /** An operator's reclaim before the lapse counts no crash, so its change says nothing of crashes. */
-const isCrash = "(kind = 'lock.expired' or json_type(change, '$.crashes') is not null)"
+const isCrash = "(subject <> 'item' or json_type(change, '$.crashes') is not null)"
+/** What was taken over names its former holder otherwise, since somebody holds it. */
+const lost = "coalesce(detail ->> '$.holder', detail ->> '$.previousHolder')"
 /** Moving on within held states ends nothing: the holder is still named. */
 const isEnd = "(kind <> 'item.moved' or json_type(change, '$.agent') = 'null')"
 
@@ -15,9 +16,9 @@ export const crashLoaders = {
   losses: (source, { sinceMs, limit }) =>
     source.connection
       .all(
-        `select detail ->> '$.holder', at, id
+        `select ${lost} as holder, at, id
 from event
-where namespace = ? and at >= ? and kind in ${lossKinds} and ${isCrash} and detail ->> '$.holder' is not null
+where namespace = ? and at >= ? and ${isLoss} and ${isCrash} and holder is not null
 order by at desc, seq desc
 limit ${limit}`,
         source.namespace,
@@ -27,10 +28,10 @@ limit ${limit}`,
 
   grantEnds(source, { window }) {
     // By its number, from the end: any index would lead through every event there is.
-    const sql = `select case when kind in ${lossKinds} then detail ->> '$.holder' else agent end as holder, kind in ${lossKinds}
+    const sql = `select case when ${isLoss} then ${lost} else agent end as holder, ${isLoss}
 from event not indexed
 where namespace = ?1 and seq > (select max(seq) from event) - ${window}
-and ((kind in ${lossKinds} and ${isCrash}) or (kind in ${endKinds} and ${isEnd}))
+and ((${isLoss} and ${isCrash}) or (${isGoodEnd} and ${isEnd}))
 and holder is not null
 order by seq desc`
     return source.connection

@@ -1,13 +1,14 @@
 /** What is held, by expiry and by holder. */
 
+import type { Delivery } from '../../../domain/delivery.ts'
 import type { Item } from '../../../domain/item.ts'
 import { thresholds } from '../../../domain/lease.ts'
 import type { Lock } from '../../../domain/lock.ts'
 import { filterText, filterValues } from '../filter.ts'
-import { items, packed, type Source, select } from '../rows.ts'
+import { inList, items, packed, readable, type Source, select } from '../rows.ts'
 import { decode, tables } from '../tables.ts'
-import { readable } from './item.ts'
 import type { Loaders } from './loader.ts'
+import { inPairs, readableLock } from './lock.ts'
 
 /** A filtered claim looks no further down the line: it must not hold up other writers. */
 const lineMax = 10_000
@@ -16,15 +17,41 @@ const ready = "namespace = ? and queue = ? and standing = 'ready'"
 const lastEvent =
   "select at from event where event.namespace = item.namespace and subject = 'item' and event.id = item.id and event.version is not null order by seq desc limit 1"
 
-/** In its last third, or its last five minutes, whichever is shorter. */
-const nearMs = `min(${thresholds.nearMs}, lease_ms / 3.0)`
-
 const isRegistered =
   'exists (select 1 from instance as process where process.namespace = item.namespace and process.id = item.instance and registered_by is not null)'
 
+const onSameHost = `select peer.id
+from instance as own join instance as peer on peer.namespace = own.namespace and peer.host_name = own.host_name
+where own.namespace = ?1 and own.id = ?3 and own.ended_at is null and peer.ended_at is null`
+
 /** Told already, as far as the newest thousand events of the thing say. */
-const isWarned = (subject: 'item' | 'lock', id: string) =>
+const isWarned = (subject: 'item' | 'lock' | 'delivery', id: string) =>
   `exists (select 1 from (select kind, token from event where event.namespace = ?1 and subject = '${subject}' and event.id = ${id} order by seq desc limit 1000) as told where told.kind = '${subject}.expiring' and told.token = ${subject}.token)`
+
+type Ids = readonly string[] | null
+
+/** Where ids are given they lead to the rows; the plus keeps the planner from walking everything that is held. */
+function byIndex(ids: Ids, expiry: string): string {
+  return ids === null ? expiry : `+${expiry}`
+}
+
+/** In its last third, or its last five minutes, whichever is shorter. */
+function isNear(ids: Ids, expiry: string): string {
+  const at = byIndex(ids, expiry)
+  return `${at} >= ?2 and ${at} < ?2 + ${thresholds.nearMs} and +expires_at < ?2 + lease_ms / 3.0`
+}
+
+/** Only these, as the third parameter. */
+function among(ids: Ids, id: 'id' | '(name, slot)'): string {
+  if (ids === null) return ''
+  return id === 'id'
+    ? 'and id in (select value from json_each(?3))'
+    : 'and (name, slot) in (select value ->> 0, value ->> 1 from json_each(?3))'
+}
+
+function listed(ids: Ids): string[] {
+  return ids === null ? [] : [inList(ids)]
+}
 
 function locks(source: Source, where: string, ...values: (string | bigint)[]): Lock[] {
   return source.connection
@@ -65,8 +92,18 @@ limit ${limit}`
     }))
   },
 
+  heldCounts({ connection, namespace }, { queue, agent, instance }) {
+    const held = "select count(*) from item where namespace = ?1 and standing = 'held' and queue = ?2"
+    const count = (condition: string, value: string | null) =>
+      value === null ? 0 : Number(connection.get(`${held} and ${condition}`, namespace, queue, value)?.[0])
+    return { byAgent: count('agent = ?3', agent), onHost: count(`instance in (${onSameHost})`, instance) }
+  },
+
   heldLocks: (source, { limit }) =>
-    locks(source, `where namespace = ? and delayed_since is null\norder by expires_at\nlimit ${limit}`),
+    locks(
+      source,
+      `where namespace = ? and delayed_since is null ${readableLock}\norder by expires_at\nlimit ${limit}`,
+    ),
 
   itemsOfAgent: (source, { agent, instance, queue, limit }) =>
     items(
@@ -79,24 +116,45 @@ limit ${limit}`,
       instance,
     ),
 
-  nearItems: (source, { limit }) =>
-    items(
-      source,
-      `where namespace = ?1 and standing = 'held' and coalesce(expires_at, 0) >= ?2 and coalesce(expires_at, 0) < ?2 + ${thresholds.nearMs}
-and expires_at < ?2 + ${nearMs} ${readable}
+  nearItems: (source, { ids, limit }) =>
+    ids?.length === 0
+      ? []
+      : items(
+          source,
+          `where namespace = ?1 and standing = 'held' and ${isNear(ids, 'coalesce(expires_at, 0)')} ${readable} ${among(ids, 'id')}
 and not ${isWarned('item', 'item.id')}
-order by coalesce(expires_at, 0)
+order by ${byIndex(ids, 'coalesce(expires_at, 0)')}
 limit ${limit}`,
-      BigInt(source.now),
-    ),
+          BigInt(source.now),
+          ...listed(ids),
+        ),
 
-  nearLocks: (source, { limit }) =>
-    locks(
-      source,
-      `where namespace = ?1 and expires_at >= ?2 and expires_at < ?2 + ${thresholds.nearMs} and expires_at < ?2 + ${nearMs} and delayed_since is null
+  nearLocks: (source, { ids, limit }) =>
+    ids?.length === 0
+      ? []
+      : locks(
+          source,
+          `where namespace = ?1 and ${isNear(ids, 'expires_at')} and delayed_since is null ${readableLock} ${among(ids, '(name, slot)')}
 and not ${isWarned('lock', "lock.name || '#' || lock.slot")}
-order by expires_at
+order by ${byIndex(ids, 'expires_at')}
 limit ${limit}`,
-      BigInt(source.now),
-    ),
+          BigInt(source.now),
+          ...(ids === null ? [] : [inPairs(ids)]),
+        ),
+
+  nearDeliveries: (source, { ids, limit }) =>
+    ids?.length === 0
+      ? []
+      : source.connection
+          .all(
+            `${select(tables.delivery)}
+where namespace = ?1 and agent is not null and ${isNear(ids, 'expires_at')} ${among(ids, 'id')}
+and not ${isWarned('delivery', 'delivery.id')}
+order by ${byIndex(ids, 'expires_at')}
+limit ${limit}`,
+            source.namespace,
+            BigInt(source.now),
+            ...listed(ids),
+          )
+          .map((row) => decode<Delivery>(tables.delivery, row)),
 } satisfies Partial<Loaders>

@@ -2,12 +2,8 @@
 import type { Item, Standing } from '../../../domain/item.ts'
 import type { Value } from '../driver.ts'
 import { listItems } from '../list.ts'
-import { inList, item, items, type Source } from '../rows.ts'
+import { inList, item, items, readable, type Source } from '../rows.ts'
 import type { Loaders } from './loader.ts'
-
-/** A row whose JSON was damaged cannot be decided on; it must not keep others from healing. */
-export const readable =
-  'and json_valid(data) and json_valid(waiting_for) and json_valid(ancestors) and json_valid(blockers)'
 
 /** What others still wait for stays, or nobody could say why they wait. */
 const unneeded =
@@ -101,13 +97,13 @@ export const itemLoaders = {
   dueItems: (source, { limit }) =>
     items(
       source,
-      `where namespace = ? and run_at <= ?\norder by run_at\nlimit ${limit}`,
+      `where namespace = ? and run_at <= ? ${readable}\norder by run_at\nlimit ${limit}`,
       BigInt(source.wall),
     ),
 
   nextDueAt: (source) =>
     (source.connection.get(
-      'select run_at from item where namespace = ? and run_at is not null order by run_at limit 1',
+      `select run_at from item where namespace = ? and run_at is not null ${readable} order by run_at limit 1`,
       source.namespace,
     )?.[0] ?? null) as number | null,
 

@@ -1,7 +1,8 @@
 /** Locks, one row a slot. */
 import type { Lock } from '../../../domain/lock.ts'
+import { parseLockRef } from '../../lock-ref.ts'
+import { pageOf } from '../../page.ts'
 import type { Value } from '../driver.ts'
-import { pageOf } from '../page.ts'
 import { inList, type Source, select, selectBy } from '../rows.ts'
 import { decode, tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
@@ -9,7 +10,7 @@ import type { Loaders } from './loader.ts'
 const selectLock = select(tables.lock)
 const selectReservation = selectBy(tables.lock, 'lock_reservation')
 /** A damaged reservation is set aside: it stays, and stops nothing. */
-const readable = 'and (patterns is null or json_valid(patterns))'
+export const readableLock = 'and (patterns is null or json_valid(patterns))'
 
 function locks(source: Source, where: string, ...values: Value[]): Lock[] {
   return source.connection
@@ -17,10 +18,9 @@ function locks(source: Source, where: string, ...values: Value[]): Lock[] {
     .map((row) => decode<Lock>(tables.lock, row))
 }
 
-/** A name may hold `#`, the slot never does. */
-function pairOf(ref: string): [name: string, slot: number] {
-  const split = ref.lastIndexOf('#')
-  return [ref.slice(0, split), Number(ref.slice(split + 1))]
+/** Refs as one parameter, for `in (select value ->> 0, value ->> 1 from json_each(?))`. */
+export function inPairs(refs: readonly string[]): string {
+  return JSON.stringify(refs.map(parseLockRef).map(({ name, slot }) => [name, slot]))
 }
 
 export const lockLoaders = {
@@ -32,19 +32,19 @@ export const lockLoaders = {
       : locks(
           source,
           'where namespace = ? and (name, slot) in (select value ->> 0, value ->> 1 from json_each(?))',
-          JSON.stringify(refs.map(pairOf)),
+          inPairs(refs),
         ),
 
   locks(source, { agent, prefix, after, limit }) {
-    const [name, slot] = after === null ? ['', -1] : pairOf(after)
+    const from = after === null ? null : parseLockRef(after)
     const held = agent === null ? '' : 'and agent = ?'
     const rows = locks(
       source,
-      `where namespace = ? and (name, slot) > (?, ?) and substr(name, 1, length(?)) = ? ${held} ${readable}
+      `where namespace = ? and (name, slot) > (?, ?) and substr(name, 1, length(?)) = ? ${held} ${readableLock}
 order by name, slot
 limit ${limit + 1}`,
-      name,
-      BigInt(slot),
+      from?.name ?? '',
+      BigInt(from?.slot ?? -1),
       prefix,
       prefix,
       ...(agent === null ? [] : [agent]),
@@ -55,7 +55,7 @@ limit ${limit + 1}`,
   namedLocksOf: (source, { agent, limit }) =>
     locks(
       source,
-      `where namespace = ? and agent = ? and slots is not null and delayed_since is null ${readable}
+      `where namespace = ? and agent = ? and slots is not null and delayed_since is null ${readableLock}
 order by name, slot
 limit ${limit}`,
       agent,
@@ -72,8 +72,9 @@ and slots is not null and patterns is null)`,
   reservations: (source, { limit }) =>
     source.connection
       .all(
-        `${selectReservation}\nwhere namespace = ? and patterns is not null ${readable}\norder by name\nlimit ${limit}`,
+        `${selectReservation}\nwhere namespace = ? and patterns is not null and expires_at >= ? ${readableLock}\norder by name\nlimit ${limit}`,
         source.namespace,
+        BigInt(source.now),
       )
       .map((row) => decode<Lock>(tables.lock, row)),
 
@@ -82,7 +83,7 @@ and slots is not null and patterns is null)`,
     const names = name === null ? [] : [name]
     return locks(
       source,
-      `where namespace = ? and expires_at < ? ${one} ${readable}\norder by expires_at\nlimit ${limit}`,
+      `where namespace = ? and expires_at < ? ${one} ${readableLock}\norder by expires_at\nlimit ${limit}`,
       BigInt(source.now),
       ...names,
     )
@@ -93,7 +94,7 @@ and slots is not null and patterns is null)`,
     const names = name === null ? [] : [name]
     return locks(
       source,
-      `where namespace = ? and instance in (select value from json_each(?)) ${one} ${readable}\nlimit ${limit}`,
+      `where namespace = ? and instance in (select value from json_each(?)) ${one} ${readableLock}\nlimit ${limit}`,
       inList(instances),
       ...names,
     )

@@ -1,10 +1,10 @@
 /** Messages and their deliveries: by id, by due time, by lease, by recipient. */
 import type { Delivery } from '../../../domain/delivery.ts'
 import type { Message } from '../../../domain/message.ts'
+import { pageOf, parseCursor } from '../../page.ts'
 import type { Value } from '../driver.ts'
-import { pageOf, parseCursor } from '../page.ts'
 import { inList, type Source, select } from '../rows.ts'
-import { decode, tables } from '../tables.ts'
+import { decode, decodeDamaged, tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
 const selectMessage = select(tables.message)
@@ -25,7 +25,7 @@ function textOf(from: string, where: string): string {
 function messages(source: Source, where: string, ...values: Value[]): Message[] {
   return source.connection
     .all(textOf(selectMessage, where), source.namespace, ...values)
-    .map((row) => decode<Message>(tables.message, row))
+    .map((row) => decodeDamaged<Message>(tables.message, row))
 }
 
 function deliveries(source: Source, where: string, ...values: Value[]): Delivery[] {
@@ -87,6 +87,19 @@ export const messageLoaders = {
   order by gives_up_at
   limit ${limit}
 )`,
+      BigInt(source.now),
+    ),
+
+  strandedDeliveries: (source, { limit }) =>
+    deliveries(
+      source,
+      `where namespace = ?1 and row in (
+  select row from delivery
+  where delivery.namespace = ?1 and gives_up_at <= ?2 and agent is null
+  order by gives_up_at
+  limit ${limit}
+)
+and not exists (select 1 from message where message.namespace = ?1 and message.id = delivery.message)`,
       BigInt(source.now),
     ),
 

@@ -1,7 +1,7 @@
 /** Progress of runs, and what became of their items. */
 import type { Outcome, Progress } from '../../../domain/progress.ts'
+import { pageOf } from '../../page.ts'
 import type { Value } from '../driver.ts'
-import { pageOf } from '../page.ts'
 import { inList, type Source, select, selectBy } from '../rows.ts'
 import { decode, tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'

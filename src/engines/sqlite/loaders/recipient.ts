@@ -2,7 +2,7 @@
 import type { Allowance } from '../../../domain/allowance.ts'
 import type { Recipient } from '../../../domain/recipient.ts'
 import { inList, select } from '../rows.ts'
-import { decode, tables } from '../tables.ts'
+import { decode, decodeDamaged, tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
 const selectRecipient = select(tables.recipient)
@@ -44,7 +44,7 @@ export const recipientLoaders = {
         namespace,
         inList(names),
       )
-      .map((row) => decode<Allowance>(tables.allowance, row)),
+      .map((row) => decodeDamaged<Allowance>(tables.allowance, row)),
 
   allowancesBefore: ({ connection, namespace, now }, { ageMs, limit }) =>
     connection
@@ -53,5 +53,5 @@ export const recipientLoaders = {
         namespace,
         BigInt(now - ageMs),
       )
-      .map((row) => decode<Allowance>(tables.allowance, row)),
+      .map((row) => decodeDamaged<Allowance>(tables.allowance, row)),
 } satisfies Partial<Loaders>

@@ -1,6 +1,6 @@
 /** Versioned documents. */
 import type { State, StateFloor } from '../../../domain/state.ts'
-import { pageOf } from '../page.ts'
+import { pageOf } from '../../page.ts'
 import { select } from '../rows.ts'
 import { decode, tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'

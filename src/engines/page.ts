@@ -1,6 +1,6 @@
 /** Pages of a list: one row more than asked for is read, to know whether the list goes on. */
-import { InvalidError } from '../../errors.ts'
-import type { Page } from '../engine.ts'
+import { InvalidError } from '../errors.ts'
+import type { Page } from './engine.ts'
 
 export function pageOf<Row>(rows: readonly Row[], limit: number, cursorOf: (row: Row) => string): Page<Row> {
   const last = rows[limit - 1]

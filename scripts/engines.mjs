@@ -1,0 +1,91 @@
+// Which engines the suites run on. A suite that runs on every engine is one project of vitest for each, so that each
+// has its own seconds and its own line in the table.
+//
+//   HOLDFAST_TEST_ENGINES=sqlite,postgres-18   these; without it the default below
+//   HOLDFAST_TEST_POSTGRES_URL=postgres://…    a server of yours instead of those from npm, as the engine `postgres`
+
+const defaultEngines = ['sqlite', 'postgres-18']
+
+/**
+ * Files that take long on a server, where each opening, each moved second and each round is a trip over the network.
+ * Six of them (clock, damaged-rows,
+ * lease-room, log-lines, stale-lock-regressions, task-locks) each had a test that failed there when last run whole.
+ * `npm test` leaves them out there; `npm run test:postgres` runs all files on PostgreSQL 14 and 18.
+ */
+export const slowOnServers = [
+  'adversarial',
+  'agents',
+  'bad-input',
+  'bad-input-every-operation',
+  'batch',
+  'batch-keys',
+  'clock',
+  'damaged-rows',
+  'idempotency',
+  'lease-room',
+  'lock-stress',
+  'lock-waiting',
+  'locks',
+  'log-lines',
+  'messages-retries',
+  'messages-runtime',
+  'progress',
+  'proof-of-death',
+  'properties',
+  'recovery-options',
+  'regressions',
+  'reservations',
+  'retention',
+  'self-healing-edges',
+  'stacks',
+  'stale-lock-regressions',
+  'state',
+  'state-bad-input',
+  'stress',
+  'task-bad-input',
+  'task-churn',
+  'task-locks',
+  'tasks',
+]
+
+/** Suites with one body for every engine. */
+export const engineSuites = ['conformance', 'model']
+
+const suffixes = { sqlite: '', 'postgres-14': '-pg14', 'postgres-18': '-pg18', postgres: '-pg' }
+
+/** Every project there can be for a suite. */
+export function projectsOf(suite) {
+  const engines = engineSuites.includes(suite) ? availableEngines() : ['sqlite']
+  return engines.map((engine) => ({ name: `${suite}${suffixes[engine]}`, suite, engine }))
+}
+
+/** Those to run when nobody names one: each suite that knows no engines, and the others on the chosen ones. */
+export function chosenProjects(suites) {
+  const engines = chosenEngines()
+  return suites
+    .flatMap(projectsOf)
+    .filter(({ suite, engine }) => !engineSuites.includes(suite) || engines.includes(engine))
+}
+
+function chosenEngines() {
+  const listed = process.env.HOLDFAST_TEST_ENGINES?.split(',').map((name) => name.trim()) ?? defaultEngines
+  const unknown = listed.filter((name) => !(name in suffixes))
+  if (unknown.length > 0) {
+    throw new Error(
+      `HOLDFAST_TEST_ENGINES: no engine ${unknown.join(', ')}; there are ${Object.keys(suffixes).join(', ')}`,
+    )
+  }
+  if (listed.includes('postgres') && !hasServer()) {
+    throw new Error('the engine postgres is a server of yours: name it in HOLDFAST_TEST_POSTGRES_URL')
+  }
+  const wanted = hasServer() ? [...listed, 'postgres'] : listed
+  return availableEngines().filter((name) => wanted.includes(name))
+}
+
+function availableEngines() {
+  return hasServer() ? ['sqlite', 'postgres'] : ['sqlite', 'postgres-14', 'postgres-18']
+}
+
+function hasServer() {
+  return Boolean(process.env.HOLDFAST_TEST_POSTGRES_URL)
+}

@@ -1,0 +1,13 @@
+/** Text that can be stored and read again as it was: without NUL, which PostgreSQL cannot store, and whole characters. */
+
+const unfit = /[\0\p{Surrogate}]/u
+const everyUnfit = /[\0\p{Surrogate}]/gu
+
+export function isText(text: string): boolean {
+  return !unfit.test(text)
+}
+
+/** What a program says, made fit: cut where it is too long, and marked where a character could not be kept. */
+export function fitText(text: string, lengthMax: number): string {
+  return text.slice(0, lengthMax).replace(everyUnfit, '\ufffd')
+}

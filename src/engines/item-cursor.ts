@@ -1,0 +1,31 @@
+/** Places in a list of items: what is open in working order, then what is closed, newest first. */
+import type { Item } from '../domain/item.ts'
+import { parseCursor } from './page.ts'
+
+export type ItemCursor =
+  | readonly ['open', priority: number, addedAt: number, id: string]
+  | readonly ['closed', closedAt: number, id: string]
+
+/** The cursor of a request; throws for one that no page of ours answered. */
+export function itemCursor(after: string | null): ItemCursor | null {
+  return after === null ? null : parseCursor(after, isCursor)
+}
+
+export function cursorOf(item: Item): string {
+  const cursor: ItemCursor =
+    item.standing === 'closed'
+      ? ['closed', item.closedAt ?? 0, item.id]
+      : ['open', item.priority, item.addedAt, item.id]
+  return JSON.stringify(cursor)
+}
+
+/** The order in which items are claimed. */
+export function inWorkingOrder(left: Item, right: Item): number {
+  return left.priority - right.priority || left.addedAt - right.addedAt || (left.id < right.id ? -1 : 1)
+}
+
+function isCursor(value: unknown): value is ItemCursor {
+  if (!Array.isArray(value) || !Number.isSafeInteger(value[1])) return false
+  if (value[0] === 'open') return Number.isSafeInteger(value[2]) && typeof value[3] === 'string'
+  return value[0] === 'closed' && typeof value[2] === 'string'
+}

@@ -1,0 +1,100 @@
+/** `postgres://user:password@host:port,host:port/database?schema=holdfast`: where the servers are, and what is ours there. */
+import { InvalidError } from '../../errors.ts'
+
+export interface ServerHost {
+  readonly host: string
+  readonly port: number
+}
+
+export interface Address {
+  /** Tried in turn; the one that is no standby serves. */
+  readonly hosts: readonly ServerHost[]
+  readonly user: string | undefined
+  readonly password: string | undefined
+  readonly database: string | undefined
+  readonly schema: string
+  /** False behind a pooler that cannot keep prepared statements (PgBouncer before 1.21). */
+  readonly prepares: boolean
+  /** The URL leads to a pooler in transaction mode: nothing of a session lasts, and nobody can listen there. */
+  readonly isPooled: boolean
+  /** Where to listen for wake-ups when the URL leads to a pooler; null = only polling. */
+  readonly wakeUrl: string | null
+  /** A server with fsync = off is taken only when this says so. */
+  readonly allowUnsafeServer: boolean
+  readonly ssl: boolean | { readonly rejectUnauthorized: boolean }
+  /** The URL without its password, for messages. */
+  readonly shown: string
+}
+
+const known = ['schema', 'prepare', 'wake', 'allowUnsafeServer', 'sslmode']
+const pattern = /^postgres(?:ql)?:\/\/(?:([^:@/]*)(?::([^@/]*))?@)?([^/?]*)(?:\/([^?]*))?(?:\?(.*))?$/
+const schemaPattern = /^[a-z_][a-z0-9_]{0,62}$/
+const defaultPort = 5432
+
+export function isPostgresUrl(url: string): boolean {
+  return /^postgres(ql)?:\/\//.test(url)
+}
+
+export function parseAddress(url: string): Address {
+  const match = pattern.exec(url)
+  if (!match) throw badUrl(url, 'it cannot be read')
+  const [, user, password, hosts = '', database, query = ''] = match
+  const options = new URLSearchParams(query)
+  for (const name of options.keys()) {
+    if (!known.includes(name)) throw badUrl(url, `unknown parameter "${name}", known are ${known.join(', ')}`)
+  }
+  const schema = options.get('schema') ?? 'holdfast'
+  if (!schemaPattern.test(schema))
+    throw badUrl(url, `schema "${schema}" is not a plain name (a–z, 0–9, _; at most 63)`)
+  const wake = options.get('wake')
+  return {
+    hosts: hosts.split(',').map((each) => parseHost(each, url)),
+    user: decoded(user),
+    password: decoded(password),
+    database: decoded(database),
+    schema,
+    prepares: options.get('prepare') !== 'false',
+    isPooled: wake !== null,
+    wakeUrl: wake === 'off' ? null : wake,
+    allowUnsafeServer: options.get('allowUnsafeServer') === 'true',
+    ssl: sslOf(options.get('sslmode'), url),
+    shown: withoutPassword(url),
+  }
+}
+
+function parseHost(text: string, url: string): ServerHost {
+  const match = /^(\[[0-9a-fA-F:]+\]|[^:]*)(?::(\d+))?$/.exec(text)
+  const port = Number(match?.[2] ?? defaultPort)
+  if (!match || port < 1 || port > 65_535) throw badUrl(url, `"${text}" is not a host with a port`)
+  const host = decodeURIComponent((match[1] as string).replace(/^\[|\]$/g, ''))
+  return { host: host === '' ? 'localhost' : host, port }
+}
+
+function decoded(text: string | undefined): string | undefined {
+  return text === undefined || text === '' ? undefined : decodeURIComponent(text)
+}
+
+function sslOf(mode: string | null, url: string): Address['ssl'] {
+  switch (mode) {
+    case null:
+    case 'disable':
+      return false
+    case 'require':
+      return { rejectUnauthorized: false }
+    case 'verify-full':
+      return true
+    default:
+      throw badUrl(url, `sslmode "${mode}" is not one of disable, require, verify-full`)
+  }
+}
+
+function withoutPassword(url: string): string {
+  return url.replace(/^(postgres(?:ql)?:\/\/[^:@/]*):[^@/]*@/, '$1@')
+}
+
+function badUrl(url: string, why: string): InvalidError {
+  return new InvalidError({
+    what: `"${withoutPassword(url)}" is not a PostgreSQL store: ${why}`,
+    next: 'give postgres://user:password@host:port/database, with several hosts separated by commas',
+  })
+}

@@ -1,0 +1,518 @@
+/**
+ * One batch, one transaction, two round trips: everything its commands name is locked and loaded by queries sent
+ * together; the commands decide in order on one working set; all changes, events and COMMIT are sent together.
+ * Nothing waits for a row while it holds others but in one fixed order: names, items by id, then what is searched
+ * and claimed, which skips what others hold. So two batches never wait for each other in a circle.
+ */
+import type { Item } from '../../domain/item.ts'
+import { isHoldfastError } from '../../errors.ts'
+import { decide, type Prepared } from '../../operations/decide.ts'
+import type { Decision, Loaded, Needs, SealedEvents, Selector, Tables } from '../engine.ts'
+import { rowWithoutDamage } from '../row.ts'
+import { applying, eventsMax, eventsOf } from './apply.ts'
+import { isLockedOut } from './classify.ts'
+import { planFor } from './load.ts'
+import { lookAheadQuery } from './loaders/recovery.ts'
+import { namedItems } from './named-items.ts'
+import { lockNumber, namesOf } from './names.ts'
+import type { LineWant, Place, Plan, Query, Row } from './plan.ts'
+import { decodeReadable } from './rows.ts'
+import { type SessionOptions, settings } from './settings.ts'
+import { decode, tables } from './tables.ts'
+import { WorkingSet } from './working-set.ts'
+
+/** A command on its way to an answer. */
+export interface Waiting {
+  readonly prepared: Prepared
+  readonly resolve: (result: unknown) => void
+  readonly reject: (error: unknown) => void
+  /** When it is given up for want of a server, monotonic ms. */
+  readonly deadline: number
+  /** Names it was found to need besides those it says at once. */
+  readonly moreNames: Set<string>
+}
+
+/** Where a batch runs. */
+export interface BatchPlace {
+  readonly namespace: string
+  readonly schema: string
+  readonly lane: string
+  readonly batch: number
+  /** Which row of the token floor this connection raises. */
+  readonly bucket: number
+  /** Look for lapsed leases before claims. */
+  readonly looksAhead: boolean
+  /** Damaged items were met: lines are searched without them. */
+  readonly avoidsDamaged: boolean
+  /** Leases are not judged by the clock now. */
+  readonly isDoubtful: boolean
+  /** Behind a pooler nothing lasts longer than a transaction. */
+  readonly isPooled: boolean
+  readonly session: SessionOptions
+  /** For tests that move time: the times that take the place of the server's own. */
+  readonly times: { readonly now: number; readonly wall: number } | null
+  /** Whether those times have changed since. */
+  hasMoved(): boolean
+  send(query: Query): Promise<Row[]>
+  /** True when the transaction was committed, false when the server rolled it back. */
+  commit(): Promise<boolean>
+  reached(point: string): void
+}
+
+export type Answer = { readonly result: unknown } | { readonly error: unknown }
+
+export interface Done {
+  readonly answers: readonly (readonly [Waiting, Answer])[]
+  /** Could not be decided beside the others; first in the next batch. */
+  readonly left: readonly Waiting[]
+  readonly wakes: boolean
+  readonly clock: { readonly now: number; readonly wall: number }
+}
+
+/** The batch was rolled back and should be run again: something was in its way. */
+export class Again extends Error {
+  /** Leases have lapsed or delays ended: heal first. */
+  readonly heals: boolean
+  /** Damaged items are to be looked for, and passed over. */
+  readonly avoidsDamaged: boolean
+  constructor(why: string, { heals = false, avoidsDamaged = false } = {}) {
+    super(why)
+    this.heals = heals
+    this.avoidsDamaged = avoidsDamaged
+  }
+}
+
+interface Member {
+  readonly waiting: Waiting
+  readonly steps: Generator<Needs, Decision, Loaded<Needs>>
+  readonly needs: readonly Need[]
+}
+
+interface Need {
+  readonly field: string
+  readonly selector: Selector | null
+  readonly plan: Plan
+  answers: readonly (readonly Row[])[]
+}
+
+const nothing: Plan = { queries: [], read: () => null }
+const mostlyRead = new Set<keyof Tables>(['queue', 'workflow', 'recipient'])
+const lapsing = new Set(['lapsedItems', 'lapsedLocks', 'lapsedWaiters', 'lapsedDeliveries'])
+const snapshot: Query = { text: 'begin isolation level repeatable read read only', values: [] }
+/** For the session: a transaction that is rolled back would take them back. */
+const moveTimes = `select set_config('holdfast.now_ms', $1, false), set_config('holdfast.wall_ms', $2, false)`
+const enter = 'select holdfast.enter($1::bigint[], $2::boolean[], $3, $4)'
+const tryNames =
+  'select coalesce(bool_and(pg_try_advisory_xact_lock(number)), true) from unnest($1::bigint[]) as number'
+const readClock = 'select holdfast.now_ms(), holdfast.wall_ms()'
+const readBlockers =
+  'select distinct blocker from holdfast.blocker where namespace = $1 and blocker = any($2::text[])'
+
+export class Batch {
+  readonly #place: BatchPlace
+  readonly #batch: readonly Waiting[]
+  readonly #set = new WorkingSet()
+  readonly #answers: (readonly [Waiting, Answer])[] = []
+  readonly #left: Waiting[] = []
+  readonly #events: ReturnType<typeof eventsOf> = []
+  readonly #sealed: SealedEvents[] = []
+  readonly #exclusive = new Set<string>()
+  /** Of the items named by id: those that others wait for. */
+  #blocking: { readonly asked: ReadonlySet<string>; readonly found: ReadonlySet<unknown> } = {
+    asked: new Set(),
+    found: new Set(),
+  }
+  #clock = { now: 0, wall: 0 }
+  #wakes = false
+  #isClosed = false
+
+  constructor(place: BatchPlace, batch: readonly Waiting[]) {
+    this.#place = place
+    this.#batch = batch
+  }
+
+  /** Loads and decides. Throws what the server said, or `Again`: the transaction is then to be rolled back. */
+  async decide(): Promise<Done> {
+    const members = this.#batch.map((waiting) => this.#begin(waiting, true))
+    await this.#load(members)
+    const asking: [Member, readonly Need[]][] = []
+    for (const member of inTurn(members)) {
+      if (this.#isClosed || this.#isBehind(member) || this.#events.length > eventsMax / 2)
+        this.#left.push(member.waiting)
+      else this.#advance(member, member.needs, asking)
+    }
+    if (asking.length > 0) await this.#answerAsking(asking)
+    return this.#done()
+  }
+
+  /** Answers reads from one snapshot, in one round trip where no command asks for more. */
+  async read({ isLast } = { isLast: true }): Promise<Done> {
+    const members = this.#batch.map((waiting) => this.#begin(waiting, false))
+    const first = members.flatMap(({ needs }) => needs)
+    const items = this.#itemQueries(first)
+    // One statement is a snapshot by itself.
+    const isSnapshot = items.length + distinct(first).length > 1
+    await this.#sendAll([...this.#movedTimes(), ...(isSnapshot ? [snapshot] : []), ...items], first)
+    const isPartial = members.some(({ needs }) =>
+      needs.some(({ plan, answers }) => plan.isPartial?.(answers)),
+    )
+    if (isPartial && !isLast) throw new Again('a transaction that is still open holds the feed back')
+    const asking: [Member, readonly Need[]][] = []
+    for (const member of members) this.#advance(member, member.needs, asking)
+    if (asking.length > 0) {
+      const needs = asking.flatMap(([, more]) => more)
+      await this.#sendAll(this.#itemQueries(needs), needs)
+      for (const [member, more] of asking) this.#advance(member, more, [])
+    }
+    // Nothing depends on how a read ends.
+    if (isSnapshot) this.#place.commit().catch(() => {})
+    return this.#done()
+  }
+
+  /** Whether there is anything to write: a refused command or an empty claim leaves nothing behind. */
+  get isEmpty(): boolean {
+    return this.#set.nets.length === 0 && this.#events.length === 0 && this.#sealed.length === 0
+  }
+
+  #done(): Done {
+    return { answers: this.#answers, left: this.#left, wakes: this.#wakes, clock: this.#clock }
+  }
+
+  #begin(waiting: Waiting, locks: boolean): Member {
+    const steps = decide(waiting.prepared, () => this.#clock)
+    const first = steps.next()
+    const needs = first.done ? [] : this.#planAll(first.value, locks)
+    return { waiting, steps, needs }
+  }
+
+  #planAll(needs: Needs, locks: boolean): Need[] {
+    const place: Place = { namespace: this.#place.namespace, locks }
+    return Object.entries(needs).map(([field, selector]) => ({
+      field,
+      selector,
+      plan:
+        selector === null || this.#isUndecidable(selector) ? emptyPlan(selector) : planFor(selector, place),
+      answers: [],
+    }))
+  }
+
+  /** While the clocks disagree nothing counts as lapsed. */
+  #isUndecidable({ select }: Selector): boolean {
+    return this.#place.isDoubtful && lapsing.has(select)
+  }
+
+  async #load(members: readonly Member[]): Promise<void> {
+    const needs = members.flatMap((member) => member.needs)
+    const looks = this.#place.looksAhead && this.#batch.some(({ prepared }) => prepared.operation.claims)
+    const ahead: Query[] = looks ? [lookAheadQuery(this.#place.namespace)] : []
+    const ids = [...new Set(needs.flatMap(({ plan }) => plan.items?.ids ?? []))]
+    const blocking: Query[] =
+      ids.length > 0 ? [{ text: readBlockers, values: [this.#place.namespace, ids] }] : []
+    const opening = [
+      ...this.#movedTimes(),
+      { text: 'begin', values: [] },
+      ...(this.#place.isPooled ? [settings(this.#place.session, { isLocal: true })] : []),
+      this.#entering(members),
+      ...this.#itemQueries(needs),
+    ]
+    const [before = [], found = []] = await this.#sendAll(opening, needs, [...ahead, ...blocking])
+    // A wait for others took its time where only a test can say how much.
+    if (this.#place.hasMoved()) throw new Again('time was moved meanwhile')
+    if (looks && before.some((row) => row[0] === true || row[1] === true))
+      throw new Again('leases have lapsed or delays ended', { heals: true })
+    const blockers = (looks ? found : before).map(([blocker]) => blocker)
+    this.#blocking = { asked: new Set(ids), found: new Set(blockers) }
+  }
+
+  /** Sends everything at once; answers the queries of `extra`, after the items and before the lines. */
+  async #sendAll(
+    opening: readonly Query[],
+    needs: readonly Need[],
+    extra: readonly Query[] = [],
+  ): Promise<Row[][]> {
+    const sent: Promise<void>[] = []
+    const answers: Row[][] = []
+    const send = (query: Query, take: (rows: Row[]) => void) => {
+      sent.push(
+        this.#place.send(query).then((rows) => {
+          if (query.youngerAt !== undefined) assertOlder(rows, query.youngerAt)
+          take(rows)
+        }),
+      )
+    }
+    for (const query of opening) send(query, (rows) => this.#takeItems(query, rows))
+    extra.forEach((query, index) => {
+      send(query, (rows) => {
+        answers[index] = rows
+      })
+    })
+    const asked = distinct(needs)
+    // What may wait before what never does: nobody waits for a row while holding what others search.
+    for (const { query, takers } of [...asked.filter(waits), ...asked.filter((each) => !waits(each))]) {
+      send(query, (rows) => {
+        for (const take of takers) take(rows)
+      })
+    }
+    for (const query of this.#lineQueries(needs)) send(query, (rows) => this.#takeLine(rows))
+    const { times } = this.#place
+    if (times) this.#clock = times
+    else {
+      send({ text: readClock, values: [] }, ([row]) => {
+        this.#clock = { now: Number(row?.[0]), wall: Number(row?.[1]) }
+      })
+    }
+    await allOf(sent)
+    return answers
+  }
+
+  #takeItems(query: Query, rows: readonly Row[]): void {
+    if (query.youngerAt === undefined) return
+    for (const row of rows) {
+      try {
+        this.#set.load([decode<Item>(tables.item, row)])
+      } catch (error) {
+        this.#set.loadDamaged(rowWithoutDamage(tables.item, row), error)
+      }
+    }
+  }
+
+  #takeLine(rows: readonly Row[]): void {
+    const items = decodeReadable<Item>(tables.item, rows)
+    // Those behind the damaged one would not be seen.
+    if (items.length < rows.length && !this.#place.avoidsDamaged)
+      throw new Again('a damaged item stands in line', { avoidsDamaged: true })
+    this.#set.load(items)
+  }
+
+  #movedTimes(): Query[] {
+    const moved = this.#place.times
+    return moved ? [{ text: moveTimes, values: [String(moved.now), String(moved.wall)] }] : []
+  }
+
+  /** Takes the names, all in one order, then the lane: who waits for a name has no number as a transaction yet. */
+  #entering(members: readonly Member[]): Query {
+    const shared = new Set<string>()
+    for (const { waiting, needs } of members) {
+      for (const { plan } of needs) {
+        for (const name of plan.names ?? []) this.#exclusive.add(name)
+        for (const name of plan.sharedNames ?? []) shared.add(name)
+      }
+      for (const name of waiting.moreNames) this.#exclusive.add(name)
+    }
+    const numbers = new Map<string, boolean>()
+    for (const name of shared) numbers.set(this.#number(name), true)
+    for (const name of this.#exclusive) numbers.set(this.#number(name), false)
+    const sorted = [...numbers].sort(([left], [right]) => (left < right ? -1 : 1))
+    const { lane, batch } = this.#place
+    return {
+      text: enter,
+      values: [sorted.map(([number]) => number), sorted.map(([, isShared]) => isShared), lane, batch],
+    }
+  }
+
+  #number(name: string): string {
+    return lockNumber(this.#place.schema, this.#place.namespace, name)
+  }
+
+  #itemQueries(needs: readonly Need[], { nowait } = { nowait: false }): Query[] {
+    const wanted = needs.flatMap(({ plan }) => plan.items ?? [])
+    if (wanted.length === 0) return []
+    const locks = this.#batch.some(({ prepared }) => prepared.operation.effect !== 'read')
+    const query = namedItems(
+      { namespace: this.#place.namespace, locks },
+      {
+        ids: wanted.flatMap(({ ids = [] }) => ids),
+        keys: wanted.flatMap(({ keys = [] }) => keys),
+        dedupeKeys: wanted.flatMap(({ dedupeKeys = [] }) => dedupeKeys),
+      },
+    )
+    return [nowait ? withoutWaiting(query) : query]
+  }
+
+  #lineQueries(needs: readonly Need[]): Query[] {
+    const lines = new Map<string, { want: LineWant; limit: number }>()
+    for (const { plan } of needs) {
+      if (!plan.line) continue
+      const limit = plan.line.limit + (lines.get(plan.line.line)?.limit ?? 0)
+      lines.set(plan.line.line, { want: plan.line, limit })
+    }
+    return [...lines.values()].map(({ want, limit }) => want.query(limit, null, this.#place.avoidsDamaged))
+  }
+
+  #isBehind(member: Member, needs = member.needs): boolean {
+    return needs.some(({ plan }) => this.#set.isBehind(plan, member))
+  }
+
+  /** Gives a command its rows; it decides, asks for more, or is refused, which touches nothing. */
+  #advance(member: Member, needs: readonly Need[], asking: [Member, readonly Need[]][]): void {
+    const { waiting, steps } = member
+    const locks = waiting.prepared.operation.effect !== 'read'
+    try {
+      const rows: Record<string, unknown> = {}
+      for (const { field, plan, answers } of needs) rows[field] = plan.read(answers, this.#itemsOf(plan))
+      let step = steps.next(rows as Loaded<Needs>)
+      if (!step.done && this.#isUnneeded(step.value)) step = steps.next(noneWait(step.value))
+      if (step.done) {
+        this.#decided(member, step.value)
+        return
+      }
+      for (const { plan } of needs) this.#set.reserve(plan, this.#itemsOf(plan), member)
+      // What it found by searching is in no list: nobody decides beside it.
+      this.#isClosed ||= needs.some(({ plan }) => (plan.searched ?? []).length > 0)
+      asking.push([member, this.#planAll(step.value, locks)])
+    } catch (error) {
+      if (!isHoldfastError(error)) throw error
+      this.#answers.push([waiting, { error }])
+    }
+  }
+
+  #itemsOf(plan: Plan): Item[] {
+    if (plan.line) return this.#set.inLine(plan.line)
+    return plan.items ? this.#set.named(plan.items) : []
+  }
+
+  /**
+   * An item that closed asks for what waits for it, mostly nothing. Its row is locked, and whoever makes another
+   * wait for it locks that row too: what was found with the items is all there can be.
+   */
+  #isUnneeded(needs: Needs): boolean {
+    return Object.values(needs).every(
+      (selector) =>
+        selector?.select === 'dependents' &&
+        selector.ids.every((id) => this.#blocking.asked.has(id) && !this.#blocking.found.has(id)) &&
+        !this.#set.isWaitedFor(selector.ids),
+    )
+  }
+
+  #decided({ waiting, needs }: Member, decision: Decision): void {
+    this.#assertExclusive(waiting, decision)
+    // A remark changes no row: those who come after know of it by the names it was made under.
+    if (decision.remarks?.length) this.#set.noteNames(needs.flatMap(({ plan }) => plan.names ?? []))
+    for (const change of decision.changes) {
+      if (change.table === 'sealedEvents') this.#sealed.push(change.before as SealedEvents)
+      this.#set.note(change)
+    }
+    this.#events.push(...eventsOf(decision))
+    this.#wakes ||= decision.wakes === true
+    this.#answers.push([waiting, { result: decision.result }])
+  }
+
+  /** A command that changes what is mostly read has to take its name for itself. */
+  #assertExclusive(waiting: Waiting, decision: Decision): void {
+    const changed = decision.changes.filter(({ table }) => mostlyRead.has(table))
+    const missing = changed.flatMap(namesOf).filter((name) => !this.#exclusive.has(name))
+    if (missing.length === 0) return
+    for (const name of missing) waiting.moreNames.add(name)
+    throw new Again('a name must be held alone')
+  }
+
+  /** The second load. Nothing may wait here: others may wait for what this batch holds. */
+  async #answerAsking(asking: [Member, readonly Need[]][]): Promise<void> {
+    const needs = asking.flatMap(([, more]) => more)
+    const names = [...new Set(needs.flatMap(({ plan }) => plan.names ?? []))]
+    const missing = names.filter((name) => !this.#exclusive.has(name))
+    for (const need of needs) {
+      const queries = need.plan.queries.map(withoutWaiting)
+      Object.assign(need, { plan: { ...need.plan, queries } })
+    }
+    const opening = this.#itemQueries(needs, { nowait: true })
+    const trying: Query[] =
+      missing.length > 0
+        ? [{ text: tryNames, values: [missing.map((name) => this.#number(name)).sort()] }]
+        : []
+    const clock = this.#clock
+    const [tried] = await this.#sendAll(opening, needs, trying).catch((error: unknown) => {
+      throw isLockedOut(error) ? new Again('a row that was asked for later is held by another') : error
+    })
+    if (tried && tried[0]?.[0] !== true) {
+      for (const [{ waiting }, more] of asking)
+        for (const name of more.flatMap(({ plan }) => plan.names ?? [])) waiting.moreNames.add(name)
+      throw new Again('a name that was asked for later is held by another')
+    }
+    for (const name of missing) this.#exclusive.add(name)
+    // Later than the first reading: nothing was decided on what lies between.
+    this.#clock = clock
+    for (const [member, more] of asking) {
+      if (this.#isBehind(member, more)) throw new Again('a command needs what another of the batch changed')
+      this.#advance(member, more, [])
+    }
+  }
+
+  /** Writes and commits. Throws when the transaction was rolled back; nothing is known when the connection was lost. */
+  async apply(): Promise<void> {
+    const { namespace, bucket, reached } = this.#place
+    reached('transaction.begun')
+    const { wall } = this.#clock
+    const queries = applying(namespace, this.#set.nets, this.#sealed, this.#events, { bucket, wall })
+    const sent = queries.map((query) => this.#place.send(query).then(() => {}))
+    reached('transaction.applied')
+    const committed = this.#place.commit()
+    // Told by the statement that failed, if one did.
+    committed.catch(() => {})
+    await allOf(sent)
+    if (!(await committed)) throw new Again('the server rolled back')
+  }
+}
+
+/** Claims after the rest: what others of the batch made ready is theirs to take. */
+function inTurn(members: readonly Member[]): Member[] {
+  const isClaim = ({ needs }: Member) => needs.some(({ plan }) => plan.line !== undefined)
+  return [...members.filter((member) => !isClaim(member)), ...members.filter(isClaim)]
+}
+
+/** Waits for all, then throws the first failure: what is still under way must not meet the next transaction. */
+async function allOf(sent: readonly Promise<void>[]): Promise<void> {
+  const settled = await Promise.allSettled(sent)
+  const failed = settled.find((each) => each.status === 'rejected')
+  if (failed) throw failed.reason
+}
+
+/**
+ * Events are numbered by transaction, so each must be younger than what it builds on. One that waited for an older
+ * row's younger writer is run again, and is then the youngest.
+ */
+function assertOlder(rows: readonly Row[], column: number): void {
+  if (rows.some((row) => row[column] === true)) throw new Again('a row was written by a younger transaction')
+}
+
+interface AskedQuery {
+  readonly query: Query
+  readonly takers: ((rows: Row[]) => void)[]
+}
+
+/** Fifty commands on one queue ask fifty times for its definition: it is sent for once. */
+function distinct(needs: readonly Need[]): AskedQuery[] {
+  const asked = new Map<string, AskedQuery>()
+  for (const need of needs) {
+    const answers: Row[][] = []
+    need.answers = answers
+    for (const [index, query] of need.plan.queries.entries()) {
+      const key = `${JSON.stringify(query.values)}\n${query.text}`
+      const known = asked.get(key) ?? { query, takers: [] }
+      known.takers.push((rows) => {
+        answers[index] = rows
+      })
+      asked.set(key, known)
+    }
+  }
+  return [...asked.values()]
+}
+
+function waits({ query }: { query: Query }): boolean {
+  return query.text.includes('for no key update') && !query.text.includes('skip locked')
+}
+
+function withoutWaiting(query: Query): Query {
+  return {
+    ...query,
+    text: query.text.replace(/for no key update( of \w+)?( skip locked)?/g, 'for no key update$1 nowait'),
+  }
+}
+
+function emptyPlan(selector: Selector | null): Plan {
+  return selector === null ? nothing : { queries: [], read: () => [] }
+}
+
+function noneWait(needs: Needs): Loaded<Needs> {
+  return Object.fromEntries(Object.keys(needs).map((field) => [field, []])) as unknown as Loaded<Needs>
+}

@@ -1,0 +1,132 @@
+/** SQLSTATE codes, classified in one place; nothing is ever decided by message text. */
+import { HoldfastError, InvalidError } from '../../errors.ts'
+
+/** Another transaction was in the way, and the same commands may be run again at once. */
+export function isContention(error: unknown): boolean {
+  const code = sqlState(error)
+  return code === '40P01' || code === '40001' || code === '23505'
+}
+
+/** The connection was lost: what was under way may or may not have happened. */
+export class Disconnected extends Error {
+  constructor(cause: unknown) {
+    super('the connection to the server was lost', { cause })
+  }
+}
+
+/** Lost, or said by the server to end: shut down, killed, timed out inside a transaction. */
+export function isDisconnect(error: unknown): boolean {
+  const code = sqlState(error)
+  if (code === null) return error instanceof Disconnected
+  return code.startsWith('08') || code.startsWith('57P') || code === '25P03' || code === '25P04'
+}
+
+/** A row or a name was held by another: for too long, or where nobody waits. */
+export function isLockedOut(error: unknown): boolean {
+  return sqlState(error) === '55P03'
+}
+
+/** Only the server's words have a severity; what the driver or the system says has codes of its own. */
+function sqlState(error: unknown): string | null {
+  if (!(error instanceof Error) || !('severity' in error) || !('code' in error)) return null
+  return typeof error.code === 'string' ? error.code : null
+}
+
+/** A typed error for what the server said; anything else passes through unchanged. */
+export function classify(error: unknown, location: string): unknown {
+  if (error instanceof Disconnected) return unavailable(location, error.cause)
+  const code = sqlState(error)
+  if (code === null || error instanceof HoldfastError) return error
+  const facts = { location, sqlState: code }
+  const cause = error
+  switch (code) {
+    case '22021':
+    case '22P05':
+      return new InvalidError({
+        what: 'a text holds a character that PostgreSQL cannot store (NUL)',
+        next: 'leave the character out',
+        facts,
+        cause,
+      })
+    case '55P03':
+    case '40P01':
+    case '40001':
+      return new HoldfastError('BUSY', {
+        what: `the store ${location} is busy: other transactions hold the same rows; nothing was changed`,
+        next: 'try again',
+        facts,
+        cause,
+      })
+    case '53100':
+      return new HoldfastError('STORE_UNAVAILABLE', {
+        what: `no room left on the disk of ${location}; nothing was changed`,
+        next: 'free space on the server, then call again',
+        facts,
+        cause,
+      })
+    case '53300':
+      return new HoldfastError('STORE_UNAVAILABLE', {
+        what: `${location} takes no more connections; nothing was changed`,
+        next: 'raise max_connections, or put PgBouncer between',
+        facts,
+        cause,
+      })
+    case '28P01':
+    case '28000':
+      return new HoldfastError('STORE_UNFIT', {
+        what: `${location} refused user and password`,
+        next: 'check the URL',
+        facts,
+        cause,
+      })
+    case '3D000':
+      return new HoldfastError('STORE_UNFIT', {
+        what: `there is no such database at ${location}`,
+        next: 'create the database; Holdfast makes its own schema in it',
+        facts,
+        cause,
+      })
+    case '42501':
+      return new HoldfastError('STORE_UNFIT', {
+        what: `the role may not do this at ${location}: ${(error as Error).message}`,
+        next: 'grant it the schema, or create the schema for it',
+        facts,
+        cause,
+      })
+    default:
+      if (isDisconnect(error)) return unavailable(location, cause)
+      return new HoldfastError('INTERNAL', {
+        what: `the store ${location} refused a statement: ${(error as Error).message}`,
+        next: 'please report this',
+        facts,
+        cause,
+      })
+  }
+}
+
+export function unavailable(location: string, cause: unknown): HoldfastError {
+  return new HoldfastError('STORE_UNAVAILABLE', {
+    what: `${location} cannot be reached (${reasonOf(cause)}); nothing was changed`,
+    next: 'this process goes on trying; call again',
+    facts: { location, inDoubt: false },
+    cause,
+  })
+}
+
+/** Told in the message, for a cause does not cross a thread. */
+function reasonOf(cause: unknown): string {
+  if (cause instanceof HoldfastError) return cause.what
+  // Where a name has several addresses, the error of all of them says nothing itself.
+  if (cause instanceof AggregateError) return cause.errors.map(reasonOf).join(', ')
+  return cause instanceof Error ? cause.message : 'no answer'
+}
+
+/** The server was gone when it should have answered a commit, and did not come back in time to be asked. */
+export function inDoubt(location: string, cause: unknown): HoldfastError {
+  return new HoldfastError('STORE_UNAVAILABLE', {
+    what: `${location} was lost during a commit: whether the change was made is not known`,
+    next: 'look before you repeat it, or repeat it under the same idempotency key',
+    facts: { location, inDoubt: true },
+    cause,
+  })
+}

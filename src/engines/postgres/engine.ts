@@ -1,0 +1,245 @@
+/**
+ * The PostgreSQL engine: group commit over two connections. One lane runs the batches of writes; the other answers
+ * reads, renews leases, which must not wait behind a batch, and hears what others ring.
+ */
+import type { Environment } from '../../environment.ts'
+import { closedError, isHoldfastError } from '../../errors.ts'
+import { prepare } from '../../operations/decide.ts'
+import type { Command, Engine, EngineOptions, StoreStatus } from '../engine.ts'
+import { type Address, parseAddress } from './address.ts'
+import type { Waiting } from './batch.ts'
+import { classify, unavailable } from './classify.ts'
+import { movedOffset, ServerClock } from './clock.ts'
+import type { Connection } from './connection.ts'
+import { isRead, Lane, type LaneOptions } from './lane.ts'
+import { Listener } from './listener.ts'
+import { migrate, schemaVersion } from './migrate.ts'
+import { findPrimary, type ServerFacts, type Wanted } from './servers.ts'
+import type { SessionOptions } from './settings.ts'
+import { Wake } from './wake.ts'
+
+/** A command waits so long for a server that is away; a restart or a failover is over by then. */
+const patienceMs = 20_000
+/** What keeps leases alive goes past the batches. */
+const urgent = new Set(['lease.renew', 'lease.check', 'instance.beat'])
+
+export async function openPostgres(url: string, options: EngineOptions): Promise<PostgresEngine> {
+  const address = parseAddress(url)
+  const connections: Connection[] = []
+  try {
+    const { connection, facts } = await findPrimary(address, wantedFrom(0, options))
+    connections.push(connection)
+    await prepareStore(connection, address)
+    const second = await findPrimary(address, wantedFrom(facts.timeline, options))
+    connections.push(second.connection)
+    const offset = options.environment.isLocal
+      ? await movedOffset(options.environment, (query) => connection.send(query))
+      : null
+    const engine = new PostgresEngine(
+      address,
+      facts,
+      offset,
+      connections as [Connection, Connection],
+      options,
+    )
+    await engine.begin()
+    return engine
+  } catch (error) {
+    for (const connection of connections) connection.destroy(new Error('the store was not opened'))
+    throw typedAtOpen(error, address)
+  }
+}
+
+/** Two openers may race: whoever comes second finds the store made. */
+async function prepareStore(connection: Connection, { schema }: Address): Promise<void> {
+  const run = (text: string, values: readonly unknown[] = []) => connection.send({ text, values })
+  await run('begin')
+  try {
+    await migrate(run, schema)
+    await run('commit')
+  } catch (error) {
+    await run('rollback')
+    throw error
+  }
+}
+
+function sessionOf({ busyTimeoutMs, durability }: EngineOptions): SessionOptions {
+  return { lockTimeoutMs: busyTimeoutMs, durability }
+}
+
+function wantedFrom(timelineMin: number, options: EngineOptions): Wanted {
+  return { timelineMin, environment: options.environment, ...sessionOf(options) }
+}
+
+function typedAtOpen(error: unknown, { shown }: Address): unknown {
+  const typed = classify(error, shown)
+  return isHoldfastError(typed) ? typed : unavailable(shown, error)
+}
+
+export class PostgresEngine implements Engine {
+  readonly #address: Address
+  readonly #options: EngineOptions
+  readonly #environment: Environment
+  readonly #clock: ServerClock
+  readonly #wake: Wake
+  readonly #batches: Lane
+  readonly #side: Lane
+  readonly #movedOffset: number | null
+  #listener: Listener | null = null
+  #facts: ServerFacts
+  #closed = false
+
+  constructor(
+    address: Address,
+    facts: ServerFacts,
+    offset: number | null,
+    [first, second]: [Connection, Connection],
+    options: EngineOptions,
+  ) {
+    this.#address = address
+    this.#facts = facts
+    this.#movedOffset = offset
+    this.#options = options
+    this.#environment = options.environment
+    this.#clock = new ServerClock(options.environment, (doubt) =>
+      options.log('warn', 'clock.doubtful', doubt),
+    )
+    const shared: Omit<LaneOptions, 'connect' | 'staysConnected' | 'looksAhead'> = {
+      address,
+      environment: options.environment,
+      session: sessionOf(options),
+      promotesOnly: !options.recoverOnClaim,
+      onRecovered: options.onRecovered,
+      onRecoveryFailed: options.onRecoveryFailed,
+      times: () => this.#times(),
+      isDoubtful: () => this.#clock.isDoubtful,
+      onClock: ({ now }) => this.#clock.note(now),
+      onCommitted: (wakes) => this.#committed(wakes),
+    }
+    this.#batches = new Lane(first, {
+      ...shared,
+      looksAhead: true,
+      staysConnected: false,
+      connect: () => this.#connect(),
+    })
+    this.#side = new Lane(second, {
+      ...shared,
+      looksAhead: false,
+      staysConnected: true,
+      connect: async () => {
+        const connection = await this.#connect()
+        await this.#listenOn(connection)
+        return connection
+      },
+    })
+    this.#wake = new Wake(options.environment, address, () => this.#side.connection)
+  }
+
+  async begin(): Promise<void> {
+    await this.#listenOn(this.#side.connection)
+    const { wakeUrl } = this.#address
+    if (wakeUrl !== null) this.#listener = new Listener(this.#environment, () => this.#listenAt(wakeUrl))
+    await this.#noteTimeline(this.#facts.timeline, this.#side.connection)
+  }
+
+  get status(): StoreStatus {
+    const { version, timeline, fsync, synchronousCommit, synchronousStandbys } = this.#facts
+    return {
+      engine: 'postgres',
+      location: this.#address.shown,
+      // What is set lower for the connection was raised.
+      durability: fsync ? this.#options.durability : 'normal',
+      schemaVersion: schemaVersion(),
+      engineVersion: version,
+      server: { timeline, fsync, synchronousCommit, synchronousStandbys },
+    }
+  }
+
+  onWake(listener: () => void): () => void {
+    return this.#wake.listen(listener)
+  }
+
+  onCommit(listener: () => void): () => void {
+    return this.#wake.listenToCommits(listener)
+  }
+
+  async execute(command: Command): Promise<unknown> {
+    if (this.#closed) throw closedError(this.#address.shown)
+    const prepared = prepare(command)
+    const lane = isRead(prepared) || urgent.has(command.operation) ? this.#side : this.#batches
+    return new Promise((resolve, reject) => {
+      const deadline = this.#environment.monotonic() + patienceMs
+      const waiting: Waiting = { prepared, resolve, reject, deadline, moreNames: new Set() }
+      lane.add(waiting)
+    })
+  }
+
+  #times(): { now: number; wall: number } | null {
+    if (this.#movedOffset === null) return null
+    const now = Math.floor(this.#environment.monotonic()) + this.#movedOffset
+    return { now, wall: this.#environment.now() }
+  }
+
+  #committed(wakes: boolean): void {
+    this.#wake.committed()
+    if (wakes) this.#wake.ring()
+  }
+
+  /** The primary again. On a new timeline another server decides from now on: its clock is not trusted at once. */
+  async #connect(): Promise<Connection> {
+    const { connection, facts } = await findPrimary(
+      this.#address,
+      wantedFrom(this.#facts.timeline, this.#options),
+    )
+    try {
+      await this.#follow(facts, connection)
+      return connection
+    } catch (error) {
+      connection.destroy(error as Error)
+      throw error
+    }
+  }
+
+  /** Noted before it counts: what could not be written down is met again. */
+  async #follow(facts: ServerFacts, connection: Connection): Promise<void> {
+    const { timeline } = facts
+    if (timeline !== this.#facts.timeline) await this.#noteTimeline(timeline, connection)
+    const before = this.#facts.timeline
+    // The other lane may have met a later one meanwhile.
+    if (timeline < before) throw new Error(`timeline ${before} was seen, this one is ${timeline}`)
+    this.#facts = facts
+    if (timeline === before) return
+    this.#clock.doubt(`the server is on timeline ${timeline} after ${before}`)
+    const moved = new Error(`the primary is another server now, on timeline ${timeline}`)
+    for (const lane of [this.#batches, this.#side]) lane.connection.destroy(moved)
+  }
+
+  async #noteTimeline(timeline: number, connection: Connection): Promise<void> {
+    await connection.send({
+      text: 'insert into holdfast.timeline (timeline, seen_at, by) values ($1, (select holdfast.wall_ms()), $2) on conflict (timeline) do nothing',
+      values: [timeline, this.#environment.host.identity.hostName],
+    })
+  }
+
+  /** Behind a pooler nobody can listen: then a direct URL is given for that, or polling alone serves. */
+  async #listenOn(connection: Connection): Promise<void> {
+    if (!this.#address.isPooled) await this.#wake.listenOn(connection)
+  }
+
+  async #listenAt(url: string): Promise<Connection> {
+    const { connection } = await findPrimary(
+      parseAddress(url),
+      wantedFrom(this.#facts.timeline, this.#options),
+    )
+    await this.#wake.listenOn(connection)
+    return connection
+  }
+
+  /** Answers what is waiting, then closes; a second call does nothing. */
+  async close(): Promise<void> {
+    if (this.#closed) return
+    this.#closed = true
+    await Promise.all([this.#batches.close(), this.#side.close(), this.#listener?.close()])
+    this.#wake.close()
+  }
+}

@@ -1,0 +1,390 @@
+/**
+ * A lane: one connection that runs batches one after the other, and what waits for the next. When the connection is
+ * lost the lane finds the server again, for ever, and settles what was being committed: its row in the store tells
+ * which batch was the last.
+ */
+import { type Environment, pause } from '../../environment.ts'
+import { HoldfastError, isHoldfastError } from '../../errors.ts'
+import { type Prepared, prepare } from '../../operations/decide.ts'
+import type { RecoveryReport } from '../../operations/recovery.ts'
+import { chanceFor } from '../../operations/table.ts'
+import type { Command } from '../engine.ts'
+import type { Address } from './address.ts'
+import { Again, Batch, type BatchPlace, type Done, type Waiting } from './batch.ts'
+import { classify, inDoubt, isContention, isDisconnect, isLockedOut, unavailable } from './classify.ts'
+import type { Connection } from './connection.ts'
+import type { SessionOptions } from './settings.ts'
+import { ChangedTwice } from './working-set.ts'
+
+const batchMax = 500
+/** Quick at first, for a restart takes a second; never all clients at once. */
+const reconnectMs = { first: 20, max: 2_000 }
+const contentionMs = { first: 1, max: 40 }
+/** So often reading a feed that an open transaction holds back is tried again, a moment later each time. */
+const readsMax = 20
+/** Where time is moved by a test, waits are counted. */
+const attemptsMax = 200
+/** A batch that meets others so often is taken apart. */
+const attemptsTogether = 3
+const buckets = 64
+
+/** Written, not only read: of its first batch a lane has no row yet that could be waited for. */
+const askLane = `insert into holdfast.lane as lane (id, batch, at) values ($1, 0, holdfast.wall_ms())
+on conflict (id) do update set at = excluded.at
+returning lane.batch`
+const leaveLane = 'delete from holdfast.lane where id = $1'
+
+export interface LaneOptions {
+  readonly address: Address
+  readonly environment: Environment
+  readonly looksAhead: boolean
+  readonly session: SessionOptions
+  connect(): Promise<Connection>
+  /** Found again at once when it is lost, also with nothing to do: somebody listens on it. */
+  readonly staysConnected: boolean
+  /** With healing before claims turned off, delays still end on time. */
+  readonly promotesOnly: boolean
+  onRecovered(report: RecoveryReport, trigger: 'claim', ms: number): void
+  onRecoveryFailed(error: unknown, trigger: 'claim'): void
+  times(): { now: number; wall: number } | null
+  isDoubtful(): boolean
+  onClock(clock: { now: number; wall: number }): void
+  onCommitted(wakes: boolean): void
+}
+
+export class Lane {
+  readonly #options: LaneOptions
+  readonly #environment: Environment
+  readonly #id: string
+  readonly #bucket: number
+  #waiting: Waiting[] = []
+  #connection: Connection
+  #batch = 0
+  #pumping: Promise<void> | null = null
+  #closed = false
+  #avoidsDamaged = false
+  #reconnecting: Promise<void> | null = null
+  #lastFailure: unknown = null
+  #unfit: HoldfastError | null = null
+
+  constructor(connection: Connection, options: LaneOptions) {
+    this.#options = options
+    this.#environment = options.environment
+    this.#id = options.environment.id()
+    this.#bucket = Math.floor(options.environment.random() * buckets)
+    this.#connection = connection
+    this.#use(connection)
+  }
+
+  get connection(): Connection {
+    return this.#connection
+  }
+
+  add(waiting: Waiting): void {
+    this.#waiting.push(waiting)
+    // One turn later: everything else that asks in this turn joins the same transaction.
+    this.#pumping ??= new Promise<void>((done) => setImmediate(() => this.#pump().finally(done)))
+  }
+
+  async #pump(): Promise<void> {
+    while (this.#waiting.length > 0) {
+      const batch = this.#take()
+      try {
+        await this.#settle(batch)
+      } catch (error) {
+        for (const { reject } of batch) reject(this.#typed(error))
+      }
+      // Answers are read, and the next commands asked, before the next batch is closed.
+      if (this.#waiting.length === 0) await new Promise((done) => setImmediate(done))
+    }
+    this.#pumping = null
+  }
+
+  /** The next commands of one namespace, reads or writes. */
+  #take(): Waiting[] {
+    const [first] = this.#waiting as [Waiting]
+    const batch: Waiting[] = []
+    const rest: Waiting[] = []
+    for (const waiting of this.#waiting) {
+      const fits = batch.length < batchMax && isAlike(waiting.prepared, first.prepared)
+      ;(fits ? batch : rest).push(waiting)
+    }
+    this.#waiting = rest
+    return batch
+  }
+
+  /** Together while that goes well; else one by one, so that only the guilty command fails. */
+  async #settle(batch: readonly Waiting[]): Promise<void> {
+    for (let attempt = 1; attempt <= attemptsTogether; attempt++) {
+      const failure = await this.#try(batch)
+      if (failure === null) return
+      if (!mayTryAgain(failure)) break
+    }
+    let lockedOut = 0
+    for (const waiting of batch) {
+      // Each has waited as long as it may. When two in a row were kept out, it is not one of them that is guilty.
+      if (lockedOut >= 2) waiting.reject(busy(this.#options.address.shown, null))
+      else lockedOut = (await this.#settleOne(waiting)) ? lockedOut + 1 : 0
+    }
+  }
+
+  /** True when it was kept out for as long as it may wait. */
+  async #settleOne(waiting: Waiting): Promise<boolean> {
+    const started = this.#environment.monotonic()
+    for (let attempt = 1; ; attempt++) {
+      const failure = await this.#try([waiting])
+      if (failure === null) return false
+      const waitedMs = this.#environment.monotonic() - started
+      const isOver = waitedMs > this.#options.session.lockTimeoutMs || attempt > attemptsMax
+      if (isOver || !mayTryAgain(failure)) {
+        waiting.reject(this.#typed(failure))
+        return isLockedOut(failure)
+      }
+      await this.#rest(jittered(contentionMs, attempt, this.#environment))
+    }
+  }
+
+  /** Null when the batch was answered; else what was in its way, with nothing changed. */
+  async #try(batch: readonly Waiting[], { heals = true, reads = 1 } = {}): Promise<unknown> {
+    const connection = await this.#connected(batch, (waiting, cause) =>
+      waiting.reject(unavailable(this.#options.address.shown, cause)),
+    )
+    if (connection === null) return null
+    const transaction = new Batch(this.#place(batch, connection, heals), batch)
+    let decided: Done | null = null
+    try {
+      if (isRead((batch[0] as Waiting).prepared)) {
+        const done = await transaction.read({ isLast: reads >= readsMax })
+        this.#options.onClock(done.clock)
+        this.#answer(done, { wrote: false })
+        return null
+      }
+      this.#batch++
+      const done = await transaction.decide()
+      // At once: a commit may take long, and the server's clock would seem to be behind.
+      this.#options.onClock(done.clock)
+      if (transaction.isEmpty) {
+        await this.#rollBack(connection)
+      } else {
+        decided = done
+        await transaction.apply()
+      }
+      this.#answer(done, { wrote: !transaction.isEmpty })
+      return null
+    } catch (error) {
+      if (isDisconnect(error) || !connection.isOpen) {
+        connection.destroy(error as Error)
+        return decided ? this.#settleDoubt(batch, decided, error) : this.#try(batch, { heals, reads })
+      }
+      await this.#rollBack(connection)
+      if (error instanceof Again && error.avoidsDamaged) this.#avoidsDamaged = true
+      if (error instanceof Again && isRead((batch[0] as Waiting).prepared)) {
+        await this.#rest(reads)
+        return this.#try(batch, { reads: reads + 1 })
+      }
+      if (!(error instanceof Again && error.heals)) return error
+      await this.#heal(claimOf(batch))
+      return this.#try(batch, { heals: false })
+    }
+  }
+
+  /** In a transaction of its own, whose failure is reported and keeps nobody from claiming. */
+  async #heal(claim: Command): Promise<void> {
+    const { onRecovered, onRecoveryFailed } = this.#options
+    const started = this.#environment.monotonic()
+    this.#environment.reached?.('recovery.begun')
+    await this.#settleOne({
+      prepared: this.#recoveryBefore(claim),
+      resolve: (report) =>
+        onRecovered(report as RecoveryReport, 'claim', this.#environment.monotonic() - started),
+      reject: (error) => onRecoveryFailed(error, 'claim'),
+      deadline: started,
+      moreNames: new Set(),
+    })
+  }
+
+  #recoveryBefore({ namespace, caller }: Command): Prepared {
+    const input = { trigger: 'claim', promoteOnly: this.#options.promotesOnly }
+    const chance = chanceFor('recovery.run', input, this.#environment)
+    return prepare({ operation: 'recovery.run', input, namespace, caller, chance })
+  }
+
+  /** A moment without anything held, in the time of the server. */
+  async #rest(ms: number): Promise<void> {
+    const query = { text: 'select pg_sleep($1)', values: [ms / 1000] }
+    await this.#outside(this.#connection.send(query)).catch(() => {})
+  }
+
+  #place(batch: readonly Waiting[], connection: Connection, heals: boolean): BatchPlace {
+    const { address, environment, looksAhead } = this.#options
+    const times = this.#options.times()
+    return {
+      namespace: (batch[0] as Waiting).prepared.command.namespace,
+      schema: address.schema,
+      lane: this.#id,
+      batch: this.#batch + 1,
+      bucket: this.#bucket,
+      looksAhead: heals && looksAhead,
+      isPooled: address.isPooled,
+      session: this.#options.session,
+      avoidsDamaged: this.#avoidsDamaged,
+      isDoubtful: this.#options.isDoubtful(),
+      times,
+      hasMoved: () => this.#options.times()?.now !== times?.now,
+      send: (query) => this.#outside(connection.send(query)),
+      commit: async () =>
+        (await this.#outside(connection.answer({ text: 'commit', values: [] }))).command === 'COMMIT',
+      reached: (point) => environment.reached?.(point),
+    }
+  }
+
+  #outside<Result>(work: Promise<Result>): Promise<Result> {
+    return this.#environment.outside?.(work) ?? work
+  }
+
+  async #rollBack(connection: Connection): Promise<void> {
+    try {
+      await this.#outside(connection.send({ text: 'rollback', values: [] }))
+    } catch (error) {
+      connection.destroy(error as Error)
+    }
+  }
+
+  #answer({ answers, left, wakes }: Done, { wrote }: { wrote: boolean }): void {
+    if (wrote) this.#environment.reached?.('transaction.committed')
+    this.#waiting.unshift(...left)
+    for (const [waiting, answer] of answers) {
+      if ('error' in answer) waiting.reject(answer.error)
+      else waiting.resolve(answer.result)
+    }
+    if (wrote) this.#options.onCommitted(wakes)
+  }
+
+  /** The connection was lost between COMMIT and its answer: the lane's row waits for that transaction, and tells. */
+  async #settleDoubt(batch: readonly Waiting[], done: Done, cause: unknown): Promise<unknown> {
+    const number = this.#batch
+    const connection = await this.#connected(batch, (waiting) =>
+      waiting.reject(inDoubt(this.#options.address.shown, cause)),
+    )
+    if (connection === null) return null
+    let isCommitted: boolean
+    try {
+      const [row] = await this.#outside(connection.send({ text: askLane, values: [this.#id] }))
+      isCommitted = Number(row?.[0]) === number
+    } catch (error) {
+      connection.destroy(error as Error)
+      // The old transaction may wait for a standby that never comes.
+      if (this.#environment.monotonic() < lastDeadline(batch)) return this.#settleDoubt(batch, done, cause)
+      for (const waiting of batch) waiting.reject(inDoubt(this.#options.address.shown, cause))
+      return null
+    }
+    if (!isCommitted) return this.#try(batch)
+    this.#answer(done, { wrote: true })
+    return null
+  }
+
+  /** The connection, found again when it was lost; null when the whole batch was given up meanwhile. */
+  async #connected(
+    batch: readonly Waiting[],
+    giveUp: (waiting: Waiting, cause: unknown) => void,
+  ): Promise<Connection | null> {
+    if (this.#connection.isOpen) return this.#connection
+    const over = new AbortController()
+    this.#reconnecting ??= this.#reconnect().finally(() => {
+      this.#reconnecting = null
+    })
+    await Promise.race([
+      this.#reconnecting,
+      pause(this.#environment, Math.max(0, lastDeadline(batch) - this.#environment.monotonic()), over.signal),
+    ])
+    over.abort()
+    if (this.#unfit !== null) throw this.#unfit
+    if (this.#connection.isOpen) return this.#connection
+    for (const waiting of batch) giveUp(waiting, this.#lastFailure)
+    return null
+  }
+
+  /** For ever, until there is a server again or nobody wants one. */
+  async #reconnect(): Promise<void> {
+    this.#unfit = null
+    for (let attempt = 1; !this.#connection.isOpen && !this.#closed; attempt++) {
+      try {
+        this.#use(await this.#outside(this.#options.connect()))
+        return
+      } catch (error) {
+        this.#lastFailure = error
+        if (isHoldfastError(error) && error.code === 'STORE_UNFIT') {
+          this.#unfit = error
+          return
+        }
+        await pause(this.#environment, jittered(reconnectMs, attempt, this.#environment))
+      }
+    }
+  }
+
+  #use(connection: Connection): void {
+    this.#connection = connection
+    if (!this.#options.staysConnected) return
+    connection.onEnd(() => {
+      if (this.#closed) return
+      this.#reconnecting ??= this.#reconnect().finally(() => {
+        this.#reconnecting = null
+      })
+    })
+  }
+
+  #typed(error: unknown): unknown {
+    const { shown } = this.#options.address
+    return classify(
+      error instanceof Again || error instanceof ChangedTwice ? busy(shown, error) : error,
+      shown,
+    )
+  }
+
+  /** Answers what is waiting, then closes. */
+  async close(): Promise<void> {
+    this.#closed = true
+    while (this.#pumping !== null) await this.#pumping
+    if (!this.#connection.isOpen) return
+    try {
+      await this.#outside(this.#connection.send({ text: leaveLane, values: [this.#id] }))
+      await this.#outside(this.#connection.close())
+    } catch {
+      // A row left behind goes with the old ones; a connection that fails to close is closed.
+    }
+  }
+}
+
+export function isRead({ operation }: Prepared): boolean {
+  return operation.effect === 'read'
+}
+
+function lastDeadline(batch: readonly Waiting[]): number {
+  return Math.max(...batch.map(({ deadline }) => deadline))
+}
+
+function isAlike(left: Prepared, right: Prepared): boolean {
+  return left.command.namespace === right.command.namespace && isRead(left) === isRead(right)
+}
+
+function mayTryAgain(failure: unknown): boolean {
+  return failure instanceof Again || failure instanceof ChangedTwice || isContention(failure)
+}
+
+function claimOf(batch: readonly Waiting[]): Command {
+  const { prepared } = batch.find((waiting) => waiting.prepared.operation.claims) as Waiting
+  return prepared.command
+}
+
+function jittered({ first, max }: { first: number; max: number }, attempt: number, environment: Environment) {
+  return Math.min(max, first * 2 ** (attempt - 1)) * (0.5 + environment.random())
+}
+
+function busy(location: string, cause: unknown): HoldfastError {
+  return new HoldfastError('BUSY', {
+    what: `others kept changing the same rows of ${location}; nothing was changed`,
+    next: 'try again',
+    facts: { location },
+    cause,
+  })
+}

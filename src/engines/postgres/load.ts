@@ -1,0 +1,43 @@
+/** What it takes to load the rows a command names: one function a selector, by noun in `loaders/`. */
+import type { Selector } from '../engine.ts'
+import { answerLoaders } from './loaders/answer.ts'
+import { crashLoaders } from './loaders/crash.ts'
+import { dependentLoaders } from './loaders/dependent.ts'
+import { eventLoaders } from './loaders/event.ts'
+import { heldLoaders } from './loaders/held.ts'
+import { instanceLoaders } from './loaders/instance.ts'
+import { itemLoaders } from './loaders/item.ts'
+import { lineLoaders } from './loaders/line.ts'
+import type { Loaders } from './loaders/loader.ts'
+import { lockLoaders } from './loaders/lock.ts'
+import { messageLoaders } from './loaders/message.ts'
+import { progressLoaders } from './loaders/progress.ts'
+import { queueLoaders } from './loaders/queue.ts'
+import { recipientLoaders } from './loaders/recipient.ts'
+import { recoveryLoaders } from './loaders/recovery.ts'
+import { stateLoaders } from './loaders/state.ts'
+import { waiterLoaders } from './loaders/waiter.ts'
+import type { Place, Plan } from './plan.ts'
+
+const loaders: Loaders = {
+  ...itemLoaders,
+  ...lineLoaders,
+  ...dependentLoaders,
+  ...queueLoaders,
+  ...lockLoaders,
+  ...waiterLoaders,
+  ...progressLoaders,
+  ...instanceLoaders,
+  ...answerLoaders,
+  ...recoveryLoaders,
+  ...eventLoaders,
+  ...stateLoaders,
+  ...heldLoaders,
+  ...crashLoaders,
+  ...messageLoaders,
+  ...recipientLoaders,
+}
+
+export function planFor(selector: Selector, place: Place): Plan {
+  return (loaders[selector.select] as (selector: Selector, place: Place) => Plan)(selector, place)
+}

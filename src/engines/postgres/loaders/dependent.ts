@@ -1,0 +1,103 @@
+/** Items that wait for others. */
+import type { Item } from '../../../domain/item.ts'
+import type { Cascade, Dependent } from '../../engine.ts'
+import type { Row } from '../plan.ts'
+import { columnsFrom, lockClause, Parameters } from '../rows.ts'
+import { columnsOf, decode, tables, youngerAt } from '../tables.ts'
+import type { Loaders } from './loader.ts'
+import { definedQueueAt } from './queue.ts'
+
+const itemYoungerAt = youngerAt(tables.item)
+const queueAt = itemYoungerAt + 1
+const definitionAt = queueAt + tables.queue.columns.length
+const blockerAt = definitionAt + 1
+
+const columns = `${columnsOf(tables.item)}, ${columnsFrom(tables.queue, 'q')}, w.definition`
+const withQueue = `join holdfast.queue q on q.namespace = t.namespace and q.name = t.queue
+left join holdfast.workflow w on w.namespace = q.namespace and w.name = q.workflow`
+
+/** As it is now that its row is locked: it may have stopped waiting since the blocker was looked up. */
+function dependentsOf(rows: readonly Row[] | undefined): (Dependent & { blocker: string })[] {
+  return (rows ?? [])
+    .map((row) => ({
+      item: decode<Item>(tables.item, row),
+      ...definedQueueAt(row, queueAt, definitionAt),
+      blocker: row[blockerAt] as string,
+    }))
+    .filter(({ item, blocker }) => item.waitingFor.includes(blocker))
+}
+
+export const dependentLoaders = {
+  dependents({ ids, limit }, place) {
+    const parameters = new Parameters(place)
+    // None may be passed over: nobody would come back to free it.
+    const text = `select ${columns}, wanted.blocker
+from unnest(${parameters.add(ids)}::text[]) as wanted (blocker)
+cross join lateral (
+  select item
+  from holdfast.blocker b
+  where b.namespace = $1 and b.blocker = wanted.blocker
+  order by item
+  limit ${parameters.add(limit)}
+) waiting
+join holdfast.item t on t.namespace = $1 and t.id = waiting.item
+${withQueue}
+order by t.id${lockClause(place, 'wait')}`
+    return {
+      queries: [{ text, values: parameters.values, youngerAt: itemYoungerAt }],
+      searched: ['item'],
+      read: ([rows]) => dependentsOf(rows).map(({ blocker: _, ...dependent }) => dependent),
+    }
+  },
+
+  transitiveDependents({ id, limit }, place) {
+    const parameters = new Parameters(place)
+    // `union` keeps each id once, so even a circle would come to an end; rows are made only as far as they are asked for.
+    const text = `with recursive waiting (item) as (
+  select item from holdfast.blocker where namespace = $1 and blocker = ${parameters.add(id)}
+  union
+  select b.item from waiting join holdfast.blocker b on b.namespace = $1 and b.blocker = waiting.item
+)
+select item from waiting limit ${parameters.add(limit)}`
+    return {
+      queries: [{ text, values: parameters.values }],
+      searched: ['item'],
+      read: ([rows]) => (rows ?? []).map(([item]) => item as string),
+    }
+  },
+
+  freedDependents({ limit }, place) {
+    const some = 'select c.blocker from holdfast.cascade c where c.namespace = $1 order by c.blocker limit 10'
+    // Finished is what nothing waits for at all: an item that somebody is at work on still waits.
+    const cascades = `select ${columnsOf(tables.cascade)}, exists (select 1 from holdfast.blocker b where b.namespace = $1 and b.blocker = t.blocker)
+from holdfast.cascade t
+where t.namespace = $1 and t.blocker = any(array(${some}))${lockClause(place, 'skip')}`
+    const parameters = new Parameters(place)
+    const dependents = `select ${columns}, wanted.blocker
+from (${some}) wanted
+cross join lateral (
+  select item
+  from holdfast.blocker b
+  where b.namespace = $1 and b.blocker = wanted.blocker
+  order by item
+  limit ${parameters.add(limit)}
+) waiting
+join holdfast.item t on t.namespace = $1 and t.id = waiting.item
+${withQueue}
+limit $2${lockClause(place, 'skip')}`
+    const hasDependentsAt = youngerAt(tables.cascade) + 1
+    return {
+      queries: [
+        { text: cascades, values: [place.namespace], youngerAt: youngerAt(tables.cascade) },
+        { text: dependents, values: parameters.values, youngerAt: itemYoungerAt },
+      ],
+      searched: ['cascade', 'item'],
+      read: ([found, waiting]) => ({
+        dependents: dependentsOf(waiting),
+        finished: (found ?? [])
+          .filter((row) => row[hasDependentsAt] === false)
+          .map((row) => decode<Cascade>(tables.cascade, row)),
+      }),
+    }
+  },
+} satisfies Partial<Loaders>

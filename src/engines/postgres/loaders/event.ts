@@ -1,0 +1,108 @@
+/** Events, what retention left of removed ones, and the token floor. */
+import type { StoredEvent } from '../../../domain/event.ts'
+import type { Checkpoint, ImageRow } from '../../engine.ts'
+import { decodeAll, decodeFirst, lockClause, Parameters, query } from '../rows.ts'
+import { columnsOf, isYounger, tables, youngerAt } from '../tables.ts'
+import type { Loaders } from './loader.ts'
+
+const eventColumns = [
+  'seq',
+  'at',
+  'kind',
+  'subject',
+  'id',
+  'queue',
+  'version',
+  'agent',
+  'token',
+  'change',
+  'detail',
+] as const
+
+/** Transactions that have ended and all before them: what is numbered below can no longer be joined by others. */
+const horizon =
+  '((select pg_snapshot_xmin(pg_current_snapshot())::text::bigint) + (select holdfast.event_base())) * 8192'
+/** Committed, but behind a transaction that is still open. */
+const isHeldBack = `select exists (select 1 from holdfast.event t where t.namespace = $1 and t.seq >= ${horizon})`
+
+function event(row: readonly unknown[]): StoredEvent {
+  const fields = Object.fromEntries(eventColumns.map((name, index) => [name, row[index]]))
+  return { ...fields, change: parse(fields.change), detail: parse(fields.detail) } as StoredEvent
+}
+
+function parse(text: unknown): unknown {
+  return typeof text === 'string' ? JSON.parse(text) : null
+}
+
+export const eventLoaders = {
+  events({ since, limit, subject, id, newest, before }, place) {
+    const parameters = new Parameters(place)
+    const conditions = ['t.namespace = $1', `t.seq > ${parameters.add(since)}`]
+    if (subject !== null) conditions.push(`t.subject = ${parameters.add(subject)}`)
+    if (id !== null) conditions.push(`t.id = ${parameters.add(id)}`)
+    if (before !== undefined) conditions.push(`t.seq < ${parameters.add(before)}`)
+    // Changes of one thing come one after the other; those of several may still commit in between.
+    const isFeed = subject === null || id === null
+    if (isFeed) conditions.push(`t.seq < ${horizon}`)
+    const text = `select ${eventColumns.map((name) => `t.${name}`).join(', ')}
+from holdfast.event t
+where ${conditions.join(' and ')}
+order by t.seq ${newest ? 'desc' : 'asc'}
+limit ${parameters.add(limit)}`
+    return {
+      queries: [
+        { text, values: parameters.values },
+        ...(isFeed ? [{ text: isHeldBack, values: [place.namespace] }] : []),
+      ],
+      isPartial: ([rows = [], heldBack]) => rows.length < limit && heldBack?.[0]?.[0] === true,
+      read([rows]) {
+        const events = (rows ?? []).map(event)
+        return newest ? events.reverse() : events
+      },
+    }
+  },
+
+  checkpoint: (_, place) => ({
+    names: ['checkpoint'],
+    queries: [query(place, tables.checkpoint, 'wait', "and t.name = 'events'")],
+    read: ([rows]) => decodeFirst<Checkpoint>(tables.checkpoint, rows),
+  }),
+
+  images({ keys }, place) {
+    const parameters = new Parameters(place)
+    const subjects = parameters.add(keys.map(({ subject }) => subject))
+    const ids = parameters.add(keys.map(({ id }) => id))
+    const text = `select ${columnsOf(tables.image)}
+from unnest(${subjects}::text[], ${ids}::text[]) as wanted (subject, id)
+join holdfast.image t on t.namespace = $1 and t.subject = wanted.subject and t.id = wanted.id
+order by t.subject, t.id${lockClause(place, 'wait')}`
+    return {
+      // They change with the checkpoint only.
+      names: ['checkpoint'],
+      queries: [{ text, values: parameters.values, youngerAt: youngerAt(tables.image) }],
+      read: ([rows]) => decodeAll<ImageRow>(tables.image, rows),
+    }
+  },
+
+  imagePage({ after, limit }, place) {
+    const parameters = new Parameters(place)
+    const from = `(${parameters.add(after?.subject ?? '')}, ${parameters.add(after?.id ?? '')})`
+    const rest = `and (t.subject, t.id) > ${from}\norder by t.subject, t.id\nlimit ${parameters.add(limit)}`
+    return {
+      queries: [query(place, tables.image, 'none', rest, parameters)],
+      searched: ['image'],
+      read: ([rows]) => decodeAll<ImageRow>(tables.image, rows),
+    }
+  },
+
+  tokenFloor: (_, place) => ({
+    queries: [
+      {
+        text: `select coalesce(max(t.floor), 0), coalesce(bool_or(${isYounger('t')}), false)\nfrom holdfast.token_floor t\nwhere t.namespace = $1`,
+        values: [place.namespace],
+        youngerAt: 1,
+      },
+    ],
+    read: ([rows]) => Number(rows?.[0]?.[0] ?? 0),
+  }),
+} satisfies Partial<Loaders>

@@ -1,0 +1,50 @@
+/** Incarnations of processes. */
+import type { Instance } from '../../../domain/instance.ts'
+import { decodeAll, decodeFirst, Parameters, query, wall } from '../rows.ts'
+import { tables } from '../tables.ts'
+import type { Loaders } from './loader.ts'
+
+export const instanceLoaders = {
+  instances({ ids }, place) {
+    const parameters = new Parameters(place)
+    const rest = `and t.id = any(${parameters.add(ids)})\norder by t.id`
+    return {
+      names: ids.map((id) => `instance:${id}`),
+      queries: ids.length === 0 ? [] : [query(place, tables.instance, 'wait', rest, parameters)],
+      read: ([rows]) => decodeAll<Instance>(tables.instance, rows),
+    }
+  },
+
+  runningInstances({ limit }, place) {
+    const parameters = new Parameters(place)
+    const rest = `and t.ended_at is null\norder by t.started_at\nlimit ${parameters.add(limit)}`
+    return {
+      // Only looked at: what ends an instance names it.
+      queries: [query(place, tables.instance, 'none', rest, parameters)],
+      searched: ['instance'],
+      read: ([rows]) => decodeAll<Instance>(tables.instance, rows),
+    }
+  },
+
+  registeredInstance({ agent }, place) {
+    const parameters = new Parameters(place)
+    const rest = `and t.agent = ${parameters.add(agent)} and t.ended_at is null and t.registered_by is not null
+order by t.started_at desc
+limit 1`
+    return {
+      names: [`agent:${agent}`],
+      queries: [query(place, tables.instance, 'wait', rest, parameters)],
+      read: ([rows]) => decodeFirst<Instance>(tables.instance, rows),
+    }
+  },
+
+  instancesEndedBefore({ ageMs, limit }, place) {
+    const parameters = new Parameters(place)
+    const rest = `and t.ended_at < ${wall} - ${parameters.add(ageMs)}\norder by t.ended_at\nlimit ${parameters.add(limit)}`
+    return {
+      queries: [query(place, tables.instance, 'skip', rest, parameters)],
+      searched: ['instance'],
+      read: ([rows]) => decodeAll<Instance>(tables.instance, rows),
+    }
+  },
+} satisfies Partial<Loaders>

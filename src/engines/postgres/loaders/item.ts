@@ -1,0 +1,220 @@
+/** Items by id, by key, by lease, by time. */
+import type { Item, Standing } from '../../../domain/item.ts'
+import type { QueueCounts } from '../../engine.ts'
+import { planItems } from '../list.ts'
+import { dedupeKeyName, keyName } from '../names.ts'
+import type { Place, Plan } from '../plan.ts'
+import { decodeAll, decodeReadable, type Hold, now, Parameters, query, readableItem, wall } from '../rows.ts'
+import { tables } from '../tables.ts'
+import type { Loaders } from './loader.ts'
+
+/** What others still wait for stays, or nobody could say why they wait. */
+const unneeded =
+  'and not exists (select 1 from holdfast.blocker b where b.namespace = $1 and b.blocker = i.id)'
+
+const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
+
+const standings: readonly Standing[] = ['ready', 'waiting', 'held', 'closed']
+
+/** The open one, else the one added last. */
+function lastOf(items: readonly Item[]): Item | null {
+  const [first] = items.toSorted(
+    (left, right) =>
+      Number(left.standing === 'closed') - Number(right.standing === 'closed') ||
+      right.addedAt - left.addedAt ||
+      (right.id < left.id ? -1 : 1),
+  )
+  return first ?? null
+}
+
+function byKey(items: readonly Item[], queue: string, key: string): Item[] {
+  return items.filter((item) => item.queue === queue && item.key === key)
+}
+
+function byDedupeKey(items: readonly Item[], queue: string, dedupeKey: string): Item[] {
+  return items.filter((item) => item.queue === queue && item.dedupeKey === dedupeKey)
+}
+
+function openOf(items: readonly Item[]): Item | null {
+  return items.find(({ standing }) => standing !== 'closed') ?? null
+}
+
+/** Items a condition finds; damaged ones are left out. */
+function planSearch(
+  place: Place,
+  parameters: Parameters,
+  rest: string,
+  hold: Hold = 'skip',
+): Plan<readonly Item[]> {
+  return {
+    queries: [query(place, tables.item, hold, rest, parameters)],
+    searched: ['item'],
+    read: ([rows]) => decodeReadable<Item>(tables.item, rows),
+  }
+}
+
+export const itemLoaders = {
+  item({ queue, ref }) {
+    const isId = uuid.test(ref)
+    return {
+      items: { ids: isId ? [ref] : [], keys: queue === null ? [] : [{ queue, key: ref }] },
+      queries: [],
+      read(_, items) {
+        const byId = items.find(({ id }) => isId && id === ref)
+        if (byId) return queue === null || byId.queue === queue ? byId : null
+        return queue === null ? null : lastOf(byKey(items, queue, ref))
+      },
+    }
+  },
+
+  itemsById: ({ ids }) => ({
+    items: { ids },
+    queries: [],
+    read: (_, items) => items.filter(({ id }) => ids.includes(id)),
+  }),
+
+  openItemByKey: ({ queue, key }) => ({
+    names: [keyName(queue, key)],
+    items: { keys: [{ queue, key }] },
+    queries: [],
+    read: (_, items) => openOf(byKey(items, queue, key)),
+  }),
+
+  openItemByDedupeKey: ({ queue, dedupeKey }) => ({
+    names: [dedupeKeyName(queue, dedupeKey)],
+    items: { dedupeKeys: [{ queue, dedupeKey }] },
+    queries: [],
+    read: (_, items) => openOf(byDedupeKey(items, queue, dedupeKey)),
+  }),
+
+  lastItemByDedupeKey: ({ queue, dedupeKey }) => ({
+    names: [dedupeKeyName(queue, dedupeKey)],
+    items: { dedupeKeys: [{ queue, dedupeKey }] },
+    queries: [],
+    read: (_, items) => lastOf(byDedupeKey(items, queue, dedupeKey)),
+  }),
+
+  lockedItems({ name }, place) {
+    const parameters = new Parameters(place)
+    const rest = `and t.id = any(array(select l.item from holdfast.lock l where l.namespace = $1 and l.name = ${parameters.add(name)} and l.item is not null))\norder by t.id`
+    return {
+      names: [`lock:${name}`],
+      queries: [query(place, tables.item, 'wait', rest, parameters)],
+      searched: ['item', 'lock'],
+      read: ([rows]) => decodeAll<Item>(tables.item, rows),
+    }
+  },
+
+  lapsedItems({ queue, limit }, place) {
+    const parameters = new Parameters(place)
+    const one = queue === null ? '' : `and t.queue = ${parameters.add(queue)}`
+    const rest = `and t.standing = 'held' and coalesce(t.expires_at, 0) < ${now} ${one} ${readableItem}\norder by coalesce(t.expires_at, 0)\nlimit ${parameters.add(limit)}`
+    return planSearch(place, parameters, rest)
+  },
+
+  itemsOfInstances({ instances, queue, limit }, place) {
+    const parameters = new Parameters(place)
+    const one = queue === null ? '' : `and t.queue = ${parameters.add(queue)}`
+    const rest = `and t.standing = 'held' and t.instance = any(${parameters.add(instances)}) ${one} ${readableItem}\nlimit ${parameters.add(limit)}`
+    return planSearch(place, parameters, rest)
+  },
+
+  silentItems({ queue, thresholdMs, limit }, place) {
+    const parameters = new Parameters(place)
+    const lastSign = 'greatest(coalesce(t.granted_at, 0), coalesce(t.renewed_at, 0))'
+    const rest = `and t.standing = 'held' and t.queue = ${parameters.add(queue)} and ${lastSign} <= ${now} - ${parameters.add(thresholdMs)}\norder by ${lastSign}\nlimit ${parameters.add(limit)}`
+    return planSearch(place, parameters, rest)
+  },
+
+  dueItems({ limit }, place) {
+    const parameters = new Parameters(place)
+    const rest = `and t.run_at <= ${wall} ${readableItem}\norder by t.run_at\nlimit ${parameters.add(limit)}`
+    return {
+      queries: [query(place, tables.item, 'skip', rest, parameters)],
+      searched: ['item'],
+      read: ([rows]) => decodeAll<Item>(tables.item, rows),
+    }
+  },
+
+  nextDueAt: (_, place) => ({
+    queries: [
+      {
+        text: `select t.run_at from holdfast.item t where t.namespace = $1 and t.run_at is not null ${readableItem} order by t.run_at limit 1`,
+        values: [place.namespace],
+      },
+    ],
+    // Told to those who wait; what the same batch delays wakes them on its own.
+    searched: [],
+    read: ([rows]) => (rows?.[0]?.[0] ?? null) as number | null,
+  }),
+
+  items: planItems,
+
+  counts: ({ queue }, place) => ({
+    queries: [
+      {
+        // One by one, since each has an index of its own.
+        text: standings
+          .map(
+            (standing) =>
+              `select '${standing}', t.state, count(*) from holdfast.item t where t.namespace = $1 and t.queue = $2 and t.standing = '${standing}' group by t.state`,
+          )
+          .join('\nunion all\n'),
+        values: [place.namespace, queue],
+      },
+      {
+        text: `select
+  (select count(*) from holdfast.item t where t.namespace = $1 and t.queue = $2 and t.quarantined_at is not null),
+  (select min(t.added_at) from holdfast.item t where t.namespace = $1 and t.queue = $2 and t.standing = 'ready')`,
+        values: [place.namespace, queue],
+      },
+    ],
+    searched: ['item'],
+    read([states, totals]): QueueCounts {
+      const byState: Record<string, number> = {}
+      const byStanding: Record<Standing, number> = { ready: 0, waiting: 0, held: 0, closed: 0 }
+      for (const [standing, state, count] of (states ?? []) as readonly (readonly [
+        Standing,
+        string,
+        number,
+      ])[]) {
+        byState[state] = (byState[state] ?? 0) + Number(count)
+        byStanding[standing] += Number(count)
+      }
+      return {
+        byState,
+        byStanding,
+        quarantined: Number(totals?.[0]?.[0]),
+        oldestReadyAt: (totals?.[0]?.[1] ?? null) as number | null,
+      }
+    },
+  }),
+
+  closedBefore({ queue, ageMs, limit }, place) {
+    const parameters = new Parameters(place)
+    const one = queue === null ? '' : `and q.name = ${parameters.add(queue)}`
+    const most = parameters.add(limit)
+    // Queue by queue, since each has its closed items in order: one search over all would sort all there are.
+    const rest = `and t.standing = 'closed' and t.id = any(array(
+  select closed.id
+  from holdfast.queue q
+  cross join lateral (
+    select i.id
+    from holdfast.item i
+    where i.namespace = $1 and i.queue = q.name and i.standing = 'closed' and i.closed_at <= ${wall} - ${parameters.add(ageMs)} ${unneeded}
+    order by i.closed_at, i.id
+    limit ${most}
+  ) closed
+  where q.namespace = $1 ${one}
+  limit ${most}
+))`
+    return {
+      queries: [query(place, tables.item, 'skip', rest, parameters)],
+      searched: ['item'],
+      read: ([rows]) =>
+        decodeAll<Item>(tables.item, rows).sort(
+          (left, right) => (left.closedAt ?? 0) - (right.closedAt ?? 0),
+        ),
+    }
+  },
+} satisfies Partial<Loaders>

@@ -1,0 +1,115 @@
+/** Locks, one row a slot. */
+import type { Lock } from '../../../domain/lock.ts'
+import { parseLockRef } from '../../lock-ref.ts'
+import { pageOf } from '../../page.ts'
+import type { Place, Plan } from '../plan.ts'
+import { decodeAll, decodeReadable, type Hold, lockClause, now, Parameters, query } from '../rows.ts'
+import { columnsOf, tables, youngerAt } from '../tables.ts'
+import type { Loaders } from './loader.ts'
+
+/** Locks a condition finds. A damaged reservation is set aside: it stays, and stops nothing. */
+function planSearch(
+  place: Place,
+  parameters: Parameters,
+  rest: string,
+  hold: Hold = 'skip',
+): Plan<readonly Lock[]> {
+  return {
+    queries: [query(place, tables.lock, hold, rest, parameters)],
+    searched: ['lock'],
+    read: ([rows]) => decodeReadable<Lock>(tables.lock, rows),
+  }
+}
+
+export const lockLoaders = {
+  lock({ name }, place) {
+    const parameters = new Parameters(place)
+    const rest = `and t.name = ${parameters.add(name)}\norder by t.slot`
+    return {
+      names: [`lock:${name}`],
+      queries: [query(place, tables.lock, 'wait', rest, parameters)],
+      read: ([rows]) => decodeAll<Lock>(tables.lock, rows),
+    }
+  },
+
+  locksByRef({ refs }, place) {
+    const wanted = refs.map(parseLockRef).filter(({ slot }) => slot !== null)
+    const parameters = new Parameters(place)
+    const names = parameters.add(wanted.map(({ name }) => name))
+    const slots = parameters.add(wanted.map(({ slot }) => slot))
+    const text = `select ${columnsOf(tables.lock)}
+from unnest(${names}::text[], ${slots}::bigint[]) as wanted (name, slot)
+join holdfast.lock t on t.namespace = $1 and t.name = wanted.name and t.slot = wanted.slot
+order by t.name, t.slot${lockClause(place, 'wait')}`
+    return {
+      names: [...new Set(wanted.map(({ name }) => `lock:${name}`))],
+      queries:
+        wanted.length === 0 ? [] : [{ text, values: parameters.values, youngerAt: youngerAt(tables.lock) }],
+      read: ([rows]) => decodeAll<Lock>(tables.lock, rows),
+    }
+  },
+
+  locks({ agent, prefix, after, limit }, place) {
+    const parameters = new Parameters(place)
+    const from = after === null ? null : parseLockRef(after)
+    const start = parameters.add(prefix)
+    const held = agent === null ? '' : `and t.agent = ${parameters.add(agent)}`
+    const rest = `and (t.name, t.slot) > (${parameters.add(from?.name ?? '')}, ${parameters.add(from?.slot ?? -1)}) and t.name >= ${start} and starts_with(t.name, ${start}) ${held}
+order by t.name, t.slot
+limit ${parameters.add(limit + 1)}`
+    return {
+      queries: [query(place, tables.lock, 'none', rest, parameters)],
+      searched: ['lock'],
+      read([rows]) {
+        // Where the page ends is told by what was found, also where some of it cannot be read.
+        const page = pageOf(rows ?? [], limit, ([name, slot]) => `${name}#${slot}`)
+        return { rows: decodeReadable<Lock>(tables.lock, page.rows), next: page.next }
+      },
+    }
+  },
+
+  namedLocksOf({ agent, limit }, place) {
+    const parameters = new Parameters(place)
+    const rest = `and t.agent = ${parameters.add(agent)} and t.slots is not null and t.delayed_since is null
+order by t.name, t.slot
+limit ${parameters.add(limit)}`
+    // Waits: a lock that is being renewed is still the agent's.
+    return planSearch(place, parameters, rest, 'wait')
+  },
+
+  isAnyLocked: (_, place) => ({
+    queries: [
+      {
+        text: `select exists (
+  select 1
+  from holdfast.lock t
+  where t.namespace = $1 and t.expires_at >= ${now} and t.delayed_since is null and t.slots is not null and t.patterns is null
+)`,
+        values: [place.namespace],
+      },
+    ],
+    searched: ['lock'],
+    read: ([rows]) => rows?.[0]?.[0] === true,
+  }),
+
+  reservations({ limit }, place) {
+    const parameters = new Parameters(place)
+    const rest = `and t.patterns is not null and t.expires_at >= ${now}\norder by t.name, t.slot\nlimit ${parameters.add(limit)}`
+    // Everybody who reserves takes turns: what is not there yet cannot be locked.
+    return { names: ['reservations'], ...planSearch(place, parameters, rest, 'wait') }
+  },
+
+  lapsedLocks({ name, limit }, place) {
+    const parameters = new Parameters(place)
+    const one = name === null ? '' : `and t.name = ${parameters.add(name)}`
+    const rest = `and t.expires_at < ${now} ${one}\norder by t.expires_at\nlimit ${parameters.add(limit)}`
+    return planSearch(place, parameters, rest)
+  },
+
+  locksOfInstances({ instances, name, limit }, place) {
+    const parameters = new Parameters(place)
+    const one = name === null ? '' : `and t.name = ${parameters.add(name)}`
+    const rest = `and t.instance = any(${parameters.add(instances)}) ${one}\nlimit ${parameters.add(limit)}`
+    return planSearch(place, parameters, rest)
+  },
+} satisfies Partial<Loaders>

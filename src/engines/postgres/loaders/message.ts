@@ -1,0 +1,249 @@
+/** Messages and their deliveries: by id, by due time, by lease, by recipient. */
+import type { Delivery } from '../../../domain/delivery.ts'
+import type { Message } from '../../../domain/message.ts'
+import { pageOf, parseCursor } from '../../page.ts'
+import type { Place, Plan } from '../plan.ts'
+import { decodeAll, decodeDamaged, type Hold, now, Parameters, query, wall } from '../rows.ts'
+import { tables } from '../tables.ts'
+import type { Loaders } from './loader.ts'
+
+/** Greater than every character an id may have. */
+const beyond = '\u007f'
+
+function planMessages(
+  place: Place,
+  parameters: Parameters,
+  rest: string,
+  hold: Hold = 'skip',
+): Plan<readonly Message[]> {
+  return {
+    queries: [query(place, tables.message, hold, rest, parameters)],
+    searched: ['message'],
+    read: ([rows]) => decodeDamaged<Message>(tables.message, rows),
+  }
+}
+
+function planDeliveries(
+  place: Place,
+  parameters: Parameters,
+  rest: string,
+  hold: Hold = 'skip',
+): Plan<readonly Delivery[]> {
+  return {
+    queries: [query(place, tables.delivery, hold, rest, parameters)],
+    searched: ['delivery'],
+    read: ([rows]) => decodeAll<Delivery>(tables.delivery, rows),
+  }
+}
+
+/** A delivery is named after its message. */
+function nameOfDelivery(id: string): string {
+  const end = id.lastIndexOf('/')
+  return end === -1 ? `delivery:${id}` : `message:${id.slice(0, end)}`
+}
+
+function messageNames(ids: readonly string[]): string[] {
+  return [...new Set(ids)].map((id) => `message:${id}`)
+}
+
+export const messageLoaders = {
+  messageByRef({ ref }, place) {
+    const parameters = new Parameters(place)
+    // What equals the reference comes before what only begins with it.
+    const rest = `and t.id >= ${parameters.add(ref)} and t.id < ${parameters.add(`${ref}${beyond}`)}\norder by t.id\nlimit 2`
+    return {
+      names: messageNames([ref]),
+      queries: [query(place, tables.message, 'wait', rest, parameters)],
+      searched: ['message'],
+      read([rows]) {
+        const found = decodeDamaged<Message>(tables.message, rows)
+        return found[0]?.id === ref ? found.slice(0, 1) : found
+      },
+    }
+  },
+
+  messagesById({ ids }, place) {
+    const parameters = new Parameters(place)
+    const rest = `and t.id = any(${parameters.add(ids)})\norder by t.id`
+    return {
+      ...planMessages(place, parameters, rest, 'wait'),
+      names: messageNames(ids),
+      searched: [],
+    }
+  },
+
+  deliveriesOf({ messages }, place) {
+    const parameters = new Parameters(place)
+    const rest = `and t.message = any(${parameters.add(messages)})\norder by t.row`
+    return { ...planDeliveries(place, parameters, rest, 'wait'), names: messageNames(messages) }
+  },
+
+  deliveriesById({ ids }, place) {
+    const parameters = new Parameters(place)
+    const rest = `and t.id = any(${parameters.add(ids)})\norder by t.id`
+    return {
+      ...planDeliveries(place, parameters, rest, 'wait'),
+      names: [...new Set(ids.map(nameOfDelivery))],
+      searched: [],
+    }
+  },
+
+  dueDeliveries: ({ adapters, limit }, place) => ({
+    queries: adapters.map((adapter) => {
+      const parameters = new Parameters(place)
+      const rest = `and t.adapter = ${parameters.add(adapter)} and t.next_due_at <= ${now}\norder by t.next_due_at\nlimit ${parameters.add(limit)}`
+      return query(place, tables.delivery, 'skip', rest, parameters)
+    }),
+    searched: ['delivery'],
+    read: (answers) =>
+      answers
+        .flatMap((rows) => decodeAll<Delivery>(tables.delivery, rows))
+        .sort((left, right) => (left.nextDueAt ?? 0) - (right.nextDueAt ?? 0))
+        .slice(0, limit),
+  }),
+
+  unansweredMessages({ limit }, place) {
+    const parameters = new Parameters(place)
+    const rest = `and t.id = any(array(
+  select d.message
+  from holdfast.delivery d
+  where d.namespace = $1 and d.gives_up_at <= ${now} and d.agent is null
+  order by d.gives_up_at
+  limit ${parameters.add(limit)}
+))`
+    return { ...planMessages(place, parameters, rest), searched: ['message', 'delivery'] }
+  },
+
+  strandedDeliveries({ limit }, place) {
+    const parameters = new Parameters(place)
+    const rest = `and t.id = any(array(
+  select d.id
+  from holdfast.delivery d
+  where d.namespace = $1 and d.gives_up_at <= ${now} and d.agent is null
+  order by d.gives_up_at
+  limit ${parameters.add(limit)}
+))
+and not exists (select 1 from holdfast.message m where m.namespace = $1 and m.id = t.message)`
+    return {
+      queries: [query(place, tables.delivery, 'skip', rest, parameters)],
+      searched: ['message', 'delivery'],
+      read: ([rows]) => decodeAll<Delivery>(tables.delivery, rows),
+    }
+  },
+
+  dueMessages({ limit }, place) {
+    const parameters = new Parameters(place)
+    const rest = `and t.due_at <= ${now}\norder by t.due_at\nlimit ${parameters.add(limit)}`
+    return planMessages(place, parameters, rest)
+  },
+
+  nextRedeliveryAt({ adapters }, place) {
+    const text = `select least(
+  (
+    select min(next.at)
+    from unnest($2::text[]) as wanted (adapter)
+    cross join lateral (
+      select min(d.next_due_at) as at
+      from holdfast.delivery d
+      where d.namespace = $1 and d.adapter = wanted.adapter and d.next_due_at is not null
+    ) next
+  ),
+  (select min(d.gives_up_at) from holdfast.delivery d where d.namespace = $1 and d.gives_up_at is not null and d.agent is null),
+  (select min(m.due_at) from holdfast.message m where m.namespace = $1 and m.due_at is not null)
+)`
+    return {
+      queries: [{ text, values: [place.namespace, adapters] }],
+      searched: ['delivery', 'message'],
+      read: ([rows]) => (rows?.[0]?.[0] ?? null) as number | null,
+    }
+  },
+
+  heldDeliveries({ limit }, place) {
+    const parameters = new Parameters(place)
+    const rest = `and t.agent is not null\norder by t.expires_at\nlimit ${parameters.add(limit)}`
+    return planDeliveries(place, parameters, rest, 'none')
+  },
+
+  lapsedDeliveries({ limit }, place) {
+    const parameters = new Parameters(place)
+    const rest = `and t.agent is not null and t.expires_at < ${now}\norder by t.expires_at\nlimit ${parameters.add(limit)}`
+    return planDeliveries(place, parameters, rest)
+  },
+
+  deliveriesOfInstances({ instances, limit }, place) {
+    const parameters = new Parameters(place)
+    const rest = `and t.agent is not null and t.instance = any(${parameters.add(instances)})\nlimit ${parameters.add(limit)}`
+    return planDeliveries(place, parameters, rest)
+  },
+
+  inbox({ recipient, isUnread, isAll, limit, after }, place) {
+    const parameters = new Parameters(place)
+    const mine = `and t.recipient = ${parameters.add(recipient)}`
+    const unread = isUnread ? 'and t.read_at is null' : ''
+    // What has no other way is there once it was tried; what has one is seen here in any case.
+    const visible = "and (t.attempts > 0 or t.adapter <> 'inbox')"
+    if (isAll) {
+      const from = after === null ? '' : `and t.id < ${parameters.add(after)}`
+      const rest = `${mine} ${from} ${unread} ${visible}\norder by t.id desc\nlimit ${parameters.add(limit + 1)}`
+      return {
+        queries: [query(place, tables.delivery, 'none', rest, parameters)],
+        searched: ['delivery'],
+        read: ([rows]) => pageOf(decodeAll<Delivery>(tables.delivery, rows), limit, ({ id }) => id),
+      }
+    }
+    const cursor = after === null ? null : parseCursor(after, isInboxCursor)
+    const from =
+      cursor === null
+        ? ''
+        : `and (t.priority, t.id) > (${parameters.add(cursor[0])}, ${parameters.add(cursor[1])})`
+    const rest = `${mine} and t.closed_at is null ${from} ${unread} ${visible}\norder by t.priority, t.id\nlimit ${parameters.add(limit + 1)}`
+    return {
+      queries: [query(place, tables.delivery, 'none', rest, parameters)],
+      searched: ['delivery'],
+      read: ([rows]) =>
+        pageOf(decodeAll<Delivery>(tables.delivery, rows), limit, ({ priority, id }) =>
+          JSON.stringify([priority, id]),
+        ),
+    }
+  },
+
+  messages({ standing, sender, limit, after }, place) {
+    const parameters = new Parameters(place)
+    const where = standing === 'dead' ? "t.state = 'dead'" : 't.closed_at is null'
+    const one = sender === null ? '' : `and t.sender = ${parameters.add(sender)}`
+    const from = after === null ? '' : `and t.id > ${parameters.add(after)}`
+    const rest = `and ${where} ${one} ${from}\norder by t.id\nlimit ${parameters.add(limit + 1)}`
+    return {
+      queries: [query(place, tables.message, 'none', rest, parameters)],
+      searched: ['message'],
+      read: ([rows]) => pageOf(decodeDamaged<Message>(tables.message, rows), limit, ({ id }) => id),
+    }
+  },
+
+  openMessageCount({ sender }, place) {
+    const parameters = new Parameters(place)
+    const one = sender === null ? '' : `and t.sender = ${parameters.add(sender)}`
+    return {
+      queries: [
+        {
+          text: `select count(*) from holdfast.message t where t.namespace = $1 and t.closed_at is null ${one}`,
+          values: parameters.values,
+        },
+      ],
+      searched: ['message'],
+      read: ([rows]) => Number(rows?.[0]?.[0]),
+    }
+  },
+
+  closedMessagesBefore({ ageMs, limit }, place) {
+    const parameters = new Parameters(place)
+    const rest = `and t.closed_at <= ${wall} - ${parameters.add(ageMs)}\norder by t.closed_at\nlimit ${parameters.add(limit)}`
+    return planMessages(place, parameters, rest)
+  },
+} satisfies Partial<Loaders>
+
+type InboxCursor = readonly [priority: number, id: string]
+
+function isInboxCursor(value: unknown): value is InboxCursor {
+  return Array.isArray(value) && Number.isSafeInteger(value[0]) && typeof value[1] === 'string'
+}

@@ -1,0 +1,76 @@
+/** Progress of runs, and what became of their items. */
+import type { Outcome, Progress } from '../../../domain/progress.ts'
+import { pageOf } from '../../page.ts'
+import { decodeAll, decodeReadable, Parameters, query, wall } from '../rows.ts'
+import { tables } from '../tables.ts'
+import type { Loaders } from './loader.ts'
+
+export const progressLoaders = {
+  progressOf({ runs }, place) {
+    const parameters = new Parameters(place)
+    const rest = `and t.run = any(${parameters.add(runs)})\norder by t.run`
+    return {
+      names: runs.map((run) => `run:${run}`),
+      queries: runs.length === 0 ? [] : [query(place, tables.progress, 'wait', rest, parameters)],
+      read: ([rows]) => decodeAll<Progress>(tables.progress, rows),
+    }
+  },
+
+  progressPage({ status, after, limit }, place) {
+    const parameters = new Parameters(place)
+    const some = status === null ? '' : `and t.status = ${parameters.add(status)}`
+    const rest = `and t.run > ${parameters.add(after ?? '')} ${some}\norder by t.run\nlimit ${parameters.add(limit + 1)}`
+    return {
+      queries: [query(place, tables.progress, 'none', rest, parameters)],
+      searched: ['progress'],
+      read: ([rows]) => pageOf(decodeAll<Progress>(tables.progress, rows), limit, ({ run }) => run),
+    }
+  },
+
+  orphanedProgress({ limit }, place) {
+    const parameters = new Parameters(place)
+    const rest = `and t.status = 'running' and not exists (
+  select 1
+  from holdfast.lock l
+  where l.namespace = t.namespace and l.name = t.lock and l.token = t.token
+)
+limit ${parameters.add(limit)}`
+    return {
+      queries: [query(place, tables.progress, 'skip', rest, parameters)],
+      searched: ['progress', 'lock'],
+      read: ([rows]) => decodeReadable<Progress>(tables.progress, rows),
+    }
+  },
+
+  progressEndedBefore({ ageMs, limit }, place) {
+    const parameters = new Parameters(place)
+    const rest = `and t.ended_at < ${wall} - ${parameters.add(ageMs)}\norder by t.ended_at\nlimit ${parameters.add(limit)}`
+    return {
+      queries: [query(place, tables.progress, 'skip', rest, parameters)],
+      searched: ['progress'],
+      read: ([rows]) => decodeAll<Progress>(tables.progress, rows),
+    }
+  },
+
+  outcomesById({ ids }, place) {
+    const parameters = new Parameters(place)
+    const rest = `and t.id = any(${parameters.add(ids)})\norder by t.id`
+    return {
+      // No names: they are written by commands that load their run, which has one.
+      queries: ids.length === 0 ? [] : [query(place, tables.outcome, 'wait', rest, parameters)],
+      read: ([rows]) => decodeAll<Outcome>(tables.outcome, rows),
+    }
+  },
+
+  outcomesOf({ run, outcome, after, limit }, place) {
+    const parameters = new Parameters(place)
+    const some = outcome === null ? '' : `and t.outcome = ${parameters.add(outcome)}`
+    const rest = `and t.run = ${parameters.add(run)} and t.id > ${parameters.add(after ?? '')} ${some}\norder by t.id\nlimit ${parameters.add(limit + 1)}`
+    return {
+      names: [`run:${run}`],
+      queries: [query(place, tables.outcome, 'wait', rest, parameters)],
+      searched: ['outcome'],
+      read: ([rows]) => pageOf(decodeAll<Outcome>(tables.outcome, rows), limit, ({ id }) => id),
+    }
+  },
+} satisfies Partial<Loaders>

@@ -1,0 +1,59 @@
+/** Versioned documents. */
+import type { State, StateFloor } from '../../../domain/state.ts'
+import { pageOf } from '../../page.ts'
+import { decodeFirst, lockClause, Parameters, query } from '../rows.ts'
+import { isYounger, tables } from '../tables.ts'
+import type { Loaders } from './loader.ts'
+
+export const stateLoaders = {
+  state({ key }, place) {
+    const parameters = new Parameters(place)
+    return {
+      names: [`state:${key}`],
+      queries: [query(place, tables.state, 'wait', `and t.key = ${parameters.add(key)}`, parameters)],
+      read: ([rows]) => decodeFirst<State>(tables.state, rows),
+    }
+  },
+
+  stateVersion: ({ key }, place) => ({
+    names: [`state:${key}`],
+    queries: [
+      {
+        text: `select t.version, ${isYounger('t')} from holdfast.state t where t.namespace = $1 and t.key = $2${lockClause(place, 'wait')}`,
+        values: [place.namespace, key],
+        youngerAt: 1,
+      },
+    ],
+    read: ([rows]) => Number(rows?.[0]?.[0] ?? 0),
+  }),
+
+  stateFloor: (_, place) => ({
+    // Not locked, or every document of a namespace would wait for every other: a set must only see what deleting the
+    // same document left, and two who delete at once meet at the version of this row.
+    queries: [query(place, tables.stateFloor, 'none', '')],
+    read: ([rows]) => decodeFirst<StateFloor>(tables.stateFloor, rows),
+  }),
+
+  states({ prefix, limit, after }, place) {
+    const parameters = new Parameters(place)
+    const start = parameters.add(prefix)
+    const text = `select t.key, t.version, t.updated_at, t.updated_by
+from holdfast.state t
+where t.namespace = $1 and t.key >= ${start} and starts_with(t.key, ${start}) and t.key > ${parameters.add(after ?? '')}
+order by t.key
+limit ${parameters.add(limit + 1)}`
+    return {
+      queries: [{ text, values: parameters.values }],
+      searched: ['state'],
+      read([rows]) {
+        const found = (rows ?? []).map(([key, version, updatedAt, updatedBy]) => ({
+          key: String(key),
+          version: Number(version),
+          updatedAt: Number(updatedAt),
+          updatedBy: String(updatedBy),
+        }))
+        return pageOf(found, limit, ({ key }) => key)
+      },
+    }
+  },
+} satisfies Partial<Loaders>

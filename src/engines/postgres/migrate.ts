@@ -1,0 +1,132 @@
+/** Numbered migrations, applied in order inside one transaction; any number of processes may open at once. */
+import { readdirSync, readFileSync } from 'node:fs'
+import { type Facts, HoldfastError } from '../../errors.ts'
+import type { Row } from './plan.ts'
+import { inSchema, quoted } from './schema-name.ts'
+
+/** Runs SQL inside the transaction of the migration, which must be READ COMMITTED; rows are arrays. */
+export type Run = (text: string, values?: readonly unknown[]) => Promise<readonly Row[]>
+
+interface Migration {
+  readonly number: number
+  readonly sql: string
+}
+
+let migrations: readonly Migration[] | undefined
+
+function readMigrations(): readonly Migration[] {
+  const folder = new URL('./migrations/', import.meta.url)
+  migrations ??= readdirSync(folder)
+    .filter((name) => name.endsWith('.sql'))
+    .sort()
+    .map((name) => ({ number: Number.parseInt(name, 10), sql: readFileSync(new URL(name, folder), 'utf8') }))
+  return migrations
+}
+
+export function schemaVersion(): number {
+  return readMigrations().at(-1)?.number ?? 0
+}
+
+/**
+ * Makes the schema of a store or brings it up to date. Throws for a foreign, newer or damaged one; the caller rolls
+ * back and nothing was changed. A role that may not make anything can open a store that is as new as this program.
+ */
+export async function migrate(run: Run, schema: string): Promise<void> {
+  await run('select pg_advisory_xact_lock(hashtextextended($1, 0))', [`holdfast schema ${schema}`])
+  const found = await findSchema(run, schema)
+  assertFit(found, schema)
+  if (found.version === schemaVersion()) return
+  if (!found.exists) await run(`create schema ${quoted(schema)}`)
+  for (const { number, sql } of readMigrations()) {
+    if (number > found.version) await run(inSchema(sql, schema))
+  }
+  await run(
+    inSchema(
+      "insert into holdfast.meta (key, value)\nvalues ('schema_version', $1)\non conflict (key) do update set value = excluded.value",
+      schema,
+    ),
+    [String(schemaVersion())],
+  )
+}
+
+interface Found {
+  readonly exists: boolean
+  readonly encoding: string
+  readonly tables: readonly string[]
+  /** 0 when there is no store. */
+  readonly version: number
+}
+
+/** Comes after the lock: a statement sees what was committed before it began. */
+async function findSchema(run: Run, schema: string): Promise<Found> {
+  const [row] = await run(
+    `select
+  exists (select 1 from pg_namespace where nspname = $1),
+  current_setting('server_encoding'),
+  array(
+    select c.relname::text
+    from pg_class c
+    join pg_namespace n on n.oid = c.relnamespace
+    where n.nspname = $1 and c.relkind in ('r', 'p', 'v', 'm', 'f')
+    order by 1
+  ),
+  (
+    select count(*)::int
+    from pg_attribute a
+    join pg_class c on c.oid = a.attrelid
+    join pg_namespace n on n.oid = c.relnamespace
+    where n.nspname = $1 and c.relname = 'meta' and a.attname in ('key', 'value') and a.atttypid = 'text'::regtype
+  )`,
+    [schema],
+  )
+  const [exists, encoding, tables, metaColumns] = row as [boolean, string, string[], number]
+  const meta =
+    metaColumns === 2
+      ? await run(inSchema("select value from holdfast.meta where key = 'schema_version'", schema))
+      : []
+  return { exists, encoding, tables, version: Number(meta[0]?.[0] ?? 0) }
+}
+
+function assertFit({ encoding, tables, version }: Found, schema: string): void {
+  if (encoding !== 'UTF8') {
+    throw unfit(
+      `the database keeps text as ${encoding}, which cannot hold every name`,
+      'create a database with encoding UTF8; this one was left as it is',
+      { schema, encoding },
+    )
+  }
+  if (tables.length > 0 && version === 0) {
+    throw unfit(
+      `the schema ${schema} holds tables of another program (${tables.slice(0, 5).join(', ')})`,
+      'give a schema of its own to the store; this one was left as it is',
+      { schema, tables: tables.slice(0, 50) },
+    )
+  }
+  if (version > schemaVersion()) {
+    throw unfit(
+      `the schema ${schema} was made by a newer Holdfast (schema ${version}, this one knows ${schemaVersion()})`,
+      'update Holdfast in this process; the store was left as it is',
+      { schema, schemaVersion: version, known: schemaVersion() },
+    )
+  }
+  const missing = tablesUpTo(version).filter((name) => !tables.includes(name))
+  if (missing.length > 0) {
+    throw unfit(
+      `the schema ${schema} is damaged (schema ${version}, without ${missing.join(', ')})`,
+      'restore a backup; the store was left as it is',
+      { schema, missing },
+    )
+  }
+}
+
+/** Tables a store of this version must have, read off the migrations themselves. */
+function tablesUpTo(version: number): string[] {
+  const texts = readMigrations().filter(({ number }) => number <= version)
+  return texts.flatMap(({ sql }) =>
+    [...sql.matchAll(/^create table holdfast\.(\w+)/gm)].map(([, name]) => String(name)),
+  )
+}
+
+function unfit(what: string, next: string, facts: Facts): HoldfastError {
+  return new HoldfastError('STORE_UNFIT', { what, next, facts })
+}

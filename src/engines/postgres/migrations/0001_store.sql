@@ -1,0 +1,539 @@
+-- The whole store: leases, items, locks, runs, messages, documents, instances, events.
+-- `holdfast.` stands for the store's own schema; what is in quotes is left as it is. `namespace` is first in every key and index.
+-- Lease columns are equal on every leased row: agent, instance, token, granted_at, renewed_at, expires_at, lease_ms.
+-- Times of leases are on the lease clock, all others on the wall clock; both in milliseconds.
+-- Names and ids are collated "C": their order is that of their bytes, here and in the other engine.
+-- JSON is kept as text: jsonb refuses \u0000, and rows are read and written whole.
+
+create table holdfast.meta (
+  key text collate "C" primary key,
+  value text not null
+);
+
+-- One row a connection that writes: which batch it wrote last, so that a commit in doubt can be looked up.
+create table holdfast.lane (
+  id text collate "C" primary key,
+  batch bigint not null,
+  at bigint not null
+) with (fillfactor = 50);
+
+-- Timelines of the primary this store was seen on.
+create table holdfast.timeline (
+  timeline int primary key,
+  seen_at bigint not null,
+  by text
+);
+
+-- Highest token a deleted row has had, so that tokens of a name only grow. In buckets, of which the highest counts:
+-- those who delete at the same time need not wait for each other.
+create table holdfast.token_floor (
+  namespace text collate "C" not null,
+  bucket int not null,
+  floor bigint not null,
+  primary key (namespace, bucket)
+) with (fillfactor = 50);
+
+create table holdfast.workflow (
+  namespace text collate "C" not null,
+  name text collate "C" not null,
+  definition text not null,
+  version bigint not null,
+  primary key (namespace, name)
+);
+
+create table holdfast.queue (
+  namespace text collate "C" not null,
+  name text collate "C" not null,
+  workflow text collate "C" not null,
+  slots bigint check (slots > 0),
+  attempts_max bigint not null check (attempts_max > 0),
+  crashes_max bigint not null check (crashes_max >= 0),
+  paused_at bigint,
+  paused_by text,
+  pause_reason text,
+  created_at bigint not null,
+  version bigint not null,
+  primary key (namespace, name)
+);
+
+-- No foreign key to the queue, other than in SQLite: each new item would lock the row of its queue together with all
+-- others that are added at that moment, which costs more than the insert. Queues are never removed.
+create table holdfast.item (
+  namespace text collate "C" not null,
+  id text collate "C" not null,
+  queue text collate "C" not null,
+  workflow text collate "C" not null,
+  state text collate "C" not null,
+  standing text collate "C" not null check (standing in ('ready', 'waiting', 'held', 'closed')),
+  priority bigint not null,
+  key text collate "C",
+  dedupe_key text collate "C",
+  parent text collate "C",
+  ancestors text not null,
+  blockers text not null,
+  waiting_for text not null,
+  run_at bigint,
+  attempts bigint not null,
+  failures bigint not null,
+  crashes bigint not null,
+  attempts_max bigint not null,
+  quarantined_at bigint,
+  quarantine_reason text,
+  cancel_requested_at bigint,
+  submitted_by text,
+  added_at bigint not null,
+  started_at bigint,
+  state_changed_at bigint not null,
+  closed_at bigint,
+  outcome text collate "C" check (outcome in ('well', 'badly')),
+  previous_state text,
+  version bigint not null,
+  agent text collate "C",
+  instance text collate "C",
+  token bigint not null,
+  granted_at bigint,
+  renewed_at bigint,
+  expires_at bigint,
+  lease_ms bigint,
+  error text,
+  progress text,
+  result text,
+  data text not null,
+  payload text not null,
+  primary key (namespace, id),
+  -- A holder is there exactly while the item is held, and a held item says when it was started.
+  check ((standing = 'held') = (agent is not null)),
+  check ((standing = 'held') = (expires_at is not null)),
+  check (standing <> 'held' or started_at is not null),
+  check (started_at is null or started_at <= state_changed_at),
+  check ((standing = 'closed') = (outcome is not null)),
+  check ((standing = 'closed') = (closed_at is not null)),
+  check (standing = 'waiting' or run_at is null)
+)
+-- Room on each page for the next version of its rows; vacuumed early, since a claim passes over what claims left behind.
+with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02);
+
+create unique index item_open_key on holdfast.item (namespace, queue, key) where key is not null and standing <> 'closed';
+create unique index item_open_dedupe on holdfast.item (namespace, queue, dedupe_key) where dedupe_key is not null and standing <> 'closed';
+-- The newest first is one step away, however often a key has come back.
+create index item_key on holdfast.item (namespace, queue, key, added_at, id) where key is not null;
+create index item_dedupe on holdfast.item (namespace, queue, dedupe_key, added_at, id) where dedupe_key is not null;
+create index item_parent on holdfast.item (namespace, parent) where parent is not null;
+-- An item is in exactly one of these four, so a claim meets only what can be claimed now.
+create index item_ready on holdfast.item (namespace, queue, priority, added_at, id, state) where standing = 'ready';
+create index item_waiting on holdfast.item (namespace, queue, priority, added_at, id, state) where standing = 'waiting';
+create index item_held on holdfast.item (namespace, coalesce(expires_at, 0), instance, queue, state) where standing = 'held';
+create index item_closed on holdfast.item (namespace, queue, closed_at, id, state) where standing = 'closed';
+create index item_due on holdfast.item (namespace, run_at) where run_at is not null;
+create index item_quarantined on holdfast.item (namespace, queue, quarantined_at) where quarantined_at is not null;
+
+-- Who waits for whom: an index of `waiting_for`, kept by the engine.
+create table holdfast.blocker (
+  namespace text collate "C" not null,
+  blocker text collate "C" not null,
+  item text collate "C" not null,
+  primary key (namespace, blocker, item)
+);
+
+-- Items that closed well and for which more waited than one transaction frees.
+create table holdfast.cascade (
+  namespace text collate "C" not null,
+  blocker text collate "C" not null,
+  at bigint not null,
+  primary key (namespace, blocker)
+);
+
+create table holdfast.lock (
+  namespace text collate "C" not null,
+  name text collate "C" not null,
+  slot bigint not null,
+  reason text,
+  item text collate "C",
+  acquired_at bigint not null,
+  version bigint not null,
+  agent text collate "C" not null,
+  instance text collate "C",
+  token bigint not null,
+  granted_at bigint not null,
+  renewed_at bigint not null,
+  expires_at bigint not null,
+  lease_ms bigint not null,
+  -- The person or system on whose behalf the lock is held.
+  "user" text,
+  -- What the lock is held for; progress is attached to it.
+  run text collate "C",
+  -- How many may hold the lock at once; null for a processing lock, whose queue says it.
+  slots bigint check (slots > 0),
+  -- How often its holder has entered it.
+  depth bigint not null default 1 check (depth > 0),
+  -- For how long nobody gets the lock after its holder was lost.
+  delay_ms bigint not null default 0 check (delay_ms >= 0),
+  -- Not null: nobody holds it; the row keeps others out until `expires_at`.
+  delayed_since bigint,
+  -- A reservation: glob patterns as JSON, and whether others may share them.
+  patterns text,
+  mode text check (mode in ('shared', 'exclusive')),
+  primary key (namespace, name, slot)
+) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02);
+
+create index lock_expiry on holdfast.lock (namespace, expires_at);
+create index lock_reservation on holdfast.lock (namespace, name, slot) where patterns is not null;
+
+-- A place in the line for a lock: a lease of its own, whose token is the ticket.
+create table holdfast.lock_waiter (
+  namespace text collate "C" not null,
+  id text collate "C" not null,
+  name text collate "C" not null,
+  joined_at bigint not null,
+  version bigint not null,
+  agent text collate "C" not null,
+  instance text collate "C",
+  token bigint not null,
+  granted_at bigint not null,
+  renewed_at bigint not null,
+  expires_at bigint not null,
+  lease_ms bigint not null,
+  primary key (namespace, id)
+) with (fillfactor = 70);
+
+create unique index lock_waiter_line on holdfast.lock_waiter (namespace, name, token);
+create index lock_waiter_expiry on holdfast.lock_waiter (namespace, expires_at);
+
+create table holdfast.progress (
+  namespace text collate "C" not null,
+  run text collate "C" not null,
+  -- The lock under which it runs, and the grant that may write.
+  lock text collate "C" not null,
+  token bigint not null,
+  status text collate "C" not null check (status in ('running', 'paused', 'completed', 'failed')),
+  total bigint check (total >= 0),
+  done bigint not null check (done >= 0),
+  failed bigint not null check (failed >= 0),
+  skipped bigint not null check (skipped >= 0),
+  cursor text,
+  completion text not null check (completion in ('processed', 'successful')),
+  pause_reason text,
+  started_at bigint not null,
+  updated_at bigint not null,
+  ended_at bigint,
+  -- Since when it runs, on the lease clock; null while it does not.
+  running_since bigint,
+  -- How long it ran before that.
+  active_ms bigint not null check (active_ms >= 0),
+  version bigint not null,
+  primary key (namespace, run),
+  check ((status = 'running') = (running_since is not null)),
+  check ((status = 'completed') = (ended_at is not null))
+) with (fillfactor = 70);
+
+create index progress_running on holdfast.progress (namespace, lock, token) where status = 'running';
+create index progress_ended on holdfast.progress (namespace, ended_at) where ended_at is not null;
+
+-- What became of each item of a run, under a key that counts once.
+create table holdfast.outcome (
+  namespace text collate "C" not null,
+  -- run|key
+  id text collate "C" not null,
+  run text collate "C" not null,
+  key text collate "C" not null,
+  outcome text collate "C" not null check (outcome in ('done', 'failed', 'skipped')),
+  error text,
+  at bigint not null,
+  version bigint not null,
+  primary key (namespace, id)
+);
+
+create index outcome_of_run on holdfast.outcome (namespace, run, id);
+
+create table holdfast.instance (
+  namespace text collate "C" not null,
+  id text collate "C" not null,
+  agent text collate "C" not null,
+  boot_id text not null,
+  pid_namespace text not null,
+  host_name text not null,
+  pid bigint not null,
+  start_time text,
+  started_at bigint not null,
+  beat_at bigint not null,
+  swept_at bigint,
+  ended_at bigint,
+  end_reason text,
+  -- Who said that this process stands behind the agent; null where the process itself opened the store.
+  registered_by text,
+  version bigint not null,
+  primary key (namespace, id)
+) with (fillfactor = 70);
+
+create index instance_running on holdfast.instance (namespace, started_at) where ended_at is null;
+create index instance_ended on holdfast.instance (namespace, ended_at) where ended_at is not null;
+create index instance_registered on holdfast.instance (namespace, agent, started_at) where ended_at is null and registered_by is not null;
+create index instance_agent on holdfast.instance (namespace, agent);
+
+-- Answers to mutations that carried an idempotency key.
+create table holdfast.answer (
+  namespace text collate "C" not null,
+  key text collate "C" not null,
+  operation text not null,
+  request_hash text not null,
+  answer text not null,
+  grants text not null,
+  at bigint not null,
+  primary key (namespace, key)
+);
+
+create index answer_at on holdfast.answer (namespace, at);
+
+create table holdfast.recovery_run (
+  namespace text collate "C" not null,
+  id text collate "C" not null,
+  at bigint not null,
+  trigger text not null,
+  by text not null,
+  locks_cleaned bigint not null,
+  entries_reclaimed bigint not null,
+  quarantined bigint not null,
+  messages_reclaimed bigint not null default 0,
+  primary key (namespace, id)
+);
+
+create index recovery_run_at on holdfast.recovery_run (namespace, at);
+
+create table holdfast.recovery_total (
+  namespace text collate "C" primary key,
+  locks_cleaned bigint not null,
+  entries_reclaimed bigint not null,
+  messages_reclaimed bigint not null,
+  version bigint not null
+);
+
+create table holdfast.event (
+  namespace text collate "C" not null,
+  -- (id of the transaction + base) * 8192 + number within the transaction: events have the order of their
+  -- transactions, and a reader can tell which of them are still to come.
+  seq bigint not null,
+  at bigint not null,
+  kind text collate "C" not null,
+  subject text collate "C" not null,
+  id text collate "C" not null,
+  queue text collate "C",
+  version bigint,
+  agent text collate "C",
+  token bigint,
+  change text,
+  detail text,
+  primary key (namespace, seq)
+);
+
+create index event_subject on holdfast.event (namespace, subject, id, seq);
+-- Losses are rare, so this index costs the other events nothing.
+create index event_loss on holdfast.event (namespace, at, seq) where kind in ('item.reclaimed', 'item.quarantined', 'lock.expired');
+
+-- Events are removed from the oldest on; what they said is folded into images, from which a replay starts.
+create table holdfast.checkpoint (
+  namespace text collate "C" not null,
+  name text collate "C" not null,
+  seq bigint not null,
+  at bigint not null,
+  digest text not null,
+  version bigint not null,
+  primary key (namespace, name)
+);
+
+create table holdfast.image (
+  namespace text collate "C" not null,
+  subject text collate "C" not null,
+  id text collate "C" not null,
+  image text not null,
+  primary key (namespace, subject, id)
+);
+
+-- Versioned documents: one JSON value under a key.
+create table holdfast.state (
+  namespace text collate "C" not null,
+  key text collate "C" not null,
+  version bigint not null check (version > 0),
+  updated_at bigint not null,
+  updated_by text not null,
+  value text not null,
+  primary key (namespace, key)
+) with (fillfactor = 70);
+
+-- Highest version a deleted document has had, so that versions of a key only grow.
+create table holdfast.state_floor (
+  namespace text collate "C" primary key,
+  version bigint not null
+);
+
+-- Messages that must be acknowledged: one row a message, one leased row a recipient.
+-- next_due_at, gives_up_at, due_at and place_at are on the lease clock, as are the marks of allowances; other times on the wall clock.
+create table holdfast.recipient (
+  namespace text collate "C" not null,
+  name text collate "C" not null,
+  adapter text collate "C" not null,
+  address text,
+  -- A minute; 0 = no limit.
+  sends_per_minute bigint not null check (sends_per_minute >= 0),
+  acks_per_minute bigint not null check (acks_per_minute >= 0),
+  deliveries_per_minute bigint not null check (deliveries_per_minute >= 0),
+  registered_at bigint not null,
+  version bigint not null,
+  primary key (namespace, name)
+);
+
+create table holdfast.message (
+  namespace text collate "C" not null,
+  id text collate "C" not null,
+  sender text collate "C" not null,
+  type text not null,
+  content text not null,
+  context text,
+  parent text collate "C",
+  priority bigint not null,
+  state text collate "C" not null check (state in ('pending', 'acked', 'escalated', 'acked_late', 'dead', 'cancelled')),
+  quorum bigint not null check (quorum > 0),
+  level bigint not null check (level >= 0),
+  policy text not null,
+  -- When the next level of escalation is reached; null while recipients still have time to answer.
+  due_at bigint,
+  place_at bigint,
+  escalation text,
+  note text,
+  created_at bigint not null,
+  closed_at bigint,
+  version bigint not null,
+  primary key (namespace, id),
+  check ((state in ('pending', 'escalated')) = (closed_at is null)),
+  check (closed_at is null or due_at is null)
+) with (fillfactor = 70);
+
+create index message_open on holdfast.message (namespace, sender, id) where closed_at is null;
+create index message_pending on holdfast.message (namespace, id) where closed_at is null;
+create index message_due on holdfast.message (namespace, due_at) where due_at is not null;
+create index message_dead on holdfast.message (namespace, id) where state = 'dead';
+create index message_closed on holdfast.message (namespace, closed_at) where closed_at is not null;
+
+create table holdfast.delivery (
+  -- In the order they were made.
+  row bigint generated always as identity,
+  namespace text collate "C" not null,
+  id text collate "C" not null,
+  message text collate "C" not null,
+  level bigint not null check (level >= 0),
+  recipient text collate "C" not null,
+  adapter text collate "C" not null,
+  priority bigint not null,
+  state text collate "C" not null check (state in ('queued', 'sent', 'failed', 'acked', 'refused', 'unanswered', 'cancelled')),
+  attempts bigint not null,
+  crashes bigint not null,
+  next_due_at bigint,
+  place_at bigint,
+  gives_up_at bigint,
+  sent_at bigint,
+  read_at bigint,
+  acked_at bigint,
+  progress_at bigint,
+  note text,
+  last_error text,
+  created_at bigint not null,
+  closed_at bigint,
+  version bigint not null,
+  agent text collate "C",
+  instance text collate "C",
+  token bigint not null,
+  granted_at bigint,
+  renewed_at bigint,
+  expires_at bigint,
+  lease_ms bigint,
+  primary key (namespace, id),
+  check ((state in ('queued', 'sent', 'failed')) = (closed_at is null)),
+  -- Whoever sends it holds a lease; nobody else may find it due meanwhile.
+  check ((agent is null) = (expires_at is null)),
+  check (agent is null or (closed_at is null and next_due_at is null)),
+  check (closed_at is null or (next_due_at is null and gives_up_at is null))
+) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02);
+
+create index delivery_message on holdfast.delivery (namespace, message);
+create index delivery_inbox on holdfast.delivery (namespace, recipient, priority, id) where closed_at is null;
+create index delivery_history on holdfast.delivery (namespace, recipient, id);
+-- By adapter: what nobody here can send must not stand in front of what we can.
+create index delivery_due on holdfast.delivery (namespace, adapter, next_due_at) where next_due_at is not null;
+create index delivery_expiry on holdfast.delivery (namespace, gives_up_at) where gives_up_at is not null and agent is null;
+create index delivery_held on holdfast.delivery (namespace, expires_at, instance) where agent is not null;
+
+-- What was let through under a limit during the last minute.
+create table holdfast.allowance (
+  namespace text collate "C" not null,
+  name text collate "C" not null,
+  marks text not null,
+  at bigint not null,
+  version bigint not null,
+  primary key (namespace, name)
+) with (fillfactor = 70);
+
+create index allowance_at on holdfast.allowance (namespace, at);
+
+-- The lease clock, which every process takes from the server. A transaction may set the time it is to have.
+create function holdfast.now_ms() returns bigint language sql volatile as
+$$ select coalesce(nullif(current_setting('holdfast.now_ms', true), '')::bigint, floor(extract(epoch from clock_timestamp()) * 1000)::bigint) $$;
+
+create function holdfast.wall_ms() returns bigint language sql volatile as
+$$ select coalesce(nullif(current_setting('holdfast.wall_ms', true), '')::bigint, floor(extract(epoch from clock_timestamp()) * 1000)::bigint) $$;
+
+-- Added to the ids of transactions, which begin anew where a store is restored on another server.
+create function holdfast.event_base() returns bigint language sql stable as
+$$ select coalesce((select value::bigint from holdfast.meta where key = 'event_base'), 0) $$;
+
+-- A field of a JSON object as text; null when it is not there, also in damaged JSON, which must not stop a search.
+create function holdfast.json_field(object text, field text) returns text language plpgsql immutable as
+$$
+begin
+  -- PostgreSQL reads no \u0000 out of JSON. Its replacement is as good: no name that is asked for has either.
+  return replace(object, '\u0000', '\ufffd')::json ->> field;
+exception when others then
+  return null;
+end
+$$;
+
+-- Whether a JSON object has all of these among its labels.
+create function holdfast.has_labels(object text, wanted text[]) returns boolean language plpgsql immutable as
+$$
+begin
+  return coalesce(replace(object, '\u0000', '\ufffd')::jsonb -> 'labels' ?& wanted, cardinality(wanted) = 0);
+exception when others then
+  return false;
+end
+$$;
+
+-- A statement of a batch meets as many rows as it should, or the whole batch is rolled back.
+create function holdfast.expect(met bigint, expected bigint) returns void language plpgsql as $$
+begin
+  if met <> expected then
+    raise exception 'met % rows instead of %', met, expected using errcode = 'HF001';
+  end if;
+end $$;
+
+-- The beginning of a batch: the names of what it decides on, in the order given, then its lane.
+create function holdfast.enter(names bigint[], shared boolean[], lane_id text, batch_number bigint) returns void language plpgsql as $$
+declare
+  place int;
+begin
+  for place in 1 .. coalesce(array_length(names, 1), 0) loop
+    if shared[place] then
+      perform pg_advisory_xact_lock_shared(names[place]);
+    else
+      perform pg_advisory_xact_lock(names[place]);
+    end if;
+  end loop;
+  insert into holdfast.lane (id, batch, at) values (lane_id, batch_number, holdfast.wall_ms())
+  on conflict (id) do update set batch = excluded.batch, at = excluded.at;
+end $$;
+
+-- Told for rows that stand in the way only: each call has a block of its own to fail in.
+create function holdfast.is_json(text) returns boolean language plpgsql immutable as $$
+begin
+  perform $1::json;
+  return true;
+exception when others then
+  return false;
+end $$;

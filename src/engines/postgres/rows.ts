@@ -1,0 +1,91 @@
+/** Queries for rows as the rules see them, and the rows read from their answers. */
+import { DamagedRowError, rowWithoutDamage } from '../row.ts'
+import type { Schema } from '../schema.ts'
+import type { Place, Query, Row } from './plan.ts'
+import { columnName, columnsOf, decode, youngerAt } from './tables.ts'
+
+/** Clocks in conditions. As queries of their own they are read once, so that indexes can be searched by them. */
+export const now = '(select holdfast.now_ms())'
+export const wall = '(select holdfast.wall_ms())'
+
+/** Items whose JSON can be read. Dear to ask, so only where damaged rows would stand in the way. */
+export const readableItem = ['data', 'waiting_for', 'ancestors', 'blockers']
+  .map((column) => `and holdfast.is_json(t.${column})`)
+  .join(' ')
+
+/** Values of one query. The namespace is always the first; the others get their places as the text is written. */
+export class Parameters {
+  readonly values: unknown[]
+
+  constructor({ namespace }: Place) {
+    this.values = [namespace]
+  }
+
+  /** Answers how the value is written in the text. */
+  add(value: unknown): string {
+    this.values.push(value)
+    return `$${this.values.length}`
+  }
+}
+
+/**
+ * How rows are locked for a decision: `wait` for those it names, and those it must not miss; `skip` what others are
+ * at work on, where it comes back another time; `none` for what is only looked at.
+ */
+export type Hold = 'wait' | 'skip' | 'none'
+
+export function lockClause(place: Place, hold: Hold): string {
+  if (!place.locks || hold === 'none') return ''
+  return `\nfor no key update of t${hold === 'skip' ? ' skip locked' : ''}`
+}
+
+/** Rows of a table, called `t`; `rest` goes on after the namespace. */
+export function query(
+  place: Place,
+  table: Schema,
+  hold: Hold,
+  rest: string,
+  parameters = new Parameters(place),
+): Query {
+  return {
+    text: `select ${columnsOf(table)}\nfrom holdfast.${table.name} t\nwhere t.namespace = $1 ${rest}${lockClause(place, hold)}`,
+    values: parameters.values,
+    youngerAt: youngerAt(table),
+  }
+}
+
+/** The columns of a table that is not the one whose rows are asked for. */
+export function columnsFrom(table: Schema, alias: string): string {
+  return table.columns.map((column) => `${alias}.${columnName(column)}`).join(', ')
+}
+
+export function decodeAll<Result>(table: Schema, rows: readonly Row[] | undefined): Result[] {
+  return (rows ?? []).map((row) => decode<Result>(table, row))
+}
+
+export function decodeFirst<Result>(table: Schema, rows: readonly Row[] | undefined): Result | null {
+  const row = rows?.[0]
+  return row ? decode<Result>(table, row) : null
+}
+
+/** A row whose JSON was damaged cannot be decided on; it is left out, so that it keeps no others from healing. */
+export function decodeReadable<Result>(table: Schema, rows: readonly Row[] | undefined): Result[] {
+  return (rows ?? []).flatMap((row) => {
+    const found = decodeIfReadable<Result>(table, row)
+    return found === null ? [] : [found]
+  })
+}
+
+export function decodeIfReadable<Result>(table: Schema, row: Row): Result | null {
+  try {
+    return decode<Result>(table, row)
+  } catch (error) {
+    if (error instanceof DamagedRowError) return null
+    throw error
+  }
+}
+
+/** For tables whose rules can do without: JSON that cannot be read is null. */
+export function decodeDamaged<Result>(table: Schema, rows: readonly Row[] | undefined): Result[] {
+  return (rows ?? []).map((row) => rowWithoutDamage<Result>(table, row))
+}

@@ -1,0 +1,41 @@
+/** How the server shall treat our transactions. */
+import type { Query } from './plan.ts'
+
+const wanted = {
+  // A client frozen inside a transaction is ended before others give up waiting for what it holds.
+  idle_in_transaction_session_timeout: '4000',
+  // No statement_timeout: a commit that waits for a standby and is cut short counts here and is lost there.
+  statement_timeout: '0',
+  // Every statement goes by an index, whatever the statistics say of a table that was empty a minute ago.
+  enable_seqscan: 'off',
+  enable_hashjoin: 'off',
+  enable_mergejoin: 'off',
+  enable_bitmapscan: 'off',
+  enable_material: 'off',
+  plan_cache_mode: 'force_generic_plan',
+  jit: 'off',
+}
+
+/** What is set lower than it should be is raised; never the other way round, unless the program asked for it. */
+const durable =
+  "set_config('synchronous_commit', case when $3 = 'normal' then 'off' when current_setting('synchronous_commit') in ('off', 'local') then 'on' else current_setting('synchronous_commit') end, $1)"
+
+const text = `select ${[
+  ...Object.entries(wanted).map(([name, value]) => `set_config('${name}', '${value}', $1)`),
+  "set_config('lock_timeout', $2, $1)",
+  durable,
+].join(', ')}`
+
+export interface SessionOptions {
+  readonly lockTimeoutMs: number
+  readonly durability: 'full' | 'normal'
+}
+
+/** Once for a connection of our own; in each transaction behind a pooler, which gives it to others in between. */
+export function settings(
+  { lockTimeoutMs, durability }: SessionOptions,
+  { isLocal }: { isLocal: boolean },
+): Query {
+  // 0 would mean for ever.
+  return { text, values: [isLocal, String(Math.max(1, lockTimeoutMs)), durability] }
+}

@@ -1,0 +1,93 @@
+/**
+ * Telling other processes that something became claimable: NOTIFY after the commit, at most every ten milliseconds,
+ * in a transaction of its own (inside a batch it would halve the rate). A hint only; polling is the truth.
+ */
+import type { Environment } from '../../environment.ts'
+import type { Address } from './address.ts'
+import type { Connection } from './connection.ts'
+
+const coalesceMs = 10
+
+export class Wake {
+  readonly #listeners = new Set<() => void>()
+  readonly #commitListeners = new Set<() => void>()
+  readonly #environment: Environment
+  readonly #channel: string
+  readonly #self: string
+  readonly #teller: () => Connection
+  #ringing = false
+  #ringsAgain = false
+
+  constructor(environment: Environment, { schema }: Address, teller: () => Connection) {
+    this.#environment = environment
+    this.#teller = teller
+    this.#channel = `holdfast_${schema}`.slice(0, 63)
+    this.#self = environment.id()
+  }
+
+  /** Hears others on this connection from now on; what was missed meanwhile is looked for at once. */
+  async listenOn(connection: Connection): Promise<void> {
+    connection.onNotification(({ payload }) => {
+      if (payload !== this.#self) this.#heard()
+    })
+    await connection.send({ text: `listen ${this.#channel}`, values: [] })
+    this.#heard()
+  }
+
+  listen(listener: () => void): () => void {
+    this.#listeners.add(listener)
+    return () => {
+      this.#listeners.delete(listener)
+    }
+  }
+
+  listenToCommits(listener: () => void): () => void {
+    this.#commitListeners.add(listener)
+    return () => {
+      this.#commitListeners.delete(listener)
+    }
+  }
+
+  /** After any commit of this process. */
+  committed(): void {
+    for (const listener of this.#commitListeners) listener()
+  }
+
+  /** After a commit that concerns others: listeners of this process at once, other processes through the server. */
+  ring(): void {
+    for (const listener of this.#listeners) listener()
+    if (this.#ringing) {
+      this.#ringsAgain = true
+      return
+    }
+    this.#ringing = true
+    this.#notify()
+    this.#environment.timer(coalesceMs, () => {
+      this.#ringing = false
+      if (!this.#ringsAgain) return
+      this.#ringsAgain = false
+      this.#ringing = true
+      this.#notify()
+      this.#ringing = false
+    })
+  }
+
+  #notify(): void {
+    const teller = this.#teller()
+    if (!teller.isOpen) return
+    const query = { text: 'select pg_notify($1, $2)', values: [this.#channel, this.#self] }
+    // A hint that could not be given costs others a poll, never correctness.
+    const told = teller.send(query).catch(() => {})
+    void this.#environment.outside?.(told)
+  }
+
+  #heard(): void {
+    for (const listener of this.#listeners) listener()
+    this.committed()
+  }
+
+  close(): void {
+    this.#listeners.clear()
+    this.#commitListeners.clear()
+  }
+}

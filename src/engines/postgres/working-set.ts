@@ -1,0 +1,140 @@
+/**
+ * The rows of a batch as its commands have changed them so far. A later command sees the items that earlier ones
+ * changed; one that would need anything else of theirs waits for the next batch.
+ */
+import type { Item } from '../../domain/item.ts'
+import type { Change, Tables } from '../engine.ts'
+import { schema, type TableName } from '../schema.ts'
+import { namesOf } from './names.ts'
+import type { ItemNames, LineWant, Plan } from './plan.ts'
+
+/** One row from how it was loaded to how it is left; in between only the events know. */
+export interface Net {
+  readonly table: TableName
+  readonly before: object | null
+  after: object | null
+}
+
+/** Two commands decided on one row without seeing each other: neither is applied. */
+export class ChangedTwice extends Error {}
+
+export class WorkingSet {
+  readonly #items = new Map<string, Item>()
+  readonly #damaged: { readonly row: Readonly<Record<string, unknown>>; readonly error: unknown }[] = []
+  readonly #nets = new Map<string, Net>()
+  readonly #names = new Set<string>()
+  readonly #tables = new Set<keyof Tables>()
+  /** What a command that asked for more rows has in hand, by name or id: nobody else decides on it meanwhile. */
+  readonly #reserved = new Map<string, unknown>()
+  /** What stands in each line, sorted once for all claims of the batch. */
+  readonly #lines = new Map<string, readonly Item[]>()
+
+  load(items: readonly Item[]): void {
+    for (const item of items) this.#items.set(item.id, item)
+  }
+
+  /** A row that cannot be read stops those who name it, and nobody else. */
+  loadDamaged(row: Readonly<Record<string, unknown>>, error: unknown): void {
+    this.#damaged.push({ row, error })
+  }
+
+  /** Something happened under these names that changed no row. */
+  noteNames(names: readonly string[]): void {
+    for (const name of names) this.#names.add(name)
+  }
+
+  get nets(): readonly Net[] {
+    return [...this.#nets.values()]
+  }
+
+  note(change: Change): void {
+    for (const name of namesOf(change)) this.#names.add(name)
+    this.#tables.add(change.table)
+    if (change.table === 'item') this.#noteItem(change.before, change.after)
+    if (change.table === 'sealedEvents') return
+    const key = keyOf(change.table, (change.after ?? change.before) as object)
+    const earlier = this.#nets.get(key)
+    if (earlier && earlier.after !== change.before) throw new ChangedTwice()
+    if (earlier) earlier.after = change.after
+    else this.#nets.set(key, { table: change.table, before: change.before, after: change.after })
+  }
+
+  #noteItem(before: Item | null, after: Item | null): void {
+    // It may have joined a line.
+    if (after?.standing === 'ready') this.#lines.clear()
+    if (after) this.#items.set(after.id, after)
+    else if (before) this.#items.delete(before.id)
+  }
+
+  /** Whether the plan was loaded without something that another command of the batch did, or is about to do. */
+  isBehind(plan: Plan, owner: unknown): boolean {
+    const names = [...(plan.names ?? []), ...(plan.sharedNames ?? [])]
+    return (
+      names.some((name) => this.#names.has(name) || this.#isReserved(name, owner)) ||
+      (plan.searched ?? []).some((table) => this.#tables.has(table)) ||
+      this.#reservesAny(plan, owner)
+    )
+  }
+
+  #reservesAny({ items }: Plan, owner: unknown): boolean {
+    if (!items || this.#reserved.size === 0) return false
+    return this.named(items).some(({ id }) => this.#isReserved(id, owner))
+  }
+
+  #isReserved(name: string, owner: unknown): boolean {
+    return this.#reserved.has(name) && this.#reserved.get(name) !== owner
+  }
+
+  reserve(plan: Plan, items: readonly Item[], owner: unknown): void {
+    for (const name of plan.names ?? []) this.#reserved.set(name, owner)
+    for (const { id } of items) this.#reserved.set(id, owner)
+  }
+
+  named({ ids = [], keys = [], dedupeKeys = [] }: ItemNames): Item[] {
+    for (const { row, error } of this.#damaged) {
+      const isMeant =
+        ids.some((id) => row.id === id) ||
+        keys.some(({ queue, key }) => row.queue === queue && row.key === key) ||
+        dedupeKeys.some(({ queue, dedupeKey }) => row.queue === queue && row.dedupeKey === dedupeKey)
+      if (isMeant) throw error
+    }
+    const found = ids.flatMap((id) => this.#items.get(id) ?? [])
+    if (keys.length === 0 && dedupeKeys.length === 0) return found
+    const byKey = [...this.#items.values()].filter(
+      (item) =>
+        keys.some(({ queue, key }) => item.queue === queue && item.key === key) ||
+        dedupeKeys.some(({ queue, dedupeKey }) => item.queue === queue && item.dedupeKey === dedupeKey),
+    )
+    return [...new Set([...found, ...byKey])]
+  }
+
+  /** The next in line among what was loaded for it and what this batch made ready. */
+  inLine({ line, fits, limit }: LineWant): Item[] {
+    const waiting = this.#lines.get(line) ?? [...this.#items.values()].filter(fits).sort(byPlace)
+    const free = waiting.filter(({ id }) => {
+      const item = this.#items.get(id)
+      return item !== undefined && fits(item) && !this.#reserved.has(id)
+    })
+    this.#lines.set(line, free)
+    return free.slice(0, limit)
+  }
+
+  /** Whether an item of this batch waits for one of these. */
+  isWaitedFor(ids: readonly string[]): boolean {
+    return [...this.#nets.values()].some(
+      ({ table, after }) =>
+        table === 'item' && (after as Item | null)?.waitingFor.some((blocker) => ids.includes(blocker)),
+    )
+  }
+}
+
+function byPlace(left: Item, right: Item): number {
+  if (left.priority !== right.priority) return left.priority - right.priority
+  if (left.addedAt !== right.addedAt) return left.addedAt - right.addedAt
+  return left.id < right.id ? -1 : 1
+}
+
+function keyOf(table: TableName, row: object): string {
+  const fields = row as Record<string, unknown>
+  return [table, ...schema[table].key.map((field) => String(fields[field]))].join('\n')
+}

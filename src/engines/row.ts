@@ -1,0 +1,52 @@
+/** A row of the rules from its values, in the order of the table's fields. */
+import { HoldfastError } from '../errors.ts'
+import { parseJson, type Schema } from './schema.ts'
+
+/** Throws for JSON that cannot be read. `from` is the place of the first value. */
+export function rowOf<Row>(
+  table: Schema,
+  values: readonly unknown[],
+  from = 0,
+  readJson: typeof parseJson = parseJson,
+): Row {
+  try {
+    const row: Record<string, unknown> = { ...table.blank }
+    for (let index = 0; index < table.fields.length; index++) {
+      const value = values[from + index]
+      row[table.fields[index] as string] =
+        table.kinds[index] === 'json' ? readJson(value as string | null) : value
+    }
+    return row as Row
+  } catch (cause) {
+    throw new DamagedRowError(table, values, from, cause)
+  }
+}
+
+/** The same for tables whose rules can do without: JSON that cannot be read is null. */
+export function rowWithoutDamage<Row>(table: Schema, values: readonly unknown[]): Row {
+  try {
+    return rowOf<Row>(table, values)
+  } catch {
+    return rowOf<Row>(table, values, 0, parseJsonOrNull)
+  }
+}
+
+function parseJsonOrNull(text: string | null): unknown {
+  try {
+    return parseJson(text)
+  } catch {
+    return null
+  }
+}
+
+export class DamagedRowError extends HoldfastError {
+  constructor(table: Schema, values: readonly unknown[], from: number, cause: unknown) {
+    const id = table.key.map((field) => values[from + table.fields.indexOf(field)]).join(' ')
+    super('STORE_UNFIT', {
+      what: `the ${table.name} ${id} was damaged in the store and cannot be read`,
+      next: 'restore it from a backup; nothing was changed',
+      facts: { table: table.name, id },
+      cause,
+    })
+  }
+}

@@ -1,0 +1,294 @@
+/**
+ * How rows of the rules lie in tables, the same in every engine: one description a table. An engine makes its
+ * statements from it; its migrations make the tables themselves.
+ */
+import type { Tables } from './engine.ts'
+
+export type Kind = 'integer' | 'text' | 'json'
+
+/** Tables that hold rows of the rules; sealed events are a range of another one. */
+export type TableName = Exclude<keyof Tables, 'sealedEvents'>
+
+export interface Schema {
+  readonly name: string
+  readonly fields: readonly string[]
+  readonly columns: readonly string[]
+  readonly kinds: readonly Kind[]
+  readonly kindOf: Readonly<Record<string, Kind>>
+  /** Fields that identify a row within its namespace. */
+  readonly key: readonly string[]
+  /** Fields a write must still find as it read them: the key, and the guards. */
+  readonly asRead: readonly string[]
+  /** A row of nulls: filling one in is faster than growing one field by field. */
+  readonly blank: Readonly<Record<string, unknown>>
+}
+
+function table(name: string, key: string[], guards: string[], kindOf: Record<string, Kind>): Schema {
+  const fields = Object.keys(kindOf)
+  return {
+    name,
+    fields,
+    columns: fields.map(columnOf),
+    kinds: Object.values(kindOf),
+    kindOf,
+    key,
+    asRead: [...key, ...guards],
+    blank: Object.fromEntries(fields.map((field) => [field, null])),
+  }
+}
+
+/** The column of a field: in snake case. */
+export function columnOf(field: string): string {
+  return field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+}
+
+const lease = {
+  agent: 'text',
+  instance: 'text',
+  token: 'integer',
+  grantedAt: 'integer',
+  renewedAt: 'integer',
+  expiresAt: 'integer',
+  leaseMs: 'integer',
+} as const
+
+export const schema: { readonly [Name in TableName]: Schema } = {
+  item: table('item', ['id'], ['version', 'token'], {
+    id: 'text',
+    queue: 'text',
+    workflow: 'text',
+    state: 'text',
+    standing: 'text',
+    priority: 'integer',
+    key: 'text',
+    dedupeKey: 'text',
+    parent: 'text',
+    ancestors: 'json',
+    blockers: 'json',
+    waitingFor: 'json',
+    runAt: 'integer',
+    attempts: 'integer',
+    failures: 'integer',
+    crashes: 'integer',
+    attemptsMax: 'integer',
+    quarantinedAt: 'integer',
+    quarantineReason: 'text',
+    cancelRequestedAt: 'integer',
+    submittedBy: 'text',
+    addedAt: 'integer',
+    startedAt: 'integer',
+    stateChangedAt: 'integer',
+    closedAt: 'integer',
+    outcome: 'text',
+    previousState: 'text',
+    version: 'integer',
+    ...lease,
+    error: 'json',
+    progress: 'json',
+    result: 'text',
+    data: 'json',
+    payload: 'text',
+  }),
+  lock: table('lock', ['name', 'slot'], ['version', 'token'], {
+    name: 'text',
+    slot: 'integer',
+    reason: 'text',
+    item: 'text',
+    acquiredAt: 'integer',
+    version: 'integer',
+    ...lease,
+    user: 'text',
+    run: 'text',
+    slots: 'integer',
+    depth: 'integer',
+    delayMs: 'integer',
+    delayedSince: 'integer',
+    patterns: 'json',
+    mode: 'text',
+  }),
+  waiter: table('lock_waiter', ['id'], ['version', 'token'], {
+    id: 'text',
+    name: 'text',
+    joinedAt: 'integer',
+    version: 'integer',
+    ...lease,
+  }),
+  progress: table('progress', ['run'], ['version', 'token'], {
+    run: 'text',
+    lock: 'text',
+    token: 'integer',
+    status: 'text',
+    total: 'integer',
+    done: 'integer',
+    failed: 'integer',
+    skipped: 'integer',
+    cursor: 'json',
+    completion: 'text',
+    pauseReason: 'text',
+    startedAt: 'integer',
+    updatedAt: 'integer',
+    endedAt: 'integer',
+    runningSince: 'integer',
+    activeMs: 'integer',
+    version: 'integer',
+  }),
+  outcome: table('outcome', ['id'], ['version'], {
+    id: 'text',
+    run: 'text',
+    key: 'text',
+    outcome: 'text',
+    error: 'text',
+    at: 'integer',
+    version: 'integer',
+  }),
+  queue: table('queue', ['name'], ['version'], {
+    name: 'text',
+    workflow: 'text',
+    slots: 'integer',
+    attemptsMax: 'integer',
+    crashesMax: 'integer',
+    pausedAt: 'integer',
+    pausedBy: 'text',
+    pauseReason: 'text',
+    createdAt: 'integer',
+    version: 'integer',
+  }),
+  workflow: table('workflow', ['name'], ['version'], {
+    name: 'text',
+    definition: 'json',
+    version: 'integer',
+  }),
+  instance: table('instance', ['id'], ['version'], {
+    id: 'text',
+    agent: 'text',
+    bootId: 'text',
+    pidNamespace: 'text',
+    hostName: 'text',
+    pid: 'integer',
+    startTime: 'text',
+    startedAt: 'integer',
+    beatAt: 'integer',
+    sweptAt: 'integer',
+    endedAt: 'integer',
+    endReason: 'text',
+    registeredBy: 'text',
+    version: 'integer',
+  }),
+  answer: table('answer', ['key'], [], {
+    key: 'text',
+    operation: 'text',
+    requestHash: 'text',
+    answer: 'text',
+    grants: 'json',
+    at: 'integer',
+  }),
+  recoveryRun: table('recovery_run', ['id'], [], {
+    id: 'text',
+    at: 'integer',
+    trigger: 'text',
+    by: 'text',
+    locksCleaned: 'integer',
+    entriesReclaimed: 'integer',
+    quarantined: 'integer',
+    messagesReclaimed: 'integer',
+  }),
+  // One row a namespace.
+  recoveryTotal: table('recovery_total', [], ['version'], {
+    locksCleaned: 'integer',
+    entriesReclaimed: 'integer',
+    messagesReclaimed: 'integer',
+    version: 'integer',
+  }),
+  cascade: table('cascade', ['blocker'], [], { blocker: 'text', at: 'integer' }),
+  checkpoint: table('checkpoint', ['name'], ['version'], {
+    name: 'text',
+    seq: 'integer',
+    at: 'integer',
+    digest: 'text',
+    version: 'integer',
+  }),
+  message: table('message', ['id'], ['version'], {
+    id: 'text',
+    sender: 'text',
+    type: 'text',
+    content: 'text',
+    context: 'text',
+    parent: 'text',
+    priority: 'integer',
+    state: 'text',
+    quorum: 'integer',
+    level: 'integer',
+    policy: 'json',
+    dueAt: 'integer',
+    placeAt: 'integer',
+    escalation: 'json',
+    note: 'text',
+    createdAt: 'integer',
+    closedAt: 'integer',
+    version: 'integer',
+  }),
+  delivery: table('delivery', ['id'], ['version', 'token'], {
+    id: 'text',
+    message: 'text',
+    level: 'integer',
+    recipient: 'text',
+    adapter: 'text',
+    priority: 'integer',
+    state: 'text',
+    attempts: 'integer',
+    crashes: 'integer',
+    nextDueAt: 'integer',
+    placeAt: 'integer',
+    givesUpAt: 'integer',
+    sentAt: 'integer',
+    readAt: 'integer',
+    ackedAt: 'integer',
+    progressAt: 'integer',
+    note: 'text',
+    lastError: 'text',
+    createdAt: 'integer',
+    closedAt: 'integer',
+    version: 'integer',
+    ...lease,
+  }),
+  recipient: table('recipient', ['name'], ['version'], {
+    name: 'text',
+    adapter: 'text',
+    address: 'text',
+    sendsPerMinute: 'integer',
+    acksPerMinute: 'integer',
+    deliveriesPerMinute: 'integer',
+    registeredAt: 'integer',
+    version: 'integer',
+  }),
+  allowance: table('allowance', ['name'], ['version'], {
+    name: 'text',
+    marks: 'json',
+    at: 'integer',
+    version: 'integer',
+  }),
+  image: table('image', ['subject', 'id'], [], { subject: 'text', id: 'text', image: 'json' }),
+  state: table('state', ['key'], ['version'], {
+    key: 'text',
+    version: 'integer',
+    updatedAt: 'integer',
+    updatedBy: 'text',
+    value: 'text',
+  }),
+  // One row a namespace.
+  stateFloor: table('state_floor', [], ['version'], { version: 'integer' }),
+}
+
+const noElements: readonly never[] = Object.freeze([])
+const noFields = Object.freeze({})
+
+/** JSON is kept as text. The empties, which most rows have, are made once and frozen. */
+export function parseJson(text: string | null): unknown {
+  if (text === null) return null
+  if (text === '[]') return noElements
+  return text === '{}' ? noFields : JSON.parse(text)
+}
+
+export function jsonText(value: unknown): string {
+  return Array.isArray(value) && value.length === 0 ? '[]' : JSON.stringify(value)
+}

@@ -1,0 +1,95 @@
+/** What taking a lease from a lost holder writes: the row, its event, the record of the run; and how it is told. */
+import type { Delivery } from '../domain/delivery.ts'
+import type { Item } from '../domain/item.ts'
+import { holderOf, type Lock } from '../domain/lock.ts'
+import type { ItemRules, Reclaimed } from '../domain/recovery.ts'
+import { builtInWorkflow } from '../domain/workflow.ts'
+import type { Change, Context, DefinedQueue } from '../engines/engine.ts'
+import { delayedLock } from './lock.ts'
+import type { RecoveryReport } from './recovery.ts'
+
+export function rulesFor(item: Item, queues: readonly DefinedQueue[]): ItemRules {
+  const defined = queues.find(({ queue }) => queue.name === item.queue)
+  return {
+    workflow: defined?.definition ?? builtInWorkflow(item.workflow),
+    crashesMax: defined?.queue.crashesMax ?? 0,
+  }
+}
+
+export function itemReclaim(
+  { before, after, evidence, expiredForMs }: Reclaimed<Item>,
+  context: Context,
+  trigger: string,
+): Change {
+  const kind = after?.quarantinedAt != null ? 'item.quarantined' : 'item.reclaimed'
+  const detail = {
+    holder: before.agent,
+    from: before.state,
+    token: before.token,
+    evidence,
+    expiredForMs,
+    trigger,
+  }
+  return { table: 'item', before, after, event: { kind, agent: context.agent, detail } }
+}
+
+export function lockReclaim(
+  { before, after, evidence, expiredForMs }: Reclaimed<Lock>,
+  context: Context,
+  trigger: string,
+): Change {
+  if (after) return delayedLock(before, after, evidence, context, { expiredForMs, trigger })
+  const detail = { holder: holderOf(before), token: before.token, evidence, expiredForMs, trigger }
+  return { table: 'lock', before, after: null, event: { kind: 'lock.expired', agent: context.agent, detail } }
+}
+
+export function describeReclaimed(
+  items: readonly Reclaimed<Item>[],
+  locks: readonly Reclaimed<Lock>[],
+  deliveries: readonly Reclaimed<Delivery>[],
+): RecoveryReport['reclaimed'] {
+  return [
+    ...items.map(({ before, evidence, expiredForMs }) => ({
+      kind: 'item' as const,
+      id: before.id,
+      holder: before.agent,
+      expiredForMs,
+      evidence,
+    })),
+    ...locks.map(({ before, evidence, expiredForMs }) => ({
+      kind: 'lock' as const,
+      id: before.name,
+      holder: holderOf(before),
+      expiredForMs,
+      evidence,
+    })),
+    ...deliveries.map(({ before, evidence, expiredForMs }) => ({
+      kind: 'delivery' as const,
+      id: before.id,
+      holder: before.agent,
+      expiredForMs,
+      evidence,
+    })),
+  ]
+}
+
+export function runRow(
+  context: Context,
+  trigger: string,
+  counts: Pick<RecoveryReport, 'locksCleaned' | 'entriesReclaimed' | 'quarantined'> & {
+    messagesReclaimed?: number
+  },
+): Change {
+  const { locksCleaned, entriesReclaimed, quarantined, messagesReclaimed = 0 } = counts
+  const row = {
+    id: context.ids[0] as string,
+    at: context.wall,
+    trigger,
+    by: context.agent,
+    locksCleaned,
+    entriesReclaimed,
+    quarantined,
+    messagesReclaimed,
+  }
+  return { table: 'recoveryRun', before: null, after: row }
+}

@@ -1,0 +1,47 @@
+/** What the main thread asks of the thread that holds the engine, and what it is told. */
+import type { Command, StoreStatus } from '../engines/engine.ts'
+import type { HoldfastError } from '../errors.ts'
+import type { LogFacts, LogName } from '../logger.ts'
+import type { LeaseRef } from '../operations/lease.ts'
+import type { RecoveryReport } from '../operations/recovery.ts'
+import type { CaretakerOptions } from './caretaker.ts'
+
+export interface EngineThreadData {
+  readonly url: string
+  readonly durability: 'full' | 'normal'
+  readonly busyTimeoutMs: number
+  readonly recoverOnClaim: boolean
+}
+
+export interface Asked {
+  readonly id: number
+  readonly command: Command
+}
+
+export type ToEngine =
+  | { readonly type: 'execute'; readonly asked: readonly Asked[] }
+  | { readonly type: 'employ'; readonly options: CaretakerOptions; readonly board: SharedArrayBuffer }
+  | { readonly type: 'dismiss' }
+  | { readonly type: 'close' }
+
+export type Answered = { readonly id: number } & (
+  | { readonly result: unknown }
+  | { readonly error: ReturnType<HoldfastError['toJSON']> }
+)
+
+export type FromEngine =
+  | { readonly type: 'opened'; readonly status: StoreStatus }
+  | { readonly type: 'failed'; readonly error: ReturnType<HoldfastError['toJSON']> }
+  | { readonly type: 'answered'; readonly answers: readonly Answered[] }
+  | { readonly type: 'status'; readonly status: StoreStatus }
+  | { readonly type: 'woke' | 'committed' | 'dismissed' }
+  | { readonly type: 'recovered'; readonly report: RecoveryReport; readonly ms: number }
+  | { readonly type: 'recovery-failed'; readonly error: string }
+  | { readonly type: 'lost'; readonly lease: LeaseRef }
+  | { readonly type: 'rejoined'; readonly instance: string }
+  | {
+      readonly type: 'log'
+      readonly level: 'info' | 'warn' | 'error'
+      readonly name: LogName
+      readonly facts: LogFacts
+    }

@@ -1,0 +1,98 @@
+/**
+ * The engine in a thread of its own: between loading and committing a batch nothing of the program around it can
+ * come, so a handler that computes for seconds holds no row of anybody. The caretaker shares thread and connections.
+ */
+import { parentPort, workerData } from 'node:worker_threads'
+import { type OpenedEngine, openEngine } from '../engines/open.ts'
+import { HoldfastError, isHoldfastError } from '../errors.ts'
+import { systemEnvironment } from '../host/system.ts'
+import { Board } from './board.ts'
+import { Caretaker } from './caretaker.ts'
+import type { Answered, EngineThreadData, FromEngine, ToEngine } from './engine-messages.ts'
+
+const data = workerData as EngineThreadData
+const port = parentPort as NonNullable<typeof parentPort>
+const tell = (message: FromEngine) => port.postMessage(message)
+
+let answers: Answered[] = []
+let caretaker: Caretaker | null = null
+
+try {
+  serve(
+    await openEngine(data.url, {
+      environment: systemEnvironment,
+      durability: data.durability,
+      busyTimeoutMs: data.busyTimeoutMs,
+      recoverOnClaim: data.recoverOnClaim,
+      onRecovered: (report, _trigger, ms) => tell({ type: 'recovered', report, ms }),
+      onRecoveryFailed: (error) => tell({ type: 'recovery-failed', error: String(error) }),
+      log: (level, name, facts) => tell({ type: 'log', level, name, facts }),
+    }),
+  )
+} catch (error) {
+  tell({ type: 'failed', error: asJson(error) })
+  port.close()
+}
+
+function serve(engine: OpenedEngine): void {
+  let known = JSON.stringify(engine.status)
+  engine.onWake(() => tell({ type: 'woke' }))
+  engine.onCommit(() => {
+    tell({ type: 'committed' })
+    const status = JSON.stringify(engine.status)
+    if (status !== known) tell({ type: 'status', status: engine.status })
+    known = status
+  })
+  port.on('message', (message: ToEngine) => void obey(engine, message))
+  tell({ type: 'opened', status: engine.status })
+}
+
+async function obey(engine: OpenedEngine, message: ToEngine): Promise<void> {
+  if (message.type === 'execute') {
+    for (const { id, command } of message.asked) {
+      engine.execute(command).then(
+        (result) => answer({ id, result }),
+        (error: unknown) => answer({ id, error: asJson(error) }),
+      )
+    }
+  } else if (message.type === 'employ') {
+    caretaker = new Caretaker(engine, systemEnvironment, new Board(message.board), message.options, {
+      lost: (lease) => tell({ type: 'lost', lease }),
+      rejoined: (instance) => tell({ type: 'rejoined', instance }),
+      log: (level, name, facts) => tell({ type: 'log', level, name, facts }),
+    })
+  } else if (message.type === 'dismiss') {
+    await caretaker?.close()
+    caretaker = null
+    tell({ type: 'dismissed' })
+  } else {
+    await caretaker?.close()
+    await engine.close()
+    port.close()
+  }
+}
+
+/** The answers of a batch come in one turn and go as one message. */
+function answer(each: Answered): void {
+  answers.push(each)
+  if (answers.length > 1) return
+  setImmediate(() => {
+    const answered = answers
+    answers = []
+    tell({ type: 'answered', answers: answered })
+  })
+}
+
+function asJson(error: unknown): ReturnType<HoldfastError['toJSON']> {
+  if (isHoldfastError(error)) return plain(error.toJSON())
+  const wrapped = new HoldfastError('INTERNAL', {
+    what: error instanceof Error ? error.message : String(error),
+    next: 'please report this',
+  })
+  return wrapped.toJSON()
+}
+
+/** Facts may hold what no thread can be sent. */
+function plain<Value>(value: Value): Value {
+  return JSON.parse(JSON.stringify(value)) as Value
+}

@@ -1,0 +1,181 @@
+/** Bad input, operation by operation, made from the table itself: refused in words, and nothing is changed. */
+import { type Holdfast, isHoldfastError } from 'holdfast'
+import { expect, test } from 'vitest'
+import { operations } from '../../src/operations/table.ts'
+import { type Hostile, hostileInputs, type Samples, soundInput } from '../support/hostile-input.ts'
+import { claimed } from '../support/outcomes.ts'
+import { type Engine, forEachEngine, type Store } from '../support/stores.ts'
+import { claimedTask } from '../support/tasks.ts'
+
+forEachEngine((engine) => {
+  test.each([...operations.keys()])(
+    '%s refuses bad input in words, and changes nothing [X4]',
+    async (name) => {
+      const { input, effect } = operations.get(name) ?? expect.fail('it is in the table')
+      const { hf, store, samples } = await furnished(engine, name)
+      const cases = hostileInputs(input, samples)
+      const before = await contents(hf, store)
+
+      const refused = await answersOtherThan(
+        ['INVALID'],
+        hf,
+        name,
+        cases.filter(({ mustRefuse }) => mustRefuse),
+      )
+      const keys = effect === 'read' ? [] : await acceptedKeys(hf, name, soundInput(input, samples))
+      const after = await contents(hf, store)
+      const others = await answersOtherThan(
+        refusals,
+        hf,
+        name,
+        cases.filter(({ mustRefuse }) => !mustRefuse),
+      )
+
+      expect([...refused, ...keys, ...others]).toEqual([])
+      expect(after).toEqual(before)
+      await lookAround(hf)
+    },
+  )
+})
+
+/** Keys of repetition that are none and yet were not refused. */
+async function acceptedKeys(hf: Holdfast, name: string, sound: unknown): Promise<string[]> {
+  const wrong: string[] = []
+  for (const key of ['', ' ', 'a\nb', 'nul \u0000', 'x'.repeat(256), 7, null]) {
+    const answer = await outcomeOf(() => hf.execute(name, sound, { idempotencyKey: key as string }))
+    if (answer !== 'INVALID') wrong.push(`idempotency key ${JSON.stringify(key).slice(0, 20)}: ${answer}`)
+  }
+  return wrong
+}
+
+/** What may be answered to input that is sound in itself. */
+const refusals = [
+  'answered',
+  'INVALID',
+  'NOT_FOUND',
+  'UNKNOWN_RECIPIENT',
+  'HELD',
+  'DUPLICATE',
+  'ILLEGAL_MOVE',
+  'ATTEMPTS_EXHAUSTED',
+  'VERSION_MISMATCH',
+  'LEASE_LOST',
+]
+
+async function answersOtherThan(
+  expected: readonly string[],
+  hf: Holdfast,
+  name: string,
+  cases: readonly Hostile[],
+): Promise<string[]> {
+  const wrong: string[] = []
+  for (const { what, input, meant } of cases) {
+    const answer = await outcomeOf(() => hf.execute(name, input), meant)
+    if (!expected.includes(answer)) wrong.push(`${what}: ${answer}`)
+  }
+  return wrong
+}
+
+/** The code of the refusal, which must say what and what next, or that it was answered. */
+async function outcomeOf(call: () => Promise<unknown>, meant?: string): Promise<string> {
+  try {
+    const asked = call()
+    await asked
+    return 'answered'
+  } catch (error) {
+    if (!isHoldfastError(error)) return `thrown as it was: ${error}`.slice(0, 200)
+    if (error.what === '' || error.next === '') return `${error.code} without words`
+    if (meant !== undefined && !error.next.includes(`"${meant}"`)) return `no help: ${error.next}`
+    return error.code === 'INTERNAL' ? `INTERNAL: ${error.message}`.slice(0, 200) : error.code
+  }
+}
+
+/** Everything events rebuild, and the last event. */
+async function contents(hf: Holdfast, store: Store): Promise<unknown> {
+  const [last] = (await hf.execute('events.list', { newest: true, limit: 1 })) as { seq: number }[]
+  return { last: last?.seq, rows: await store.readTables() }
+}
+
+/** Whatever was accepted can be read, and keeps nothing from healing. */
+async function lookAround(hf: Holdfast): Promise<void> {
+  await hf.queue('jobs').list({ limit: 500 })
+  await hf.tasks.listTasks({ limit: 500 })
+  await hf.locks.list()
+  await hf.messages.checkPendingAcks()
+  await hf.messages.inbox({ agent: 'bob', all: true })
+  await hf.execute('events.list', { limit: 1000 })
+  await hf.recovery.detectStaleLocks()
+  await hf.recovery.detectAndRecoverStale()
+  await hf.messages.processRetries()
+}
+
+/** A store in which every operation finds something to act on, and sound input for the one that is meant. */
+async function furnished(engine: Engine, operation: string) {
+  const { hf, store } = await engine.open({ agent: 'ada', background: false, durability: 'normal' })
+  const jobs = hf.queue('jobs')
+  await jobs.add(null, { key: 'held' })
+  const held = (await claimed(jobs.next())).item
+  await jobs.add(null, { key: 'ready' })
+  await hf.queue('main', { workflow: 'merge' }).submit('w1', { headSha: 'abcd' })
+  const merging = (await claimed(hf.queue('main').nextWithLock())).item
+  await hf.tasks.addTask('one', { key: 'T-1' })
+  const { task } = await claimedTask(hf.tasks.claimTaskForAgent('T-1'))
+  await hf.tasks.addTask('two', { key: 'T-2' })
+  const press = await hf.locks.acquireLock('press', { run: 'run-1' })
+  if (press.outcome !== 'claimed') expect.fail('the lock is free')
+  await hf.execute('progress.start', { run: 'run-1', lock: 'press', token: press.lock.lease.token })
+  await hf.messages.register('bob')
+  const { message } = await hf.messages.sendWithAck('bob', { content: 'hello' })
+  await hf.state('plan').set({ step: 1 })
+  const samples = samplesFor(operation, {
+    held: held.token,
+    merging: merging.token,
+    task: task.token,
+    press: press.lock.lease.token,
+    message: message.id,
+  })
+  return { hf, store, samples }
+}
+
+interface Furniture {
+  readonly held: number
+  readonly merging: number
+  readonly task: number
+  readonly press: number
+  readonly message: string
+}
+
+/** Names of things that are there, by where they are asked for. */
+function samplesFor(operation: string, there: Furniture): Samples {
+  const [noun] = operation.split('.') as [string]
+  const isMerge = /Merge|Rebas|Fresh|WithLock|ProcessingLock|LockStale|queue\.(renew|extend)Lock/.test(
+    operation,
+  )
+  const nouns: Record<string, Record<string, unknown>> = {
+    queue: isMerge
+      ? { queue: 'main', ref: 'w1', token: there.merging }
+      : { queue: 'jobs', ref: 'held', token: there.held },
+    tasks: { ref: 'T-1', token: there.task, refs: ['T-2'] },
+    locks: { name: 'press', token: there.press, patterns: ['src/**'], path: 'src/a.ts' },
+    progress: { run: 'run-1', lock: 'press', token: there.press },
+    messages: { message: there.message, adapters: ['inbox'], to: 'bob', sender: 'ada' },
+    state: { key: 'plan' },
+  }
+  const everywhere: Record<string, unknown> = {
+    reason: 'because',
+    leaseMs: 60_000,
+    workflow: operation === 'workflow.define' ? ownWorkflow : undefined,
+    'error.message': 'no',
+  }
+  return (path) => nouns[noun]?.[path] ?? everywhere[path]
+}
+
+const ownWorkflow = {
+  name: 'mine',
+  initial: 'new',
+  states: {
+    new: { claimTo: 'busy', moves: ['done'] },
+    busy: { held: true, lostTo: 'new', moves: ['done'], completeTo: 'done' },
+    done: { closed: 'well', moves: [] },
+  },
+}

@@ -1,0 +1,106 @@
+/** Items of one key are one item to a batch, wherever the others stand. */
+import { describe, expect, test } from 'vitest'
+import { take } from '../support/locks.ts'
+import { gate } from '../support/messages.ts'
+import { forEachEngine } from '../support/stores.ts'
+
+const options = { gapMs: 0 }
+
+forEachEngine((engine) => {
+  describe('a key that comes again is handled once and counted once', () => {
+    test('in a list: its number is that of the different keys [L13]', async () => {
+      const { hf } = await engine.open({ agent: 'ada' })
+      const totals: (number | null | undefined)[] = []
+      const items = [{ id: 1 }, { id: 2 }, { id: 1 }]
+
+      const report = await hf.locks.runBatch(
+        'c1',
+        items,
+        async () => void totals.push((await hf.locks.progress.get('c1'))?.total),
+        { ...options, keyOf: ({ id }) => `item-${id}` },
+      )
+
+      expect(totals).toEqual([2, 2])
+      expect(report).toMatchObject({ outcome: 'completed', progress: { done: 2, total: 2 } })
+    })
+
+    test('while the first is under way, where items come one by one [L13]', async () => {
+      const { hf } = await engine.open({ agent: 'ada' })
+      const worked: string[] = []
+      const release = gate()
+
+      const report = await hf.locks.runBatch(
+        'c1',
+        oneByOne(['slow', 'slow', 'quick', 'slow', 'last']),
+        async (item) => {
+          worked.push(item)
+          if (item === 'slow') await release.opened
+          if (item === 'last') release.open()
+        },
+        { ...options, concurrency: 2 },
+      )
+
+      expect(worked).toEqual(['slow', 'quick', 'last'])
+      expect(report).toMatchObject({ outcome: 'completed', progress: { done: 3, total: 3 } })
+    })
+
+    test('hundreds of items later, while the first is under way [L13]', async () => {
+      const { hf } = await engine.open({ agent: 'ada' })
+      const worked: string[] = []
+      const release = gate()
+      const others = Array.from({ length: 450 }, (_, number) => `other-${number}`)
+
+      const report = await hf.locks.runBatch(
+        'c1',
+        ['slow', ...others, 'slow', 'last'],
+        async (item) => {
+          worked.push(item)
+          if (item === 'slow') await release.opened
+          if (item === 'last') release.open()
+        },
+        { ...options, concurrency: 2 },
+      )
+
+      expect(worked.filter((item) => item === 'slow')).toHaveLength(1)
+      expect(report).toMatchObject({ outcome: 'completed', progress: { done: 452, total: 452 } })
+    })
+
+    test('also when it failed and is to be done again: by the next run, not by this one [L13] [L7]', async () => {
+      const { hf } = await engine.open({ agent: 'ada' })
+      const worked: string[] = []
+      const run = (isBroken: boolean) =>
+        hf.locks.runBatch(
+          'c1',
+          oneByOne(['a', 'b', 'a']),
+          (item) => {
+            worked.push(item)
+            if (isBroken && item === 'a') throw new Error('no luck')
+          },
+          { ...options, completion: 'successful', concurrency: 1 },
+        )
+
+      const first = await run(true)
+      const firstWorked = worked.splice(0)
+      const second = await run(false)
+
+      expect([firstWorked, worked]).toEqual([['a', 'b'], ['a']])
+      expect([first.outcome, second.outcome]).toEqual(['failed', 'completed'])
+    })
+  })
+
+  test('what is left of some keys names each once [L13]', async () => {
+    const { hf } = await engine.open({ agent: 'ada' })
+    await take(hf, 'global', { run: 'r' })
+    await hf.locks.progress.start('r')
+    await hf.locks.progress.record('r', { outcomes: [{ key: 'b', outcome: 'done' }] })
+
+    expect(await hf.locks.progress.left('r', ['a', 'b', 'a', 'c'])).toEqual(['a', 'c'])
+  })
+})
+
+async function* oneByOne(items: readonly string[]): AsyncGenerator<string> {
+  for (const item of items) {
+    yield item
+    await new Promise(setImmediate)
+  }
+}

@@ -1,0 +1,137 @@
+/** A process can keep so many leases; what it could not keep it does not take, also when several ask at once. */
+import type { Holdfast } from 'holdfast'
+import { expect, test } from 'vitest'
+import { take } from '../support/locks.ts'
+import { refusal, refusalCode } from '../support/outcomes.ts'
+import { forEachEngine } from '../support/stores.ts'
+
+const leasesMax = 4_096
+const minuteMs = 60_000
+
+forEachEngine((engine) => {
+  test('a process that can keep no more leases does not stand in line for one [L16] [L4]', async () => {
+    const { hf, store } = await engine.open({ agent: 'full' })
+    const other = await store.open({ agent: 'holder' })
+    await take(other, 'deploy')
+    await fill(hf, leasesMax)
+
+    const refused = await refusal(() => hf.locks.acquireLock('deploy', { waitMs: minuteMs }))
+
+    expect(refused).toMatchObject({ code: 'INVALID', facts: { held: leasesMax, leasesMax } })
+    expect((await hf.locks.getCurrentLockInfo('deploy')).waiting).toBe(0)
+  })
+
+  test('a lock granted after a long wait is renewed, however full the process became meanwhile [L16] [L4]', async () => {
+    const { hf, env, store } = await engine.open({ agent: 'waiter' })
+    const other = await store.open({ agent: 'holder' })
+    await take(other, 'deploy')
+    await fill(hf, leasesMax - 1)
+    const waiting = hf.locks.acquireLock('deploy', { waitMs: minuteMs })
+    await env.advance(0)
+
+    const meanwhile = await refusalCode(() => hf.locks.acquireLock('one more'))
+    await other.locks.releaseLock('deploy')
+    await env.advance(1_000)
+    const granted = await waiting
+    await env.advance(minuteMs)
+
+    expect(meanwhile).toBe('INVALID')
+    expect(granted).toMatchObject({ outcome: 'claimed' })
+    expect(await hf.locks.isLockedBy('deploy')).toBe(true)
+    expect(await hf.locks.isLockedBy('one more')).toBe(false)
+  })
+
+  test('a wait that ended without the lock leaves its room to others [L16]', async () => {
+    const { hf, env, store } = await engine.open({ agent: 'waiter' })
+    const other = await store.open({ agent: 'holder' })
+    await take(other, 'deploy')
+    await fill(hf, leasesMax - 1)
+    const waiting = hf.locks.acquireLock('deploy', { waitMs: 1_000 })
+    await env.advance(0)
+    await env.advance(2_000)
+
+    expect(await waiting).toMatchObject({ outcome: 'held' })
+    expect(await hf.locks.acquireLock('one more')).toMatchObject({ outcome: 'claimed' })
+  })
+
+  test('of two claims at once, with room for one, one is granted and the other takes nothing [L4]', async () => {
+    const { hf } = await engine.open()
+    const [jobs, tasks] = [hf.queue('jobs'), hf.tasks]
+    await jobs.addMany(Array.from({ length: 4 }, () => ({ payload: null })))
+    for (const number of [1, 2]) await tasks.addTask(`task ${number}`, { key: `task-${number}` })
+    await fill(hf, leasesMax - 2)
+
+    for (const [what, { needs, claim, giveBack }] of Object.entries(claims)) {
+      if (needs === 1) await take(hf, 'spare')
+      const before = (await hf.recovery.detectStaleLocks()).total
+      const [one, other] = await Promise.allSettled([claim(hf, 1), claim(hf, 2)])
+      const granted = (await hf.recovery.detectStaleLocks()).total - before
+
+      expect([what, one]).toMatchObject([what, { status: 'fulfilled', value: { outcome: 'claimed' } }])
+      expect([what, other]).toMatchObject([what, { status: 'rejected', reason: { code: 'INVALID' } }])
+      expect([what, granted <= needs]).toEqual([what, true])
+      if (one.status === 'fulfilled') await giveBack(hf, one.value)
+      if (needs === 1) await hf.locks.releaseLock('spare')
+    }
+  })
+})
+
+interface Claim {
+  readonly needs: number
+  claim(hf: Holdfast, number: number): Promise<unknown>
+  giveBack(hf: Holdfast, granted: unknown): Promise<unknown>
+}
+
+const releaseTask = (hf: Holdfast) => hf.tasks.releaseTask('task-1')
+const claims: Record<string, Claim> = {
+  'a lock': {
+    needs: 1,
+    claim: (hf, number) => hf.locks.acquireLock(`lock-${number}`),
+    giveBack: (hf) => hf.locks.releaseLock('lock-1'),
+  },
+  'a reservation': {
+    needs: 1,
+    claim: (hf, number) => hf.locks.reserve(`folder-${number}/**`),
+    giveBack: (hf, granted) => hf.locks.releaseLock((granted as { lock: { name: string } }).lock.name),
+  },
+  'a processing lock': {
+    needs: 1,
+    claim: (hf, number) => hf.queue(`q${number}`).acquireProcessingLock(),
+    giveBack: (hf) => hf.queue('q1').releaseProcessingLock(),
+  },
+  'an item and perhaps its lock': {
+    needs: 2,
+    claim: (hf) => hf.queue('jobs').next(),
+    giveBack: (hf, granted) => hf.queue('jobs').release((granted as { item: { id: string } }).item.id),
+  },
+  'several items': {
+    needs: 2,
+    claim: (hf) => hf.queue('jobs').claimMany(2),
+    giveBack: (hf, granted) =>
+      Promise.all(
+        (granted as { items: { item: { id: string } }[] }).items.map(({ item }) =>
+          hf.queue('jobs').release(item.id),
+        ),
+      ),
+  },
+  'a task': {
+    needs: 1,
+    claim: (hf, number) => hf.tasks.claimTaskForAgent(`task-${number}`),
+    giveBack: releaseTask,
+  },
+  'the next task': { needs: 1, claim: (hf) => hf.tasks.claimNext(), giveBack: releaseTask },
+  'several tasks': {
+    needs: 1,
+    claim: (hf, number) => hf.tasks.batchClaim([`task-${number}`]),
+    giveBack: releaseTask,
+  },
+}
+
+/** So many leases that this process keeps. */
+async function fill(hf: Holdfast, count: number): Promise<void> {
+  const queue = hf.queue('filler')
+  for (let left = count; left > 0; left -= 1000) {
+    await queue.addMany(Array.from({ length: Math.min(1000, left) }, () => ({ payload: null })))
+  }
+  for (let left = count; left > 0; left -= 100) await queue.claimMany(Math.min(100, left))
+}

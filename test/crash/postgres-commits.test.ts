@@ -1,0 +1,217 @@
+/** Commits whose answer is lost, and transactions nobody ends: each is settled, once and for all. */
+import type { Event, Holdfast } from 'holdfast'
+import type { Client } from 'pg'
+import { describe, expect, test } from 'vitest'
+import type { CommitFault } from '../support/proxy.ts'
+import { expectAcknowledgedOnce, goesOn, openLoad } from './load.ts'
+import { ownServer, schemaOf, wholeAudit } from './server-store.ts'
+import {
+  type Actor,
+  audit,
+  auditUntil,
+  claimBy,
+  expectCompletedOnce,
+  numbered,
+  openActor,
+  openHere,
+  print,
+  until,
+} from './support.ts'
+
+const own = ownServer()
+
+/** What is asked when the fault happens, what it must answer, and the one event it must leave. */
+const calls: Record<string, { act(hf: Holdfast): Promise<unknown>; answer: unknown; event: string }> = {
+  add: {
+    act: (hf) => hf.queue('q').add('work'),
+    answer: { item: { payload: 'work' } },
+    event: 'item.created',
+  },
+  next: {
+    act: (hf) => hf.queue('q').next(),
+    answer: { outcome: 'claimed', item: { payload: { number: 0 } } },
+    event: 'item.claimed',
+  },
+  acquireLock: {
+    act: (hf) => hf.locks.acquireLock('l'),
+    answer: { outcome: 'claimed' },
+    event: 'lock.acquired',
+  },
+  set: {
+    act: (hf) => hf.state('document').set('new', { expectedVersion: 1 }),
+    answer: { version: 2 },
+    event: 'state.set',
+  },
+}
+
+describe.each(Object.entries(calls))('%s', (_name, { act, answer, event }) => {
+  test.each<[CommitFault, string]>([
+    ['lost', 'that never reached the server'],
+    ['answer lost', 'whose answer was lost'],
+    ['late', 'that the server got while it was asked about it'],
+  ])('a commit (%s) %s is settled exactly once [X6]', async (fault) => {
+    const store = own.newStore()
+    const direct = await openHere(store, { background: false })
+    await direct.queue('q').addMany(numbered(3))
+    await direct.state('document').set('old')
+    const proxy = await own.openProxy()
+    // In this thread and with nothing in the background: the next commit is the one that is asked for here.
+    const hf = await openHere(proxy.through(store), { agent: 'tester', background: false })
+
+    const happened = proxy.breakCommit(fault)
+    const answered = act(hf)
+    await happened
+    if (fault === 'late') {
+      await until('somebody waits for the old transaction', () => isWaitedFor(store))
+      proxy.deliver()
+    }
+
+    expect(await answered).toMatchObject(answer as object)
+    const events = await wholeAudit(direct, own.server)
+    expect(events.filter(({ agent }) => agent === 'tester').map(({ kind }) => kind)).toEqual([event])
+  })
+})
+
+test('under load with every twentieth commit broken, every acknowledged change is there once [X6]', async () => {
+  const store = own.newStore()
+  const proxy = await own.openProxy()
+  const hf = await openHere(store)
+  const faults: CommitFault[] = ['lost', 'answer lost', 'late']
+  const broken: CommitFault[] = []
+  let commits = 0
+  const loads = await Promise.all(['left', 'right'].map((name) => openLoad(proxy.through(store), name)))
+  await goesOn(loads)
+
+  proxy.breakCommits(() => {
+    if (++commits % 20 !== 0) return null
+    const fault = faults[broken.length % faults.length] as CommitFault
+    broken.push(fault)
+    return fault
+  })
+  await until('30 commits were broken', () => broken.length >= 30)
+  proxy.breakCommits(null)
+  await goesOn(loads)
+
+  print(`${broken.length} of ${commits} commits broken`)
+  await expectAcknowledgedOnce(hf, loads, own.server)
+})
+
+test('a holder frozen inside a transaction holds up nobody for longer than the server lets it [X6] [EP-001]', async () => {
+  const store = own.newStore()
+  const hf = await openHere(store, { recovery: { everyMs: 50 } })
+  const queue = hf.queue('q')
+  const [finisher, taker] = await Promise.all([openFrozen(store), openFrozen(store)])
+  await queue.addMany(numbered(2))
+  const item = await claimBy(finisher, 'q', { leaseMs: 1000 })
+
+  const completion = await freezeAt(finisher, 'complete', { queue: 'q', item: item.id })
+  const acquisition = await freezeAt(taker, 'call', { noun: 'locks', method: 'acquireLock', args: ['l'] })
+  const frozenAt = performance.now()
+  const other = await queue.next()
+  const otherAfterMs = performance.now() - frozenAt
+  const lock = await hf.locks.acquireLock('l')
+  const lockAfterMs = performance.now() - frozenAt
+  await until('the item is another’s', async () => (await queue.next()).outcome === 'claimed')
+  const itemAfterMs = performance.now() - frozenAt
+  await queue.complete(item.id)
+  finisher.kill('SIGCONT')
+  taker.kill('SIGCONT')
+
+  print(
+    `another item after ${Math.round(otherAfterMs)} ms, the lock after ${Math.round(lockAfterMs)} ms, the item itself after ${Math.round(itemAfterMs)} ms`,
+  )
+  expect(other).toMatchObject({ outcome: 'claimed', item: { payload: { number: 1 } } })
+  expect(otherAfterMs).toBeLessThan(2000)
+  expect(lock).toMatchObject({ outcome: 'claimed' })
+  expect(await completion()).toMatchObject({ error: { code: 'LEASE_LOST' } })
+  expect(await acquisition()).toMatchObject({ result: { outcome: 'held', holder: 'test' } })
+  const events = (await wholeAudit(hf, own.server)).filter(({ id }) => id === item.id)
+  expectCompletedOnce(events, [item.id])
+  expect(events.at(-1)).toMatchObject({ kind: 'item.completed', agent: 'test' })
+})
+
+test('a reader of the feed waits for a transaction that may still add to what it has read [X6] [Q25]', async () => {
+  const store = own.newStore()
+  const hf = await openHere(store, { background: false })
+  const { seq } = (await wholeAudit(hf, own.server)).at(-1) ?? { seq: 0 }
+  const [early, late] = [await own.connect(), await own.connect()]
+  const record = (client: Client, id: string) => client.query(recordEvent(schemaOf(store)), [id])
+
+  await early.query('begin')
+  await record(early, 'first')
+  await late.query('begin')
+  await record(late, 'second')
+  await hf.queue('q').add('third')
+  await late.query('commit')
+  const before = await feedSince(hf, seq)
+  await early.query('commit')
+  const after = await auditUntil(hf, 'all are told', (events) => events.length >= 4)
+
+  expect(before).toEqual([])
+  expect(
+    after.filter((event) => event.seq > seq).map(({ kind, id }) => (kind === 'state.set' ? id : kind)),
+  ).toEqual(['first', 'second', 'queue.created', 'item.created'])
+})
+
+test('of many writers a reader sees each event once, and the versions of each thing in order [X6] [Q25]', async () => {
+  const store = own.newStore()
+  const hf = await openHere(store)
+  const stopped = new AbortController()
+  const seen: Event[] = []
+  const reading = (async () => {
+    for await (const event of hf.events({ signal: stopped.signal })) seen.push(event)
+  })()
+  const loads = await Promise.all(['left', 'middle', 'right'].map((name) => openLoad(store, name)))
+
+  await until('much has happened', () => seen.length > 1000)
+  await expectAcknowledgedOnce(hf, loads, own.server)
+  const all = await own.query<{ seq: string }>(store, 'select seq from holdfast.event order by seq')
+  await until('the reader has read on', () => seen.length >= all.length)
+  stopped.abort()
+  await reading
+
+  expect(seen.map(({ seq }) => seq)).toEqual(all.map(({ seq }) => Number(seq)))
+  expect(versionsOutOfOrder(seen)).toEqual([])
+})
+
+/** A process that can be frozen inside a transaction: it runs its batches where the test can stop them. */
+function openFrozen(store: string): Promise<Actor> {
+  return openActor(store, { agent: 'frozen', background: false })
+}
+
+/** Gives the order and waits until the process has stopped in the middle of its transaction; answers how it ended. */
+async function freezeAt(actor: Actor, order: string, facts: object) {
+  await actor.ask('set', { point: 'transaction.begun', signal: 'SIGSTOP' })
+  const answered = actor.order(order, facts)
+  // It comes after the thaw; until then nobody waits for it.
+  answered.catch(() => {})
+  await actor.told('trapped')
+  return () => answered
+}
+
+function recordEvent(schema: string): string {
+  return `insert into ${schema}.event (namespace, seq, at, kind, subject, id)
+    values ('default', (pg_current_xact_id()::text::bigint + ${schema}.event_base()) * 8192, 0, 'state.set', 'state', $1)`
+}
+
+async function feedSince(hf: Holdfast, since: number): Promise<Event[]> {
+  return (await audit(hf)).filter(({ seq }) => seq > since)
+}
+
+/** Things of which an event came before an older one. */
+function versionsOutOfOrder(events: readonly Event[]): string[] {
+  const last = new Map<string, number>()
+  const wrong: string[] = []
+  for (const { subject, id, version } of events) {
+    if (version === null) continue
+    const thing = `${subject} ${id}`
+    if (version <= (last.get(thing) ?? 0)) wrong.push(`${thing}: ${version} after ${last.get(thing)}`)
+    last.set(thing, version)
+  }
+  return wrong
+}
+
+async function isWaitedFor(store: string): Promise<boolean> {
+  const sql = `select 1 from pg_stat_activity where application_name = 'holdfast' and wait_event_type = 'Lock'`
+  return (await own.query(store, sql)).length > 0
+}

@@ -1,0 +1,160 @@
+/** Connections to PostgreSQL that break: nothing is taken from a living holder, and work goes on by itself. */
+import type { Holdfast, Task } from 'holdfast'
+import { expect, test } from 'vitest'
+import { refusal } from '../support/outcomes.ts'
+import { expectAcknowledgedOnce, goesOn, openLoad } from './load.ts'
+import { ownServer, wholeAudit } from './server-store.ts'
+import { type Actor, claimBy, isRenewed, openActor, openHere, print, until, warmUp } from './support.ts'
+
+/** Few connections, so that a test can take them all. */
+const own = ownServer({ max_connections: 20 })
+const leaseMs = 3000
+
+const endBackends = `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'holdfast'`
+
+test('a holder keeps its item when its connections are reset and its backends ended [X6]', async () => {
+  const store = own.newStore()
+  const proxy = await own.openProxy()
+  const hf = await openHere(store, { recovery: { everyMs: 50 } })
+  const { holder, item, rival } = await holdAgainstRival(hf, proxy.through(store), leaseMs)
+
+  for (let round = 0; round < 2; round++) {
+    proxy.reset()
+    expect(await isRenewed(hf, item)).toBe(true)
+    await own.query(store, endBackends)
+    expect(await isRenewed(hf, item)).toBe(true)
+  }
+  await holder.ask('complete', { queue: 'q', item: item.id })
+  await rival.stop()
+
+  await expectNeverTaken(hf, holder, item.id)
+})
+
+test('a holder keeps its item when the server crashes and starts again within the lease [X6]', async () => {
+  const store = own.newStore()
+  const hf = await openHere(store, { recovery: { everyMs: 50 } })
+  // Longer than a loaded machine needs to start a server.
+  const { holder, item, rival } = await holdAgainstRival(hf, store, 5 * leaseMs)
+
+  await own.server.kill()
+  const progress = holder.ask('progress', { queue: 'q', item: item.id, progress: 'half' })
+  await own.server.start()
+  await progress
+  expect(await isRenewed(hf, item)).toBe(true)
+  await holder.ask('complete', { queue: 'q', item: item.id })
+  await rival.stop()
+
+  await expectNeverTaken(hf, holder, item.id)
+})
+
+test('under load every acknowledged change is there once, whatever ends the connections [X6]', async () => {
+  const store = own.newStore()
+  const proxy = await own.openProxy()
+  const hf = await openHere(store)
+  const loads = await Promise.all([openLoad(proxy.through(store), 'left'), openLoad(store, 'right')])
+  await goesOn(loads)
+
+  for (let round = 0; round < 3; round++) {
+    proxy.reset()
+    await goesOn(loads)
+    await own.query(store, endBackends)
+    await goesOn(loads)
+  }
+  await own.server.kill()
+  await own.server.start()
+  await goesOn(loads)
+  await own.server.restart()
+  await goesOn(loads)
+
+  await expectAcknowledgedOnce(hf, loads, own.server)
+})
+
+test('a client cut off past its lease is told before the end, and its late completion is refused [X6]', async () => {
+  const store = own.newStore()
+  const proxy = await own.openProxy()
+  const hf = await openHere(store, { recovery: { everyMs: 50 } })
+  const holder = await openActor(proxy.through(store), { agent: 'cut off', leaseMs })
+  await warmUp(hf, holder)
+  await hf.tasks.addTask('work')
+  const { task } = await holder.ask<{ task: Task }>('call', { noun: 'tasks', method: 'claimNext', args: [] })
+
+  proxy.cut()
+  const { code } = await holder.told('aborted', ({ item }) => item === task.id)
+  const leftMs = ((await hf.tasks.getLockStatus(task.id))?.lockUntil ?? 0) - Date.now()
+  const heir = await takeOver(hf, task.id)
+  proxy.mend()
+  const late = holder.order('call', {
+    noun: 'tasks',
+    method: 'completeTask',
+    args: [task.id, { token: task.token }],
+  })
+  const seen = await holder.ask('call', { noun: 'tasks', method: 'getLockStatus', args: [task.id] })
+
+  print(`its signal fired ${leftMs} ms before its lease ended`)
+  expect(code).toBe('LEASE_LOST')
+  expect(leftMs).toBeGreaterThan(0)
+  expect(heir.token).toBeGreaterThan(task.token)
+  expect((await late).error).toMatchObject({ code: 'LEASE_LOST' })
+  expect(seen).toMatchObject({ assignee: 'test', token: heir.token })
+})
+
+test('a server that takes no more connections is told as STORE_UNAVAILABLE, and served again later [X6]', async () => {
+  const store = own.newStore()
+  const hf = await openHere(store)
+  const taken = await takeAll()
+
+  const error = await refusal(() => openHere(store, { agent: 'too many' }))
+  const { item } = await hf.queue('q').add('meanwhile')
+  await Promise.all(taken.map((client) => client.end()))
+  await until('the server has seen them go', async () => (await countBackends(store)) <= 3)
+  const other = await openHere(store, { agent: 'at last' })
+
+  expect(error).toMatchObject({ code: 'STORE_UNAVAILABLE', retryable: true })
+  expect(error.message).toContain('takes no more connections')
+  expect(await other.queue('q').get(item.id)).toMatchObject({ payload: 'meanwhile' })
+})
+
+async function countBackends(store: string): Promise<number> {
+  const sql = "select count(*)::int as backends from pg_stat_activity where backend_type = 'client backend'"
+  return (await own.query<{ backends: number }>(store, sql))[0]?.backends ?? 0
+}
+
+/** An item held by one process, while another would take it at the first chance. */
+async function holdAgainstRival(hf: Holdfast, store: string, ms: number) {
+  const holder = await openActor(store, { agent: 'holder', leaseMs: ms })
+  await warmUp(hf, holder)
+  await hf.queue('q').add('work')
+  const item = await claimBy(holder, 'q')
+  return { holder, item, rival: hf.work('q', () => {}) }
+}
+
+async function expectNeverTaken(hf: Holdfast, holder: Actor, id: string): Promise<void> {
+  const events = (await wholeAudit(hf, own.server)).filter((event) => event.id === id)
+  expect(holder.all('aborted').filter(({ item }) => item === id)).toEqual([])
+  expect(
+    events.filter(({ kind }) => kind !== 'item.progressed').map(({ kind, agent }) => `${kind} by ${agent}`),
+  ).toEqual(['item.created by test', 'item.claimed by holder', 'item.completed by holder'])
+}
+
+/** Every connection the server gives to anybody. */
+async function takeAll() {
+  const taken = []
+  for (;;) {
+    try {
+      taken.push(await own.connect())
+    } catch {
+      return taken
+    }
+  }
+}
+
+/** Claims the task as soon as it can be claimed. */
+async function takeOver(hf: Holdfast, id: string): Promise<Task> {
+  let heir: Task | null = null
+  await until('another holds it', async () => {
+    const claim = await hf.tasks.claimTaskForAgent(id)
+    if (claim.outcome === 'claimed') heir = claim.task
+    return heir !== null
+  })
+  return heir as unknown as Task
+}

@@ -1,0 +1,202 @@
+/** Many processes on one PostgreSQL store: who may judge whom, and nobody in anybody's way. */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
+import { refusal } from '../support/outcomes.ts'
+import { ownServer } from './server-store.ts'
+import {
+  type Actor,
+  type ActorOptions,
+  claimBy,
+  numbered,
+  openActor,
+  openHere,
+  print,
+  quantile,
+  reclaimOf,
+  startActor,
+  startProgram,
+} from './support.ts'
+
+const own = ownServer()
+
+/** The goal is a second; on a machine with other things to do it may take longer, but never a lease of 30 s. */
+const promptMs = 5000
+
+test('the item of a killed worker is run again at once by another process of its machine [X6] [Q13]', async () => {
+  const store = own.newStore()
+  const hf = await openHere(store)
+  const machine = newMachine()
+  const [heir, ...holders] = (await Promise.all(
+    ['heir', 'first', 'second'].map((agent) => openActorOn(machine, store, { agent })),
+  )) as [Actor, ...Actor[]]
+  const { ids } = await hf.queue('q').addMany(numbered(holders.length))
+  for (const holder of holders) await claimBy(holder, 'q')
+  await heir.ask('work', { queue: 'q', each: true })
+  const delays: number[] = []
+
+  for (const [index, holder] of holders.entries()) {
+    const killedAt = performance.now()
+    holder.kill()
+    const { at } = await heir.told('handling', ({ item }) => item === ids[index])
+    delays.push(at - killedAt)
+  }
+
+  print(`run again after a kill: ${delays.map(Math.round).join(', ')} ms`)
+  expect(Math.max(...delays)).toBeLessThan(promptMs)
+  expect((await reclaimOf(hf, ids[0] as string)).detail).toMatchObject({ holder: 'first' })
+})
+
+test('a process of another machine judges nobody; a report from the machine of the dead counts [X6] [Q13]', async () => {
+  const store = own.newStore()
+  const hf = await openHere(store, { recovery: { everyMs: 50 } })
+  const machine = newMachine()
+  const holder = await openActorOn(machine, store, { agent: 'holder' })
+  await hf.queue('q').add('work')
+  const item = await claimBy(holder, 'q')
+  holder.kill()
+  await holder.ended()
+
+  const judged = []
+  for (let look = 0; look < 3; look++) judged.push(await hf.recovery.detectAndRecoverStale())
+  const meanwhile = await hf.queue('q').get(item.id)
+  await openActorOn(machine, store, { agent: 'neighbour' })
+  const { agent, detail } = await reclaimOf(hf, item.id)
+  const claim = await hf.queue('q').next()
+
+  expect(judged.map(({ entriesReclaimed }) => entriesReclaimed)).toEqual([0, 0, 0])
+  expect(meanwhile).toMatchObject({ standing: 'held', holder: 'holder' })
+  expect(agent).toBe('neighbour')
+  expect(detail).toMatchObject({ holder: 'holder', evidence: `process ${holder.pid} is gone` })
+  expect(claim).toMatchObject({ outcome: 'claimed', item: { id: item.id } })
+})
+
+test('the lease decides on a holder of another boot, and not before its end [X6] [Q13]', async () => {
+  const store = own.newStore()
+  const hf = await openHere(store, { recovery: { everyMs: 50 } })
+  const holder = await openActor(store, { agent: 'holder', leaseMs: 2000, identity: { bootId: 'elsewhere' } })
+  await hf.queue('q').add('work')
+  const item = await claimBy(holder, 'q')
+
+  holder.kill()
+  await holder.ended()
+  const remainingMs = (await hf.queue('q').get(item.id))?.lease?.remainingMs ?? 0
+  const askedAt = performance.now()
+  const { seenAt, detail } = await reclaimOf(hf, item.id)
+
+  expect(seenAt - askedAt).toBeGreaterThan(remainingMs - 50)
+  expect(detail).toMatchObject({ evidence: `its lease lapsed ${detail?.expiredForMs} ms ago` })
+})
+
+test('16 processes that open a new schema at once all succeed on one store [X6] [Z10]', async () => {
+  const crowd: Actor[] = []
+  while (crowd.length < 16) crowd.push(...(await Promise.all([1, 2, 3, 4].map(() => startActor()))))
+
+  for (let round = 0; round < 3; round++) {
+    const store = own.newStore()
+    const open = (actor: Actor) => actor.ask('open', { store, background: false })
+    const statuses = await Promise.all(crowd.map(open))
+    await Promise.all(crowd.map((actor) => actor.ask('add', { queue: 'q', payload: 'here' })))
+    await Promise.all(crowd.map((actor) => actor.ask('close')))
+
+    expect(new Set(statuses.map((status) => JSON.stringify(status))).size).toBe(1)
+    expect(await own.query(store, 'select count(*)::int as items from holdfast.item')).toEqual([
+      { items: 16 },
+    ])
+    expect(await own.query(store, 'select count(*)::int as queues from holdfast.queue')).toEqual([
+      { queues: 1 },
+    ])
+  }
+})
+
+test('a process that meets a newer schema is refused and changes nothing [X6] [Z10]', async () => {
+  const store = own.newStore()
+  const hf = await openHere(store)
+  await own.query(store, "update holdfast.meta set value = '9999' where key = 'schema_version'")
+
+  const error = await refusal(() => openHere(store, { agent: 'old' }))
+  const { item } = await hf.queue('q').add('work')
+
+  expect(error).toMatchObject({ code: 'STORE_UNFIT', facts: { schemaVersion: 9999 } })
+  expect(await own.query(store, "select value from holdfast.meta where key = 'schema_version'")).toEqual([
+    { value: '9999' },
+  ])
+  expect(await hf.queue('q').get(item.id)).toMatchObject({ payload: 'work' })
+})
+
+test('two processes cancel and claim 10,000 items of each other without a deadlock [X6] [Q20]', async () => {
+  const store = own.newStore()
+  const hf = await openHere(store)
+  const added = await Promise.all(Array.from({ length: 10 }, () => hf.queue('q').addMany(numbered(1000))))
+  const ids = added.flatMap((each) => each.ids)
+  const racers = await Promise.all([openRacer(store, 'left'), openRacer(store, 'right')])
+  const deadlocksBefore = await countDeadlocks(store)
+
+  const startedAt = performance.now()
+  const done = await Promise.all(
+    racers.map((racer) =>
+      racer.ask<Done>('cancelAndClaim', { queue: 'q', ids, atOnce: 50 }, { patience: 120_000 }),
+    ),
+  )
+  const seconds = ((performance.now() - startedAt) / 1000).toFixed(1)
+
+  const total = (of: (each: Done) => number) => done.reduce((sum, each) => sum + of(each), 0)
+  print(`${ids.length} items cancelled, ${total(({ claimed }) => claimed)} claims, in ${seconds} s`)
+  expect(total(({ cancelled }) => cancelled)).toBe(ids.length)
+  expect(
+    done.flatMap(({ refused }) => Object.keys(refused)).filter((code) => code !== 'ILLEGAL_MOVE'),
+  ).toEqual([])
+  expect(await hf.queue('q').stats()).toMatchObject({ cancelled: ids.length, pending: 0, processing: 0 })
+  await Promise.all(racers.map((racer) => racer.ask('close')))
+  expect((await countDeadlocks(store)) - deadlocksBefore).toBe(0)
+})
+
+test('a handler that computes for 2 s does not hold up the claims of another process [X6]', async () => {
+  const store = own.newStore()
+  const hf = await openHere(store)
+  const [busy, racer] = await Promise.all([openActor(store, { agent: 'busy' }), openRacer(store, 'racer')])
+  await hf.queue('q').addMany(numbered(500))
+  await racer.ask('claim', { queue: 'q', count: 20 })
+
+  const alone = await racer.ask<number[]>('claim', { queue: 'q', count: 100 })
+  await busy.ask('work', { queue: 'q', each: true, blockMs: 2000 })
+  await busy.told('handling')
+  const beside = await racer.ask<number[]>('claim', { queue: 'q', count: 100 })
+
+  const [p99Alone, p99Beside] = [quantile(alone, 0.99), quantile(beside, 0.99)]
+  print(`claim p99 alone ${p99Alone.toFixed(1)} ms, beside a busy process ${p99Beside.toFixed(1)} ms`)
+  // 50 ms is the promise; where the machine itself is slower than that, it is the machine that is measured.
+  expect(p99Beside).toBeLessThan(Math.max(50, 5 * p99Alone))
+})
+
+interface Done {
+  readonly cancelled: number
+  readonly claimed: number
+  readonly refused: Readonly<Record<string, number>>
+}
+
+async function openRacer(store: string, agent: string): Promise<Actor> {
+  const racer = await startProgram('racer')
+  await racer.ask('open', { store, agent })
+  return racer
+}
+
+/** Sessions tell what they counted when they end or are idle for a second. */
+async function countDeadlocks(store: string): Promise<number> {
+  const sql = 'select deadlocks::int from pg_stat_database where datname = current_database()'
+  return (await own.query<{ deadlocks: number }>(store, sql))[0]?.deadlocks ?? Number.NaN
+}
+
+/** Processes that share a temporary folder see each other's marks, as those of one machine do. */
+function newMachine(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'holdfast-machine-'))
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+  return folder
+}
+
+async function openActorOn(machine: string, store: string, options: ActorOptions = {}): Promise<Actor> {
+  const actor = await startProgram('actor', { env: { TMPDIR: machine } })
+  await actor.ask('open', { store, ...options })
+  return actor
+}

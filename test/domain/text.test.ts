@@ -1,0 +1,21 @@
+/** Text that can be stored. */
+import { expect, test } from 'vitest'
+import { fitText, isText } from '../../src/domain/text.ts'
+
+test.each(['', 'plain', 'two\nlines', 'party 🎉', '\u202Egpj'])('%j can be stored', (text) => {
+  expect(isText(text)).toBe(true)
+  expect(fitText(text, 100)).toBe(text)
+})
+
+test.each([
+  ['a\0b', 'a\ufffdb'],
+  ['half \ud83c', 'half \ufffd'],
+  ['\udf89 half', '\ufffd half'],
+])('%j cannot, and is made fit', (text, fit) => {
+  expect(isText(text)).toBe(false)
+  expect(fitText(text, 100)).toBe(fit)
+})
+
+test('what is cut in the middle of a character is made fit', () => {
+  expect(fitText('ab🎉', 3)).toBe('ab\ufffd')
+})

@@ -1,0 +1,286 @@
+/** A PostgreSQL store in a schema of its own, and the ways to damage it. */
+import { randomBytes } from 'node:crypto'
+import { setTimeout as pause } from 'node:timers/promises'
+import { open } from 'holdfast'
+import { Client, escapeIdentifier } from 'pg'
+import type { Damage, Site, Undo, UnfitPlace } from './stores.ts'
+import { readTables } from './tables.ts'
+
+export interface PostgresServer {
+  /** With an empty store, or with none yet. */
+  createSite(): Promise<Site>
+  /** With no store yet. */
+  createEmptySite(): Promise<Site>
+  readonly unfit: Readonly<Record<string, () => Promise<UnfitPlace>>>
+  /** Removes what is left and closes the connection. */
+  close(): Promise<void>
+}
+
+/**
+ * The sites at this URL; they share one connection to do things behind Holdfast's back, opened by the first. Making
+ * the tables of a store takes longer than most tests, so an undamaged one is emptied and serves again.
+ */
+export function postgresServer(url: string): PostgresServer {
+  const washed: string[] = []
+  let admin: Promise<Client> | null = null
+  const connected = () => {
+    admin ??= connect(url)
+    return admin
+  }
+  return {
+    createSite: async () =>
+      siteOn(await connected(), { url, schema: washed.pop() ?? randomSchema(), washed }),
+    createEmptySite: async () => siteOn(await connected(), { url, schema: randomSchema(), washed }),
+    unfit: Object.fromEntries(
+      Object.entries(unfitPlaces).map(([what, make]) => [what, async () => make(await connected(), url)]),
+    ),
+    async close() {
+      const client = await admin
+      for (const schema of washed) await drop(client as Client, schema)
+      await client?.end()
+    },
+  }
+}
+
+function siteOn(
+  admin: Client,
+  { url, schema, washed }: { url: string; schema: string; washed: string[] },
+): Site {
+  const damage = damageTo(admin, url, schema)
+  let isDamaged = false
+  return {
+    url: withSchema(url, schema),
+    get damage() {
+      isDamaged = true
+      return damage
+    },
+    readTables: () =>
+      readTables(async (table) => (await admin.query(`select * from ${schema}.${table}`)).rows),
+    countRows: () => countRows(admin, schema),
+    whenReadable: () => whenReadable(admin),
+    async remove() {
+      if (isDamaged) await drop(admin, schema)
+      else if (await wash(admin, schema)) washed.push(schema)
+    },
+  }
+}
+
+async function countRows(admin: Client, schema: string): Promise<Record<string, number>> {
+  const counts: Record<string, number> = {}
+  for (const table of await tablesOf(admin, schema)) {
+    const { rows } = await admin.query<{ rows: number }>(`select count(*) as rows from ${schema}.${table}`)
+    counts[table] = Number(rows[0]?.rows)
+  }
+  return counts
+}
+
+/** Events are shown when no transaction older than theirs runs any more, of whatever program on this server. */
+async function whenReadable(admin: Client): Promise<void> {
+  const { rows } = await admin.query<{ next: number }>(
+    'select pg_snapshot_xmax(pg_current_snapshot())::text::bigint as next',
+  )
+  for (let waitedMs = 0; ; waitedMs += 5) {
+    const answer = await admin.query<{ oldest: number }>(
+      'select pg_snapshot_xmin(pg_current_snapshot())::text::bigint as oldest',
+    )
+    if (Number(answer.rows[0]?.oldest) >= Number(rows[0]?.next)) return
+    if (waitedMs > 5_000) throw new Error('a transaction on this server holds the feed of events back')
+    await pause(5)
+  }
+}
+
+/** False when no store was made there. */
+async function wash(admin: Client, schema: string): Promise<boolean> {
+  const tables = await tablesOf(admin, schema)
+  const emptied = tables.filter((name) => name !== 'meta').map((name) => `delete from ${schema}.${name}`)
+  if (emptied.length > 0) await admin.query(emptied.join(';'))
+  return emptied.length > 0
+}
+
+const unfitPlaces: Readonly<Record<string, (admin: Client, url: string) => Promise<UnfitPlace>>> = {
+  async 'a schema of another program'(admin, url) {
+    const schema = randomSchema()
+    await admin.query(`create schema ${schema}; create table ${schema}.notes (text text);
+      insert into ${schema}.notes values ('mine')`)
+    return {
+      url: withSchema(url, schema),
+      code: 'STORE_UNFIT',
+      named: schema,
+      contents: () => describe(admin, schema, ['notes']),
+      remove: () => drop(admin, schema),
+    }
+  },
+
+  async 'a store of a newer schema'(admin, url) {
+    const schema = randomSchema()
+    const store = await open(withSchema(url, schema), { logger: false, background: false })
+    await store.close()
+    await admin.query(`update ${schema}.meta set value = '9999' where key = 'schema_version'`)
+    return {
+      url: withSchema(url, schema),
+      code: 'STORE_UNFIT',
+      named: schema,
+      contents: () => describe(admin, schema, ['meta', 'instance', 'event']),
+      remove: () => drop(admin, schema),
+    }
+  },
+
+  async 'a database that is missing'(admin, url) {
+    const database = randomSchema()
+    const place = new URL(url)
+    place.pathname = `/${database}`
+    return {
+      url: place.href,
+      code: 'STORE_UNFIT',
+      named: database,
+      contents: () => listDatabases(admin, database),
+      remove: async () => {},
+    }
+  },
+
+  async 'a server that is not there'(_admin, url) {
+    const place = new URL(url)
+    // Of no service, and below those a server is given by chance.
+    place.port = '1'
+    place.hostname = '127.0.0.1'
+    return {
+      url: place.href,
+      code: 'STORE_UNAVAILABLE',
+      named: '127.0.0.1:1',
+      contents: async () => 'nothing',
+      remove: async () => {},
+    }
+  },
+}
+
+function damageTo(admin: Client, url: string, schema: string): Damage {
+  const change = (table: string, sql: string, value: string) =>
+    changeRow(admin, schema, { table, sql, value })
+  const refuse = (what: string, table: string) => refuseEach(admin, `${what} on ${schema}.${table}`, schema)
+  return {
+    forgetHolder: (item) =>
+      change(
+        'item',
+        'set started_at = null, agent = null, granted_at = null, renewed_at = null, expires_at = null, lease_ms = null where id = $1',
+        item,
+      ),
+    giveToStranger: (item) =>
+      change('item', "set agent = 'nobody', instance = 'no such instance' where id = $1", item),
+    garble: (item) => change('item', "set data = '{not json' where id = $1", item),
+    garbleLock: (queue) =>
+      change('lock', "set agent = '', item = 'no such item' where name = $1", `queue:${queue}`),
+    garblePatterns: (lock) => change('lock', "set patterns = '{not json' where name = $1", lock),
+    garbleMessage: (message, part) => change('message', `set ${part} = '{not json' where id = $1`, message),
+    loseMessage: async (message) => {
+      await admin.query(`delete from ${schema}.message where id = $1`, [message])
+    },
+    garbleAllowance: (name) => change('allowance', "set marks = '{not json' where name = $1", name),
+    failRecovery: () => refuse('insert', 'recovery_run'),
+    failItems: () => refuse('update', 'item'),
+    failDeliveries: () => refuse('update', 'delivery'),
+    async forgetMigration() {
+      await admin.query(`delete from ${schema}.meta where key = 'schema_version'`)
+    },
+    async loseTable() {
+      await admin.query(`drop table ${schema}.event`)
+    },
+    holdUpWriters: () => holdUpWriters(url, schema),
+    describeSchema: () => describe(admin, schema, []),
+  }
+}
+
+/** The table's own checks go first: a damaged row is what they exist to prevent. */
+async function changeRow(
+  admin: Client,
+  schema: string,
+  { table, sql, value }: { table: string; sql: string; value: string },
+): Promise<void> {
+  const { rows } = await admin.query<{ name: string }>(
+    `select conname as name
+     from pg_constraint
+     where contype = 'c' and conrelid = '${schema}.${table}'::regclass`,
+  )
+  const drops = rows.map(({ name }) => `drop constraint ${escapeIdentifier(name)}`)
+  if (drops.length > 0) await admin.query(`alter table ${schema}.${table} ${drops.join(', ')}`)
+  const { rowCount } = await admin.query(`update ${schema}.${table} ${sql}`, [value])
+  if (rowCount !== 1) throw new Error(`damaged ${rowCount} rows instead of 1: ${sql}`)
+}
+
+async function refuseEach(admin: Client, what: string, schema: string): Promise<Undo> {
+  await admin.query(`create or replace function ${schema}.refuse() returns trigger language plpgsql as
+    $$ begin raise exception 'refused'; end $$;
+    create trigger refusal before ${what} for each row execute function ${schema}.refuse()`)
+  return async () => {
+    await admin.query(`drop function ${schema}.refuse() cascade`)
+  }
+}
+
+/** Reading goes on; whoever writes, or locks a row to write it, waits. */
+async function holdUpWriters(url: string, schema: string): Promise<Undo> {
+  const holder = await connect(url)
+  const tables = await tablesOf(holder, schema)
+  await holder.query('begin')
+  await holder.query(`lock table ${tables.map((name) => `${schema}.${name}`).join(', ')} in exclusive mode`)
+  return async () => {
+    await holder.query('rollback')
+    await holder.end()
+  }
+}
+
+/** The definitions of a schema, by whatever name it goes, and the rows of some tables. */
+async function describe(admin: Client, schema: string, tables: readonly string[]): Promise<string> {
+  const { rows: definitions } = await admin.query<{ line: string }>(
+    `select format('create table %s %s %s %s %s', table_name, ordinal_position, column_name, data_type, is_nullable) as line
+     from information_schema.columns
+     where table_schema = $1
+     union all
+     select indexdef
+     from pg_indexes
+     where schemaname = $1
+     order by 1`,
+    [schema],
+  )
+  const contents = []
+  for (const table of tables)
+    contents.push((await admin.query(`select * from ${schema}.${table} as row order by row::text`)).rows)
+  const lines = [...definitions.map(({ line }) => line), JSON.stringify(contents)]
+  return lines.join('\n').toLowerCase().replaceAll(schema, 'holdfast')
+}
+
+async function tablesOf(client: Client, schema: string): Promise<string[]> {
+  const { rows } = await client.query<{ name: string }>(
+    'select tablename as name from pg_tables where schemaname = $1',
+    [schema],
+  )
+  return rows.map(({ name }) => name)
+}
+
+async function listDatabases(admin: Client, name: string): Promise<string> {
+  const { rows } = await admin.query('select datname from pg_database where datname = $1', [name])
+  return JSON.stringify(rows)
+}
+
+async function drop(admin: Client, schema: string): Promise<void> {
+  await admin.query(`drop schema if exists ${schema} cascade`)
+}
+
+function randomSchema(): string {
+  return `hf_${randomBytes(8).toString('hex')}`
+}
+
+function withSchema(url: string, schema: string): string {
+  return `${url}${url.includes('?') ? '&' : '?'}schema=${schema}`
+}
+
+/** Numbers as numbers: what the rules count with fits. */
+async function connect(url: string): Promise<Client> {
+  const client = new Client({
+    connectionString: url,
+    types: { getTypeParser: (oid: number) => (oid === int8 ? Number : asText) } as never,
+  })
+  await client.connect()
+  return client
+}
+
+const int8 = 20
+const asText = (text: string) => text

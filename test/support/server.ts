@@ -1,0 +1,305 @@
+/**
+ * A real PostgreSQL server that a test starts, stops, kills and doubles. It listens on 127.0.0.1 only; its data is
+ * gone with the process that made it.
+ */
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chownSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+import { promisify } from 'node:util'
+import { Client } from 'pg'
+import { findBinaries, type ServerVersion } from './server-binaries.ts'
+import { standOnGround } from './server-ground.ts'
+
+export type Settings = Readonly<Record<string, string | number>>
+
+/** As users run it (fsync on), but small and for many tests at once. */
+const settings: Settings = {
+  listen_addresses: '127.0.0.1',
+  unix_socket_directories: '',
+  max_connections: 300,
+  shared_buffers: '64MB',
+  wal_level: 'replica',
+}
+
+const user = 'tester'
+const password = 'secret'
+const startTimeoutMs = 30_000
+
+export class Server {
+  readonly version: ServerVersion
+  readonly port: number
+  readonly #folder: string
+  readonly #data: string
+  #settings: Settings
+  #process: ChildProcess | null = null
+
+  private constructor(version: ServerVersion, folder: string, port: number, settings: Settings) {
+    this.version = version
+    this.port = port
+    this.#folder = folder
+    this.#data = join(folder, 'data')
+    this.#settings = settings
+  }
+
+  /** A new server, started. */
+  static async create(version: ServerVersion, more: Settings = {}): Promise<Server> {
+    const server = await Server.#prepare(version, more)
+    await run(join(binaries(version), 'initdb'), [
+      `--pgdata=${server.#data}`,
+      `--username=${user}`,
+      `--pwfile=${server.#passwordFile()}`,
+      '--encoding=UTF8',
+      '--no-sync',
+      // Passwords are counted out slowly on purpose, twice for each store a test opens.
+      '--auth=trust',
+      ...initFlags[version],
+    ])
+    await server.start()
+    return server
+  }
+
+  static async #prepare(version: ServerVersion, more: Settings): Promise<Server> {
+    const ground = standOnGround()
+    const folder = mkdtempSync(join(ground.folder, `server-${version}-`))
+    own(folder)
+    return new Server(version, folder, await freePort(), { ...settings, ...more })
+  }
+
+  /** Of the database every server begins with. */
+  get url(): string {
+    return `postgres://${user}:${password}@127.0.0.1:${this.port}/postgres`
+  }
+
+  get pid(): number | null {
+    return this.#process?.pid ?? null
+  }
+
+  /** Returns when it takes connections. Keeps its port; `more` settings stay in force. */
+  async start(more: Settings = {}): Promise<void> {
+    this.#settings = { ...this.#settings, ...more }
+    const deadline = performance.now() + startTimeoutMs
+    // A server killed a moment ago may still have children that hold its memory; it is refused until they see it.
+    while (!(await this.#launch(deadline))) {
+      if (performance.now() > deadline) throw this.#failure('did not start')
+      await pause(50)
+    }
+  }
+
+  /** False when the memory of its predecessor is still in use. */
+  async #launch(deadline: number): Promise<boolean> {
+    const log = openSync(this.#log, 'w')
+    const args = Object.entries({ ...this.#settings, port: this.port }).flatMap(([name, value]) => [
+      '-c',
+      `${name}=${value}`,
+    ])
+    const launched = spawn(join(binaries(this.version), 'postgres'), ['-D', this.#data, ...args], {
+      ...standOnGround().user,
+      cwd: this.#folder,
+      env: { ...process.env, LC_ALL: 'C' },
+      // Out of reach of Ctrl-C: the guard stops it when its turn has come.
+      detached: true,
+      stdio: ['ignore', log, log],
+    })
+    launched.unref()
+    let exit: string | null = null
+    launched.once('error', (error) => {
+      exit = String(error)
+    })
+    launched.once('exit', (code, signal) => {
+      exit = `exit ${code ?? signal}`
+    })
+    const unguard = launched.pid === undefined ? () => {} : standOnGround().guard(launched.pid)
+    launched.once('exit', unguard)
+    this.#process = launched
+    while (!this.#isReady()) {
+      if (exit !== null) {
+        this.#process = null
+        if (/shared memory block .* still in use/s.test(this.#readLog())) return false
+        throw this.#failure(`ended with ${exit}`)
+      }
+      if (performance.now() > deadline) throw this.#failure('takes no connections')
+      await pause(10)
+    }
+    return true
+  }
+
+  /** The file by which pg_ctl knows it too: the first line is the process, the eighth how far it is. */
+  #isReady(): boolean {
+    const lines = read(join(this.#data, 'postmaster.pid')).split('\n')
+    return lines[0] === String(this.pid) && ['ready', 'standby'].includes(lines[7]?.trim() ?? '')
+  }
+
+  /** Fast shutdown: sessions are ended, what they did not commit is rolled back. */
+  async stop(): Promise<void> {
+    await this.#end('SIGINT')
+  }
+
+  /** kill -9 of the server; its sessions end when they see it. */
+  async kill(): Promise<void> {
+    await this.#end('SIGKILL')
+  }
+
+  async restart(more: Settings = {}): Promise<void> {
+    await this.stop()
+    await this.start(more)
+  }
+
+  async #end(signal: 'SIGINT' | 'SIGKILL'): Promise<void> {
+    const ending = this.#process
+    this.#process = null
+    if (ending === null || ending.exitCode !== null || ending.signalCode !== null) return
+    const gone = once(ending, 'exit')
+    ending.ref()
+    ending.kill(signal)
+    await gone
+  }
+
+  /** A copy that follows this one, started; `name` is what `synchronous_standby_names` calls it. */
+  async createStandby(name: string, more: Settings = {}): Promise<Server> {
+    const standby = await Server.#prepare(this.version, { ...this.#settings, ...more })
+    await this.#copyTo(standby.#data)
+    rmSync(join(standby.#data, 'postmaster.pid'), { force: true })
+    writeFileSync(join(standby.#data, 'standby.signal'), '')
+    const primary = `host=127.0.0.1 port=${this.port} user=${user} password=${password} application_name=${name}`
+    await standby.start({ primary_conninfo: primary })
+    return standby
+  }
+
+  /** While it runs: what changed meanwhile is in the log that the label names. */
+  async #copyTo(data: string): Promise<void> {
+    const { begin, end } = backup[this.version]
+    await this.query(async (client) => {
+      await client.query(begin)
+      await copyLive(this.#data, data)
+      const { rows } = await client.query<{ label: string }>(end)
+      const label = join(data, 'backup_label')
+      writeFileSync(label, rows[0]?.label ?? '')
+      own(label)
+    })
+  }
+
+  /** A standby becomes a primary, on a timeline of its own. */
+  async promote(): Promise<void> {
+    await this.query((client) => client.query('select pg_promote(true, 30)'))
+  }
+
+  /** Over a connection of its own. */
+  async query<Result>(use: (client: Client) => Promise<Result>): Promise<Result> {
+    const client = new Client({ connectionString: this.url })
+    await client.connect()
+    try {
+      return await use(client)
+    } finally {
+      await client.end()
+    }
+  }
+
+  /** Stopped and deleted; nothing of it is left. */
+  async remove(): Promise<void> {
+    await this.kill()
+    rmSync(this.#folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 })
+  }
+
+  get #log(): string {
+    return join(this.#folder, 'log')
+  }
+
+  #readLog(): string {
+    return read(this.#log)
+  }
+
+  #failure(what: string): Error {
+    const log = this.#readLog().split('\n').slice(-20).join('\n')
+    return new Error(`the PostgreSQL ${this.version} of the tests ${what}; its log says:\n${log}`)
+  }
+
+  #passwordFile(): string {
+    const file = join(this.#folder, 'password')
+    writeFileSync(file, `${password}\n`, { mode: 0o600 })
+    own(file)
+    return file
+  }
+}
+
+/**
+ * Cheap to check, since tests connect thousands of times. The collation of 18 is one for people, where "a" stands
+ * before "B", as many users have it; that of 14 compares bytes.
+ */
+const initFlags: Record<ServerVersion, readonly string[]> = {
+  '14': ['--auth=md5', '--locale=C'],
+  '18': [
+    '--auth=scram-sha-256',
+    '--set=scram_iterations=1',
+    '--locale=C',
+    '--locale-provider=icu',
+    '--icu-locale=en-US',
+  ],
+}
+
+const backup: Record<ServerVersion, { readonly begin: string; readonly end: string }> = {
+  '14': {
+    begin: "select pg_start_backup('standby', true, false)",
+    end: 'select labelfile as label from pg_stop_backup(false, false)',
+  },
+  '18': {
+    begin: "select pg_backup_start('standby', true)",
+    end: 'select labelfile as label from pg_backup_stop(false)',
+  },
+}
+
+function binaries(version: ServerVersion): string {
+  return findBinaries(version, standOnGround())
+}
+
+/** Files may go while they are copied; the log knows of them. Anything else that cp says is a failure. */
+async function copyLive(from: string, to: string): Promise<void> {
+  try {
+    await promisify(execFile)('cp', ['-a', from, to], { env: { ...process.env, LC_ALL: 'C' } })
+  } catch (error) {
+    const complaints = (error as { stderr: string }).stderr.trim().split('\n')
+    if (!complaints.every((line) => line.endsWith('No such file or directory'))) throw error
+  }
+}
+
+async function run(program: string, args: readonly string[]): Promise<void> {
+  const { user, folder } = standOnGround()
+  try {
+    await promisify(execFile)(program, [...args], {
+      ...user,
+      cwd: folder,
+      env: { ...process.env, LC_ALL: 'C' },
+    })
+  } catch (error) {
+    const { stdout = '', stderr = '' } = error as { stdout?: string; stderr?: string }
+    throw new Error(`${program} failed, so there is no PostgreSQL to test on:\n${stdout}${stderr}`, {
+      cause: error,
+    })
+  }
+}
+
+/** Of the user that the server runs as. */
+function own(path: string): void {
+  const { uid, gid } = standOnGround().user
+  if (uid !== undefined && gid !== undefined) chownSync(path, uid, gid)
+}
+
+function read(path: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return ''
+  }
+}
+
+/** Free a moment ago, which is as much as can be known. */
+async function freePort(): Promise<number> {
+  const listener = createServer()
+  await new Promise<void>((listening) => listener.listen(0, '127.0.0.1', listening))
+  const address = listener.address()
+  await new Promise((closed) => listener.close(closed))
+  if (address === null || typeof address === 'string') throw new Error('this machine gives out no ports')
+  return address.port
+}
