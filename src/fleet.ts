@@ -1,6 +1,7 @@
 /** `hf.fleet`: the whole at a glance, why something is as it is, what is wrong, and where an agent begins. */
 
 import { fitText } from './domain/text.ts'
+import type { StoreStatus } from './engines/engine.ts'
 import { pause } from './environment.ts'
 import { InvalidError, NotFoundError } from './errors.ts'
 import { storageOf } from './host/file-system.ts'
@@ -28,6 +29,11 @@ export interface FleetWatchOptions {
   readonly signal?: AbortSignal
 }
 
+/** The fleet, and the store it shares. */
+export interface FleetReport extends FleetStatus {
+  readonly store: StoreStatus
+}
+
 /** Findings, and what was done about them. */
 export interface DoctorVisit extends DoctorReport {
   /** What a fix gave back; null when none was asked for. */
@@ -43,9 +49,11 @@ export class Fleet {
     this.#session = session
   }
 
-  /** Queues, what is held by whom, agents, runs, messages, healing and what somebody should be told. */
-  async status(): Promise<FleetStatus> {
-    return this.#session.call('fleet.status', { judged: await judgeHolders(this.#session) })
+  /** The store, queues, what is held by whom, agents, runs, messages, healing and what somebody should be told. */
+  async status(): Promise<FleetReport> {
+    const judged = await judgeHolders(this.#session)
+    const fleet = await this.#session.call<FleetStatus>('fleet.status', { judged })
+    return { store: this.#session.engine.status, ...fleet }
   }
 
   /** What a word may mean: an item or task by id or key, a lock, a message, a run, an agent, a queue. */
@@ -121,7 +129,7 @@ export class Fleet {
   }
 
   /** The status now, and again when something was changed; also when nothing was, because time passes. */
-  async *watch({ everyMs = watchEveryMs, signal }: FleetWatchOptions = {}): AsyncGenerator<FleetStatus> {
+  async *watch({ everyMs = watchEveryMs, signal }: FleetWatchOptions = {}): AsyncGenerator<FleetReport> {
     const { environment } = this.#session
     while (!signal?.aborted && !this.#session.isClosed) {
       yield await this.status()

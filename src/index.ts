@@ -22,7 +22,7 @@ export {
   NotFoundError,
   VersionMismatchError,
 } from './errors.ts'
-export type { DoctorVisit, Fleet, FleetThing, FleetWatchOptions } from './fleet.ts'
+export type { DoctorVisit, Fleet, FleetReport, FleetThing, FleetWatchOptions } from './fleet.ts'
 export { type EventOptions, type Holdfast, open } from './holdfast.ts'
 export { importPendingAcks, type PendingAcksReport } from './import/pending-acks.ts'
 export type {

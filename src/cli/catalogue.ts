@@ -8,105 +8,125 @@ export interface Group {
   readonly load: () => Promise<readonly Verb[]>
   readonly isSingle?: true
   readonly isHidden?: true
+  /** Under which heading the help lists it. */
+  readonly section?: string
   readonly alias?: string
 }
 
 export const catalogue: readonly Group[] = [
   {
     name: 'init',
+    section: 'Set up:',
     summary: 'make a store for this folder or repository',
     isSingle: true,
     load: async () => [(await import('./verbs/init.ts')).init],
   },
   {
     name: 'status',
+    section: 'Look:',
     summary: 'the whole fleet on one screen',
     isSingle: true,
     load: async () => [(await import('./verbs/status.ts')).status],
   },
   {
     name: 'watch',
+    section: 'Look:',
     summary: 'the same, live',
     isSingle: true,
     load: async () => [(await import('./verbs/status.ts')).watch],
   },
   {
     name: 'explain',
+    section: 'Look:',
     summary: 'why something is waiting, held or stuck, with the evidence',
     isSingle: true,
     load: async () => [(await import('./verbs/explain.ts')).explain],
   },
   {
     name: 'run',
+    section: 'Work:',
     summary: 'run a command under a lease: a lock, an item or a task',
     isSingle: true,
     load: async () => [(await import('./verbs/run.ts')).run],
   },
   {
     name: 'find',
+    section: 'Look:',
     summary: 'what a word may mean here',
     isSingle: true,
     load: async () => [(await import('./verbs/explain.ts')).find],
   },
   {
     name: 'doctor',
+    section: 'Heal:',
     summary: 'what is wrong, and what to do about it',
     isSingle: true,
     load: async () => [(await import('./verbs/doctor.ts')).doctor],
   },
   {
     name: 'prime',
+    section: 'Look:',
     summary: 'one page for an agent that starts',
     isSingle: true,
     load: async () => [(await import('./verbs/prime.ts')).prime],
   },
   {
     name: 'queue',
+    section: 'Work:',
     summary: 'jobs and merge queues: add, claim, finish, look',
     load: async () => (await import('./verbs/queue.ts')).queueVerbs,
   },
   {
     name: 'task',
+    section: 'Work:',
     summary: 'tasks that agents and people talk about',
     load: async () => (await import('./verbs/task.ts')).taskVerbs,
   },
   {
     name: 'lock',
+    section: 'Work:',
     summary: 'named locks and reservations of paths',
     load: async () => (await import('./verbs/lock.ts')).lockVerbs,
   },
   {
     name: 'locks',
+    section: 'Heal:',
     summary: 'everything held: what looks wrong, and freeing what lapsed',
     load: async () => (await import('./verbs/locks.ts')).locksVerbs,
   },
   {
     name: 'progress',
+    section: 'Work:',
     summary: 'how far runs are, under the locks held for them',
     load: async () => (await import('./verbs/progress.ts')).progressVerbs,
   },
   {
     name: 'msg',
+    section: 'Work:',
     summary: 'messages that must be acknowledged',
     load: async () => (await import('./verbs/message.ts')).messageVerbs,
   },
   {
     name: 'state',
+    section: 'Work:',
     summary: 'versioned JSON documents',
     load: async () => (await import('./verbs/state.ts')).stateVerbs,
   },
   {
     name: 'agent',
+    section: 'Work:',
     summary: 'who takes part, and which processes stand behind them',
     load: async () => (await import('./verbs/agent.ts')).agentVerbs,
   },
   {
     name: 'events',
+    section: 'Look:',
     summary: 'the audit: what changed, when, by whom',
     load: async () => (await import('./verbs/event.ts')).eventVerbs,
   },
   {
     name: 'recover',
+    section: 'Heal:',
     alias: 'heal',
     summary: 'give back what lapsed and what the dead held',
     isSingle: true,
@@ -114,11 +134,13 @@ export const catalogue: readonly Group[] = [
   },
   {
     name: 'workflow',
+    section: 'Work:',
     summary: 'workflows of your own',
     load: async () => (await import('./verbs/workflow.ts')).workflowVerbs,
   },
   {
     name: 'config',
+    section: 'Set up:',
     summary: 'what is set, and where it comes from',
     load: async () => (await import('./verbs/config.ts')).configVerbs,
   },
@@ -146,6 +168,7 @@ export const catalogue: readonly Group[] = [
   },
   {
     name: 'demo',
+    section: 'Set up:',
     summary: 'kill and freeze real workers and watch the work heal, in under a minute',
     isSingle: true,
     load: async () => [(await import('./verbs/demo.ts')).demo],

@@ -17,6 +17,8 @@ export interface Io {
   readonly canAsk: boolean
   /** Width of the terminal; null where lines may be as long as they like. */
   readonly columns: number | null
+  /** Height of the terminal; null where as much as there is may be shown. */
+  readonly rows: number | null
   readonly hasColors: boolean
 }
 
@@ -37,6 +39,7 @@ export function processIo(): Io {
     isTalkSeen: stderr.isTTY === true,
     canAsk: isatty(0) && stderr.isTTY === true,
     columns: stdout.isTTY ? (stdout.columns ?? 80) : null,
+    rows: stdout.isTTY ? (stdout.rows ?? 24) : null,
     hasColors: hasColors(env, stdout.isTTY === true),
   }
 }

@@ -1,9 +1,15 @@
 /** A screen that is drawn anew, as `top` does; left as it was found. */
 
 const sequence = '\u001b['
-const enter = `${sequence}?1049h${sequence}?25l`
+/** Another screen, no cursor, and lines that are too long are cut instead of going on below. */
+const enter = `${sequence}?1049h${sequence}?25l${sequence}?7l`
 const interrupt = '\u0003'
-const leave = `${sequence}?25h${sequence}?1049l`
+const leave = `${sequence}?7h${sequence}?25h${sequence}?1049l`
+
+export interface Size {
+  readonly columns: number
+  readonly rows: number
+}
 
 export class LiveScreen {
   readonly #closing = new AbortController()
@@ -12,7 +18,7 @@ export class LiveScreen {
     if (['q', 'Q', interrupt].includes(keys.toString())) this.#closing.abort()
   }
   readonly #onResize = () => this.#redraw()
-  #text = ''
+  #make: (size: Size) => string = () => ''
 
   constructor() {
     process.stdout.write(enter)
@@ -27,19 +33,20 @@ export class LiveScreen {
     return this.#closing.signal
   }
 
-  get columns(): number {
-    return process.stdout.columns
-  }
-
-  draw(text: string): void {
-    this.#text = text
+  /** Drawn anew, and made to fit, when the size of the terminal changes. */
+  draw(make: (size: Size) => string): void {
+    this.#make = make
     this.#redraw()
   }
 
   /** Line by line over what was there: clearing everything first would flicker. */
   #redraw(): void {
-    const lines = this.#text.split('\n').slice(0, process.stdout.rows - 1)
-    const drawn = lines.map((line) => `${line}${sequence}K`).join('\r\n')
+    const { columns, rows } = process.stdout
+    // The last line stays empty: a line break there would push the first one out.
+    const lines = this.#make({ columns, rows: rows - 1 })
+      .split('\n')
+      .slice(0, rows - 1)
+    const drawn = lines.map((line) => `${sequence}K${line}`).join('\r\n')
     process.stdout.write(`${sequence}H${drawn}\r\n${sequence}J`)
   }
 

@@ -53,6 +53,7 @@ function makeProgram(io: Io, version: string, outcome: { code: number }): Comman
   for (const group of catalogue) {
     const command = program.command(group.name, { hidden: group.isHidden === true })
     command.description(group.summary)
+    if (group.section) command.helpGroup(group.section)
     if (group.alias) command.alias(group.alias)
   }
   const addVerbs = async (command: Command) => {

@@ -7,6 +7,7 @@ import type { Io } from './io.ts'
 export interface View {
   readonly colors: ReturnType<typeof colors.createColors>
   readonly columns: number | null
+  readonly rows: number | null
   /** Wall time. */
   readonly now: number
   /** An ISO time; `-` for none. */
@@ -37,6 +38,7 @@ export function viewFor(io: Io, now: number, leaseAheadMs: () => number = () => 
   return {
     colors: paint,
     columns: io.columns,
+    rows: io.rows,
     now,
     time,
     leaseTime: (at) => (at == null ? '-' : time(at - leaseAheadMs())),
@@ -67,7 +69,7 @@ const noFrame = {
   middle: '  ',
 }
 
-/** On a terminal the last column gives way, so that a row stays a line. */
+/** On a terminal the widest column gives way, so that a row stays a line. */
 function drawTable(
   head: readonly string[],
   rows: readonly (readonly Cell[])[],
@@ -79,10 +81,8 @@ function drawTable(
   const widths = head.map((title, column) =>
     Math.max(title.length, ...texts.map((row) => row[column]?.length ?? 0)),
   )
-  const others = widths.slice(0, -1).reduce((sum, width) => sum + width + 2, 0)
-  const room = columns === null ? Number.POSITIVE_INFINITY : columns - others
-  const last = widths.length - 1
-  const fitted = texts.map((row) => row.map((text, column) => (column === last ? cut(text, room) : text)))
+  const rooms = columns === null ? widths : shrink(widths, columns)
+  const fitted = texts.map((row) => row.map((text, column) => cut(text, rooms[column] as number)))
   const table = new Table({
     chars: noFrame,
     style: { head: [], border: [], 'padding-left': 0, 'padding-right': 0, compact: true },
@@ -98,8 +98,24 @@ function drawTable(
     .join('\n')
 }
 
+/** Narrower than this, a column tells nothing any more. */
+const columnMin = 8
+
+function shrink(widths: readonly number[], columns: number): number[] {
+  const rooms = [...widths]
+  let excess = rooms.reduce((sum, width) => sum + width, 2 * (rooms.length - 1)) - columns
+  while (excess > 0) {
+    const widest = rooms.indexOf(Math.max(...rooms))
+    if ((rooms[widest] as number) <= columnMin) break
+    rooms[widest] = (rooms[widest] as number) - 1
+    excess -= 1
+  }
+  return rooms
+}
+
+/** What does not fit ends with a mark. */
 function cut(text: string, room: number): string {
-  return text.length <= room || room < 8 ? text : `${text.slice(0, room - 1)}…`
+  return text.length <= room ? text : `${text.slice(0, room - 1)}…`
 }
 
 function drawPairs(

@@ -150,14 +150,14 @@ function checkOwnClock({ leaseClockAheadMs: aheadMs }: DoctorFacts): Finding {
 
 function checkDisk({ storeBytes, logBytes, freeBytes }: StoreFacts): Finding[] {
   if (storeBytes === null || logBytes === null || freeBytes === null) return []
-  const sizes = `${megabytes(storeBytes)}, log ${megabytes(logBytes)}, ${megabytes(freeBytes)} free`
+  const sizes = `${formatBytes(storeBytes)}, log ${formatBytes(logBytes)}, ${formatBytes(freeBytes)} free`
   const log =
     logBytes > logBytesMax
       ? [
           finding(
             'log',
             'warning',
-            `the log of the store has grown to ${megabytes(logBytes)}`,
+            `the log of the store has grown to ${formatBytes(logBytes)}`,
             'look for a stopped process that has the store open: it keeps the log from beginning anew',
           ),
         ]
@@ -167,8 +167,11 @@ function checkDisk({ storeBytes, logBytes, freeBytes }: StoreFacts): Finding[] {
   return [finding('disk', level, `only ${sizes}`, 'make room: a full disk refuses every change'), ...log]
 }
 
-function megabytes(bytes: number): string {
-  return `${Math.round(bytes / mebibyte)} MB`
+function formatBytes(bytes: number): string {
+  if (bytes < mebibyte) return `${Math.ceil(bytes / 1024)} KiB`
+  return bytes < 1024 * mebibyte
+    ? `${Math.round(bytes / mebibyte)} MiB`
+    : `${Math.round(bytes / (1024 * mebibyte))} GiB`
 }
 
 function checkLeases({ lapsed, orphaned }: DoctorFacts): Finding {

@@ -3,7 +3,11 @@ import { counted } from './count.ts'
 
 export interface PrimeFacts {
   /** What the agent holds, soonest expiry first. */
-  readonly holds: readonly { readonly title: string; readonly remainingMs: number }[]
+  readonly holds: readonly {
+    readonly kind: 'task' | 'item' | 'lock' | 'delivery'
+    readonly title: string
+    readonly remainingMs: number
+  }[]
   readonly unread: number
   /** Titles of tasks that could be claimed, best first. */
   readonly tasks: readonly string[]
@@ -17,7 +21,8 @@ export interface Advice {
 }
 
 export function advise({ holds, unread, tasks, isRegistered }: PrimeFacts): Advice[] {
-  const [first] = holds
+  // Locks are held for the sake of work.
+  const first = holds.find(({ kind }) => kind === 'task' || kind === 'item') ?? holds[0]
   const [task] = tasks
   return [
     ...(first === undefined

@@ -28,7 +28,7 @@ export const token = z
   .int()
   .nonnegative()
   .optional()
-  .describe('Token of the grant; may be left out where this handle got it.')
+  .describe('Token of the grant; may be left out where it is remembered.')
 export const leaseMs = z
   .int({ error: 'must be a whole number of milliseconds' })
   .min(0, { error: 'a lease cannot be negative' })

@@ -64,24 +64,45 @@ export const find = operation({
   }),
   decide(rows, { ref }) {
     const named = rows.queues.slice(0, queuesMax)
-    const byKey = Object.fromEntries(
-      named.map(({ queue }) => [`in ${queue.name}`, { select: 'item', queue: queue.name, ref } as const]),
-    )
-    return ask(ref.length <= nameLengthMax ? byKey : {}, (more) => {
-      const items = [rows.item, ...Object.values(more)].filter((item): item is Item => item !== null)
+    const isQueue = named.some(({ queue }) => queue.name === ref)
+    const isRunning = rows.running.some(({ agent }) => agent === ref)
+    const isKnown = isQueue || isRunning || rows.item !== null || rows.lock.length + rows.runs.length > 0
+    // Everything held is much to look through: only for a word that means nothing else.
+    const held = isKnown
+      ? nobody
+      : { items: heldNeeds.items, locks: heldNeeds.locks, losses: crashNeeds.losses }
+    const keyed = ref.length <= nameLengthMax ? named.map(({ queue }) => queue.name) : []
+    return ask({ ...itemNeeds(keyed, ref), ...held }, (more) => {
+      const items = [rows.item, ...keyed.map((queue) => itemIn(more, queue))].filter((item) => item !== null)
       const unique = [...new Map(items.map((item) => [item.id, item])).values()]
+      const holders = [
+        ...(more.items ?? []).map(({ item }) => item),
+        ...(more.locks ?? []),
+        ...(more.losses ?? []),
+      ]
+      const isAgent = isRunning || holders.some(({ agent }) => agent === ref)
       const found: Found[] = [
         ...unique.map((item) => thing('item', item.id, titleOf(item), item.queue)),
         ...(rows.lock.length > 0 ? [thing('lock', ref, ref)] : []),
         ...(rows.messages ?? []).map(({ id, type }) => thing('message', id, type)),
         ...rows.runs.map(({ run }) => thing('run', run, run)),
-        ...(rows.running.some(({ agent }) => agent === ref) ? [thing('agent', ref, ref)] : []),
-        ...(named.some(({ queue }) => queue.name === ref) ? [thing('queue', ref, ref)] : []),
+        ...(isAgent ? [thing('agent', ref, ref)] : []),
+        ...(isQueue ? [thing('queue', ref, ref)] : []),
       ]
       return { changes: [], result: { found } }
     })
   },
 })
+
+const nobody = { items: null, locks: null, losses: null } as const
+
+/** The item of that key in each queue, under the queue's name. */
+const itemNeeds = (queues: readonly string[], ref: string) =>
+  Object.fromEntries(queues.map((queue) => [`in ${queue}`, { select: 'item', queue, ref } as const]))
+
+function itemIn(rows: object, queue: string): Item | null {
+  return (rows as Record<string, Item | null>)[`in ${queue}`] ?? null
+}
 
 function thing(kind: Kind, id: string, title: string, queue: string | null = null): Found {
   return { kind, id, queue, title }

@@ -73,7 +73,7 @@ export const prime = operation({
             paused,
           })),
           advice: advise({
-            holds: holds.map(({ title, holder }) => ({ title, remainingMs: holder.remainingMs })),
+            holds: holds.map(({ kind, title, holder }) => ({ kind, title, remainingMs: holder.remainingMs })),
             unread: unread.length,
             tasks: rows.tasks.map(titleOf),
             isRegistered: registered !== null,

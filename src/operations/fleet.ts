@@ -3,7 +3,7 @@ import * as z from 'zod'
 import { type Alert, decideAlerts } from '../domain/alert.ts'
 import { crashPatterns, suspectAgents } from '../domain/crash-pattern.ts'
 import type { Delivery } from '../domain/delivery.ts'
-import { describeHolding, type Holding, type Judged } from '../domain/holding.ts'
+import { describeHolding, type Holding, isLost, type Judged } from '../domain/holding.ts'
 import type { Instance } from '../domain/instance.ts'
 import type { Item } from '../domain/item.ts'
 import type { Lock } from '../domain/lock.ts'
@@ -170,7 +170,7 @@ export const status = operation({
           runs: rows.runs.rows.map((run) => viewProgress(run, context.now)),
           messages: { pending: rows.pending, dead: rows.letters.rows.length },
           recovery: {
-            due: rows.lapsed.items + rows.lapsed.locks + rows.lapsed.deliveries,
+            due: dueNow(rows.lapsed, held),
             lastRunAt: rows.history.last?.at ?? null,
             lastSweptAt: swept,
           },
@@ -180,6 +180,18 @@ export const status = operation({
     })
   },
 })
+
+/** What lapsed, and what the dead hold although it has not. */
+function dueNow(lapsed: Lapsed, held: readonly HeldView[]): number {
+  const orphans = held.filter(({ holder }) => isLost(holder) && !isOver(holder)).length
+  return lapsed.items + lapsed.locks + lapsed.deliveries + orphans
+}
+
+interface Lapsed {
+  readonly items: number
+  readonly locks: number
+  readonly deliveries: number
+}
 
 /** When any running process last looked for things to heal. */
 export function sweptAt(running: readonly Instance[]): number | null {
@@ -216,7 +228,7 @@ export function heldThings(
     ...rows.locks.map((lock) => ({
       kind: 'lock' as const,
       id: lockRef(lock),
-      title: lock.name,
+      title: lock.patterns === null ? lock.name : lock.patterns.join(' '),
       queue: null,
       state: null,
       holder: holder(lock),

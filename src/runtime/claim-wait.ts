@@ -18,6 +18,8 @@ export interface ClaimWait<Answer> {
 }
 
 const lookEveryMs = 1000
+/** What is due by our clock may not be by the store's: without this, such a difference would keep us busy. */
+const lookAtLeastMs = 20
 /** As often as a running process heals. */
 const claimEveryMs = 5000
 /** The dead ring for nobody; those who wait look for them, or nobody might. */
@@ -41,7 +43,8 @@ export async function waitForWork<Answer>(session: Session, wait: ClaimWait<Answ
         const now = environment.monotonic()
         const leftMs = deadline - now
         if (leftMs <= 0) return answer
-        const dueMs = nextDueAt === null ? lookEveryMs : Math.max(1, nextDueAt - environment.now() + 1)
+        const dueMs =
+          nextDueAt === null ? lookEveryMs : Math.max(lookAtLeastMs, nextDueAt - environment.now() + 1)
         const jitter = 0.75 + 0.5 * environment.random()
         const until = wait.signal ? AbortSignal.any([woken.signal, wait.signal]) : woken.signal
         await pause(environment, Math.min(lookEveryMs * jitter, dueMs, leftMs), until)

@@ -100,6 +100,23 @@ forEachEngine((engine) => {
       expect(await kinds('nothing')).toEqual([])
     })
 
+    test('finds agents without a process by what they hold or lost', async () => {
+      const { hf, env } = await engine.open({ agent: 'boss' })
+      await hf.queue('builds').add(1)
+      await hf.queue('builds').next({ agent: 'by-hand' })
+      await hf.locks.acquireLock('deploy', { agent: 'lock-holder' })
+      await hf.queue('others').add(1)
+      await hf.queue('others').next({ agent: 'gone', leaseMs: 0 })
+      await env.advance(10)
+      await hf.recovery.detectAndRecoverStale()
+
+      const kinds = async (ref: string) => (await hf.fleet.find(ref)).map(({ kind }) => kind)
+
+      expect(await kinds('by-hand')).toEqual(['agent'])
+      expect(await kinds('lock-holder')).toEqual(['agent'])
+      expect(await kinds('gone')).toEqual(['agent'])
+    })
+
     test('of a word that means several things wants to know which', async () => {
       const { hf } = await engine.open()
       await hf.queue('same').add(1, { key: 'same' })

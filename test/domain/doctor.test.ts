@@ -51,6 +51,16 @@ describe('a sound store', () => {
     expect(isUnhealthy(found)).toBe(false)
   })
 
+  test.each([
+    [1000, '1 KiB'],
+    [mebibyte, '1 MiB'],
+    [3 * 1024 * mebibyte, '3 GiB'],
+  ])('of %i bytes is told as %s', (storeBytes, words) => {
+    const disk = findings({}, { storeBytes }).find(({ check }) => check === 'disk')
+
+    expect(disk?.what).toMatch(new RegExp(`^${words}, log 0 KiB`))
+  })
+
   test.each(['storeBytes', 'logBytes', 'freeBytes'])('without %s has no disk to look at', (size) => {
     expect(findings({}, { [size]: null }).map(({ check }) => check)).not.toContain('disk')
   })

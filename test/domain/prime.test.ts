@@ -5,15 +5,24 @@ const idle: PrimeFacts = { holds: [], unread: 0, tasks: [], isRegistered: true }
 const what = (facts: Partial<PrimeFacts>) => advise({ ...idle, ...facts }).map((advice) => advice.what)
 
 test('what an agent holds comes first, and nothing new with it', () => {
-  const holds = [{ title: 'T-1', remainingMs: 60_000 }]
+  const holds = [{ kind: 'task', title: 'T-1', remainingMs: 60_000 } as const]
 
   expect(what({ holds, tasks: ['T-2'] })).toEqual(['go on with T-1; renew its lease before it lapses'])
 })
 
 test('a lease that lapsed is to be renewed or left', () => {
-  expect(what({ holds: [{ title: 'T-1', remainingMs: -1 }] })).toEqual([
+  expect(what({ holds: [{ kind: 'task', title: 'T-1', remainingMs: -1 }] })).toEqual([
     'your lease of T-1 has lapsed: renew it, or stop working on it',
   ])
+})
+
+test('work comes before the locks that are held for it', () => {
+  const lock = { kind: 'lock', title: 'src/**', remainingMs: 1000 } as const
+
+  expect(what({ holds: [lock, { kind: 'item', title: 'main', remainingMs: 2000 }] })).toEqual([
+    'go on with main; renew its lease before it lapses',
+  ])
+  expect(what({ holds: [lock] })).toEqual(['go on with src/**; renew its lease before it lapses'])
 })
 
 test('then messages, then the next task', () => {

@@ -31,7 +31,8 @@ export interface Shell {
 
 export type Json = Record<string, never> & { schemaVersion: number }
 
-export interface RunOptions extends Partial<Pick<Io, 'columns' | 'hasColors' | 'isTalkSeen' | 'cwd'>> {
+export interface RunOptions
+  extends Partial<Pick<Io, 'columns' | 'rows' | 'hasColors' | 'isTalkSeen' | 'cwd'>> {
   readonly stdin?: string
   readonly env?: Readonly<Record<string, string>>
 }
@@ -61,12 +62,13 @@ function shellIn(folder: string): Shell {
         said.stderr += text
       },
       stdin: Readable.from(stdin === '' ? [] : [stdin]),
-      env: { HOLDFAST_AGENT: 'ada', ...env },
+      env: { PATH: process.env.PATH, HOLDFAST_AGENT: 'ada', ...env },
       cwd: folder,
       isTerminal: false,
       isTalkSeen: false,
       canAsk: false,
       columns: null,
+      rows: null,
       hasColors: false,
       ...rest,
     }
@@ -138,8 +140,9 @@ export class Transcript {
         .replace(/\b(again|next +)in (?:\d+[dhms]{1,2})+/g, '$1in <duration>')
         .replace(/(ready for|\d) (?:\d+[dhms]{1,2})+$/gm, '$1 <duration>')
         .replace(/^(\S+(?: +\d+){4} +)(?:\d+[dhms]{1,2})+/gm, '$1<duration>')
-        .replace(/\d+ MB, log \d+ MB, \d+ MB free/g, '<size>')
+        .replace(/\d+ \w+, log \d+ \w+, \d+ \w+ free/g, '<size>')
         .replace(/sqlite \d+\.\d+\.\d+|"engineVersion":"[^"]*"/g, '<sqlite>')
+        .replace(/("durability":"\w+","schemaVersion":)\d+/g, '$1<number>')
         .replace(/\bschema \d+/g, 'schema <number>')
         .replace(/Holdfast [^\s"]+ on Node [^\s"]+/g, '<version>')
         .replace(/lapsed -?\d+ ms ago/g, 'lapsed <ms> ago')

@@ -50,7 +50,7 @@ const arrows: Record<string, readonly string[]> = {
   state: [...vocabulary, ...handle, 'domain', 'operations', 'environment'],
   tasks: [...vocabulary, ...handle, 'domain', 'operations', 'runtime'],
   agents: [...vocabulary, 'session', 'operations', 'host', 'environment'],
-  fleet: [...vocabulary, 'session', 'domain', 'operations', 'runtime', 'host', 'environment'],
+  fleet: [...vocabulary, 'session', 'domain', 'port', 'operations', 'runtime', 'host', 'environment'],
   locks: [...vocabulary, ...handle, 'operations', 'runtime', 'environment'],
   'lock-grants': [...handle, 'operations', 'runtime'],
   runs: [...handle, 'operations'],

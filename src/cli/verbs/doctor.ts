@@ -24,7 +24,7 @@ export const doctor = verb<DoctorVisit>({
   text: ({ findings, fixed }, view) =>
     [
       ...(fixed === null ? [] : [`fixed: freed ${freedText(fixed)}`]),
-      ...findings.map((finding) => findingText(finding, view)),
+      ...findings.map((finding) => findingText(finding, Math.max(...findings.map(nameLength)), view)),
     ].join('\n'),
   exit: ({ healthy }) => (healthy ? 0 : 10),
 })
@@ -47,8 +47,13 @@ async function visited(call: Call): Promise<DoctorVisit> {
   }
 }
 
+function nameLength({ check }: { readonly check: string }): number {
+  return check.length
+}
+
 function findingText(
   { check, level, what, remedy, isFixable }: DoctorReport['findings'][number],
+  width: number,
   view: View,
 ): string {
   const { colors } = view
@@ -59,6 +64,8 @@ function findingText(
     error: colors.red('error  '),
   }
   const fixable = isFixable ? ' (--fix does it)' : ''
-  const line = `${marks[level]}  ${check.padEnd(10)} ${printable(what)}`
-  return remedy === null ? line : `${line}\n${' '.repeat(20)}${colors.dim(`${printable(remedy)}${fixable}`)}`
+  const line = `${marks[level]}  ${check.padEnd(width)}  ${printable(what)}`
+  return remedy === null
+    ? line
+    : `${line}\n${' '.repeat(width + 11)}${colors.dim(`${printable(remedy)}${fixable}`)}`
 }

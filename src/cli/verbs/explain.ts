@@ -60,28 +60,40 @@ function explainText(shown: Shown, view: View): string {
       holder &&
         `${printable(holder.agent ?? 'nobody known')}, ${holder.kind} lease, ${leaseLeft(holder.remainingMs)}`,
     ],
-    ['process', holder && `${holder.liveness}: ${printable(holder.evidence)}`],
+    ['process', holder && processText(holder)],
     ['token', holder?.token],
     ['since', holder && view.leaseTime(holder.grantedAt)],
     ['until', holder && view.leaseTime(holder.expiresAt)],
     ...shown.evidence.map((each) => ['evidence', printable(each)] as const),
     ...shown.next.map(
       ({ what, inMs }) =>
-        ['next', `${inMs === null ? '' : `in ${formatDuration(inMs)}: `}${printable(what)}`] as const,
+        ['next', `${inMs ? `in ${formatDuration(inMs)}: ` : ''}${printable(what)}`] as const,
     ),
     ...shown.can.map(
       ({ command, because }) =>
-        ['you can', `${command ?? because}${command === null ? '' : colors.dim(`  ${because}`)}`] as const,
+        ['you can', `${command ?? because}${command === null ? '' : colors.dim(`  # ${because}`)}`] as const,
     ),
     ...shown.history.map(
       ({ at, kind: happened, agent, detail }) =>
         [
           'history',
-          `${view.time(at)}  ${happened}${agent === null ? '' : ` by ${printable(agent)}`}${detail === null ? '' : `  ${brief(detail, 120)}`}`,
+          `${view.time(at)}  ${happened}${agent === null ? '' : ` by ${printable(agent)}`}${detail === null ? '' : `  ${detailText(detail)}`}`,
         ] as const,
     ),
   ])
   return `${head}\n${facts}`
+}
+
+function processText({ kind, liveness, evidence }: NonNullable<Shown['holder']>): string {
+  return kind === 'manual' ? evidence : `${liveness}: ${printable(evidence)}`
+}
+
+/** From whom and why, where that was recorded; else everything. */
+function detailText(detail: NonNullable<Shown['history'][number]['detail']>): string {
+  const { holder, evidence, reason } = detail
+  const told = [evidence, reason].filter((part) => typeof part === 'string')
+  if (told.length === 0) return brief(detail, 120)
+  return printable([typeof holder === 'string' ? `of ${holder}` : '', ...told].filter(Boolean).join(': '))
 }
 
 function paint(verdict: Shown['verdict'], { colors }: View): string {
