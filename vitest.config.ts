@@ -26,6 +26,7 @@ export default defineConfig({
         exclude: [...filesOfOtherEngines({ suite, engine }), ...slowFiles(suite)],
         env: { HOLDFAST_TEST_ENGINES: engine },
         globalSetup: engine === 'sqlite' ? [] : ['test/support/servers.ts'],
+        isolate: suite === 'crash' || suite === 'domain',
         // A crash test waits for real processes to start, die and be noticed.
         testTimeout: suite === 'crash' ? 60_000 : 30_000,
         hookTimeout: suite === 'crash' ? 60_000 : 30_000,

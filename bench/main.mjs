@@ -9,6 +9,7 @@ import { fork } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { Peers } from './peers/find.mjs'
+import { Postgres } from './postgres/server.mjs'
 import { formatMarkdown, formatTable, summarise } from './report.mjs'
 import { cases } from './rows.mjs'
 import { samples } from './samples/index.mjs'
@@ -35,12 +36,15 @@ async function main() {
   const rounds = values.smoke ? 1 : readRounds(values.rounds)
   const measure = values.smoke ? (name, parameters) => samples[name](parameters) : measureApart
   const peers = new Peers({ isWanted: !values.smoke })
+  const postgres = new Postgres()
   const rows = []
   try {
     for (const { id, run } of chooseCases(values.only)) {
       process.stderr.write(`${id} …\n`)
       try {
-        rows.push(...(await run({ rounds, size, measure, peers })).map((row) => summarise(row, size)))
+        rows.push(
+          ...(await run({ rounds, size, measure, peers, postgres })).map((row) => summarise(row, size)),
+        )
       } catch (error) {
         process.exitCode = 1
         console.error(`${id} could not be measured:`, error)
@@ -48,6 +52,7 @@ async function main() {
     }
   } finally {
     await peers.stop()
+    await postgres.stop()
   }
   if (values.smoke)
     console.log('A smoke run: it shows that everything can be measured; its figures mean nothing.\n')

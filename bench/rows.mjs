@@ -2,45 +2,22 @@
  * What is measured. A case measures for a while and gives one or more rows; each row has the figures of all its rounds
  * and the goal that its figure, or its ratio to the other side, is held against.
  */
+import {
+  atLeast,
+  atMost,
+  comparison,
+  figure,
+  jobsPerSecond,
+  latency,
+  locksPerSecond,
+  microsecondsPerJob,
+  noGoal,
+  ratio,
+  supply,
+} from './case.mjs'
 import { pickUpElsewhere, pickUpHere, rerunAfterCrash, share, takeTurns } from './fleet/measure.mjs'
-import { p99, worst } from './statistics.mjs'
-
-const atLeast = (bound) => ({ text: `≥ ${bound}`, isMet: (figure) => figure >= bound })
-const atMost = (bound) => ({ text: `≤ ${bound}`, isMet: (figure) => figure <= bound })
-const ratio = (goal) => ({ ...goal, text: `${goal.text}×`, of: 'ratio' })
-const figure = (goal, unit) => ({ ...goal, text: `${goal.text} ${unit}`.trim(), of: 'ours' })
-
-/** A figure that only tells at what cost the goal of the row beside it was reached. */
-const noGoal = { text: '', isMet: () => null, of: 'ours' }
-
-const jobsPerSecond = { unit: 'jobs/s', read: ({ rate }) => rate }
-const locksPerSecond = { unit: 'locks/s', read: ({ rate }) => rate }
-const microsecondsPerJob = { unit: 'µs/job', read: ({ rate }) => 1e6 / rate }
-
-/** Two samples that take turns. `sides(size)` says what each is; a peer that is not there leaves the row out. */
-function comparison({ id, what, goal, peer, unit, read, sides }) {
-  return {
-    id,
-    async run({ rounds, size, measure, peers }) {
-      const { ours, theirs } = sides(size)
-      const { missing, parameters } = peer ? await peers.find(peer) : { parameters: {} }
-      const row = { id, what, unit, goal, ours: [], theirs: [] }
-      // Without a peer a smoke run still shows that our side can be measured.
-      if (missing && !size.isSmoke) return [{ ...row, skipped: missing }]
-      for (let round = 0; round < rounds; round++) {
-        row.ours.push(read(await measure(...ours)))
-        if (!missing) row.theirs.push(read(await measure(theirs[0], { ...theirs[1], ...parameters })))
-      }
-      return [missing ? { ...row, skipped: missing } : row]
-    },
-  }
-}
-
-/** As many items as the fastest side can finish in the time there is. */
-function supply({ warmMs, warmJobs, measureMs, isSmoke }, ratePerSecond) {
-  const items = isSmoke ? 300 : warmJobs + Math.ceil(((warmMs + measureMs) * ratePerSecond) / 1000)
-  return { items, warmMs, warmJobs, measureMs }
-}
+import { postgresCases } from './postgres/rows.mjs'
+import { worst } from './statistics.mjs'
 
 function normalAgainstPlainjob(id, what, ours) {
   return comparison({
@@ -349,14 +326,5 @@ export const cases = [
     pickUpHere,
     100,
   ),
+  ...postgresCases,
 ]
-
-function latency(id, what, goalMs, measureTimes, times) {
-  return {
-    id,
-    async run({ size }) {
-      const ours = await measureTimes({ rounds: size.isSmoke ? 2 : times })
-      return [{ id, what, unit: 'ms', goal: figure(atMost(goalMs), 'ms'), pick: p99, ours }]
-    },
-  }
-}

@@ -4,6 +4,7 @@ import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { open } from 'holdfast'
+import { settle, withDatabase } from './postgres/database.mjs'
 
 /** About 110 bytes as JSON: what a small real job carries. */
 export const payload = Object.freeze({
@@ -22,19 +23,33 @@ export function makeFolder() {
   return { path, remove: () => rmSync(path, { recursive: true, force: true }) }
 }
 
-/** Runs `use` with the path of a store that holds so many items and is closed, then removes it. */
-export async function withStore({ items }, use) {
+/**
+ * Runs `use` with the address of a store that holds so many items and is closed, then removes it: a file, or a
+ * database where a PostgreSQL server is given.
+ */
+export function withStore({ items, server }, use) {
+  if (server === undefined) return withFile((file) => fill(file, items).then(() => use(file)))
+  return withDatabase(server, async (url) => {
+    await fill(url, items)
+    await settle(url)
+    return use(url)
+  })
+}
+
+async function withFile(use) {
   const folder = makeFolder()
-  const file = join(folder.path, 'store.db')
   try {
-    const hf = await open(file, { durability: 'normal', background: false })
-    await hf.queue(queueName).define()
-    await addItems(hf, items)
-    await hf.close()
-    return await use(file)
+    return await use(join(folder.path, 'store.db'))
   } finally {
     folder.remove()
   }
+}
+
+async function fill(address, items) {
+  const hf = await open(address, { durability: 'normal', background: false })
+  await hf.queue(queueName).define()
+  await addItems(hf, items)
+  await hf.close()
 }
 
 export async function addItems(hf, count) {

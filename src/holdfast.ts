@@ -257,7 +257,16 @@ export class Holdfast {
 
   async #close(): Promise<void> {
     this.#session.isClosed = true
-    const { keeper, engine } = this.#session
+    const { engine } = this.#session
+    try {
+      await this.#leave()
+    } finally {
+      await engine.close()
+    }
+  }
+
+  async #leave(): Promise<void> {
+    const { keeper } = this.#session
     await Promise.all([this.locks.close(), ...[...this.#workers].map((worker) => worker.stop())])
     await this.#redelivery.close()
     const held = keeper.refs()
@@ -272,7 +281,6 @@ export class Holdfast {
     await keeper.close()
     const { instance } = this.#session
     if (instance !== null) await this.#session.call('instance.end', { id: instance, reason: 'closed' })
-    await engine.close()
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

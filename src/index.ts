@@ -1,5 +1,6 @@
 /** The public list, by hand: adding a line is a decision. */
 export type { Agent, Agents } from './agents.ts'
+export { type CopyProgress, type CopyReport, type CopyRequest, copyStore } from './copy/copy.ts'
 export type { Adapter, Delivered } from './delivery/adapter.ts'
 export { type CommandOptions, command } from './delivery/command.ts'
 export { type WebhookOptions, webhook } from './delivery/webhook.ts'

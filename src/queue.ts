@@ -170,20 +170,21 @@ export class Queue<Payload = unknown> {
    * `waitMs` it waits while there is nothing to claim, the processing lock is held, or the queue is paused.
    */
   next(options: ClaimOptions & WaitOptions = {}): Promise<Claim<Payload>> {
-    return this.#claimWaiting('queue.next', options)
+    return this.#claimWaiting('queue.next', 1, options)
   }
 
   /** Takes the processing lock and the next item together; called again by the holder, its unfinished item. */
   nextWithLock(options: ClaimOptions & WaitOptions = {}): Promise<Claim<Payload>> {
-    return this.#claimWaiting('queue.nextWithLock', options)
+    return this.#claimWaiting('queue.nextWithLock', 2, options)
   }
 
   #claimWaiting(
     operation: string,
+    leases: number,
     { waitMs = 0, signal, ...options }: ClaimOptions & WaitOptions,
   ): Promise<Claim<Payload>> {
     assertWait(operation, waitMs, options.idempotencyKey)
-    const claim = () => this.#session.withRoom(2, options, () => this.#claim(operation, options))
+    const claim = () => this.#session.withRoom(leases, options, () => this.#claim(operation, options))
     if (waitMs === 0) return claim()
     const isEnough = ({ outcome }: Claim<Payload>) => outcome === 'claimed'
     return waitForWork(this.#session, { queue: this.name, waitMs, signal, claim, isEnough })

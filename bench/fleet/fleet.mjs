@@ -10,8 +10,11 @@ export class Member {
   #heard = []
   #listeners = []
 
-  constructor(role, file) {
-    this.#process = fork(program, [role, file], { execArgv: [] })
+  constructor({ role, store, machine, leaseMs }) {
+    // Processes that share a temporary folder see each other's marks, as those of one machine do.
+    const env = machine === undefined ? process.env : { ...process.env, TMPDIR: machine }
+    const options = leaseMs === undefined ? {} : { leaseMs }
+    this.#process = fork(program, [role, store, JSON.stringify(options)], { env, execArgv: [] })
     this.#process.on('message', (message) => {
       this.#heard.push(message)
       this.#listen()
@@ -25,8 +28,9 @@ export class Member {
     })
   }
 
-  static async start(role, file) {
-    const member = new Member(role, file)
+  /** On this machine and with default settings where nothing else is said. */
+  static async start(place) {
+    const member = new Member(place)
     await member.hear('ready')
     return member
   }
@@ -77,8 +81,8 @@ export class Member {
 }
 
 /** Runs `use` with members of a role; afterwards they are gone, whatever happened. */
-export async function withMembers({ role, file, count = 1 }, use) {
-  const members = await Promise.all(Array.from({ length: count }, () => Member.start(role, file)))
+export async function withMembers({ count = 1, ...place }, use) {
+  const members = await Promise.all(Array.from({ length: count }, () => Member.start(place)))
   try {
     const result = await use(members)
     await Promise.all(members.map((member) => member.close()))

@@ -1,7 +1,7 @@
 /** What needs several processes: sharing one store, taking over from the dead, waking up. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { open } from 'holdfast'
-import { payload, queueName, withStore } from '../store.mjs'
+import { makeFolder, payload, queueName, withStore } from '../store.mjs'
 import { Member, withMembers } from './fleet.mjs'
 
 /** Of all processes of a machine the same, ms. */
@@ -9,8 +9,8 @@ const now = () => Number(process.hrtime.bigint()) / 1e6
 
 /** Processes with one caller each, for a time: jobs of each, and the longest time one call took. */
 export function share({ processes, ms, items }) {
-  return withStore({ items }, (file) =>
-    withMembers({ role: 'caller', file, count: processes }, async (members) => {
+  return withStore({ items }, (store) =>
+    withMembers({ role: 'caller', store, count: processes }, async (members) => {
       const answers = await Promise.all(members.map((member) => member.ask('run', 'ran', { ms })))
       const jobs = answers.map((answer) => answer.jobs)
       const total = jobs.reduce((sum, each) => sum + each, 0)
@@ -26,8 +26,8 @@ export function share({ processes, ms, items }) {
 
 /** Processes that wait in line for one lock, for a time: how often each had its turn. */
 export function takeTurns({ processes, ms }) {
-  return withStore({ items: 0 }, (file) =>
-    withMembers({ role: 'waiter', file, count: processes }, async (members) => {
+  return withStore({ items: 0 }, (store) =>
+    withMembers({ role: 'waiter', store, count: processes }, async (members) => {
       const facts = { ms, waitMs: 30_000, holdMs: 1 }
       const answers = await Promise.all(members.map((member) => member.ask('run', 'ran', facts)))
       const turns = answers.map((answer) => answer.turns)
@@ -37,25 +37,42 @@ export function takeTurns({ processes, ms }) {
   )
 }
 
-/** Time from the death of a holder until its item runs in another process, ms; one number a round. */
-export function rerunAfterCrash({ rounds }) {
-  return withStore({ items: 0 }, (file) =>
-    withMembers({ role: 'worker', file }, async ([rescuer]) => {
-      // Adds and does nothing else: this process must not help the rescuer to find the dead.
-      const hf = await open(file, { background: false, recovery: false })
-      const times = []
-      for (let round = 0; round < rounds; round++) {
-        await hf.queue(queueName).add(payload)
-        times.push(await crashOnce(file, rescuer))
-      }
-      await hf.close()
-      return times
-    }),
+/**
+ * Time from the death of a holder until its item runs in another process, ms; one number a round. `elsewhere`: the
+ * holder is on another machine than the rescuer, with so many processes beside it that can see it die.
+ */
+export function rerunAfterCrash({ rounds, server, elsewhere = null }) {
+  return withStore({ items: 0, server }, (store) =>
+    withMembers({ role: 'worker', store }, ([rescuer]) =>
+      withMachine(elsewhere, (machine) =>
+        withMembers({ role: 'bystander', store, machine, count: elsewhere?.reporters ?? 0 }, async () => {
+          // Adds and does nothing else: this process must not help the rescuer to find the dead.
+          const hf = await open(store, { background: false, recovery: false })
+          const times = []
+          for (let round = 0; round < rounds; round++) {
+            await hf.queue(queueName).add(payload)
+            times.push(await crashOnce({ store, machine, leaseMs: elsewhere?.leaseMs }, rescuer))
+          }
+          await hf.close()
+          return times
+        }),
+      ),
+    ),
   )
 }
 
-async function crashOnce(file, rescuer) {
-  const holder = await Member.start('holder', file)
+async function withMachine(elsewhere, use) {
+  if (elsewhere === null) return use(undefined)
+  const folder = makeFolder()
+  try {
+    return await use(folder.path)
+  } finally {
+    folder.remove()
+  }
+}
+
+async function crashOnce(place, rescuer) {
+  const holder = await Member.start({ ...place, role: 'holder' })
   await holder.ask('claim', 'claimed')
   await rescuer.ask('work', 'working')
   // Deaths are looked for every so often; each round meets that rhythm at another place.
@@ -68,11 +85,11 @@ async function crashOnce(file, rescuer) {
 }
 
 /** An idle worker in another process: time from asking for an item to be added until its handler runs, ms. */
-export function pickUpElsewhere({ rounds }) {
-  return withStore({ items: 0 }, (file) =>
-    withMembers({ role: 'worker', file }, async ([worker]) => {
+export function pickUpElsewhere({ rounds, server }) {
+  return withStore({ items: 0, server }, (store) =>
+    withMembers({ role: 'worker', store }, async ([worker]) => {
       await worker.ask('work', 'working')
-      const hf = await open(file)
+      const hf = await open(store)
       const times = await pickUp(hf, rounds, async () => (await worker.hear('picked')).at)
       await hf.close()
       return times
@@ -82,8 +99,8 @@ export function pickUpElsewhere({ rounds }) {
 
 /** The same with the worker in this process. */
 export function pickUpHere({ rounds }) {
-  return withStore({ items: 0 }, async (file) => {
-    const hf = await open(file)
+  return withStore({ items: 0 }, async (store) => {
+    const hf = await open(store)
     let picked
     hf.work(queueName, () => picked(now()))
     const times = await pickUp(hf, rounds, () => new Promise((resolve) => (picked = resolve)))

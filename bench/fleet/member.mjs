@@ -1,10 +1,10 @@
-/** One process of a fleet: opens the store with default settings, plays its role, talks to the one who started it. */
+/** One process of a fleet: opens the store, with default settings but for what it is told, plays its role, talks to the one who started it. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { open } from 'holdfast'
 import { queueName } from '../store.mjs'
 
-const [role, file] = process.argv.slice(2)
-const hf = await open(file, { logger: false })
+const [role, store, options] = process.argv.slice(2)
+const hf = await open(store, { logger: false, ...JSON.parse(options) })
 const queue = hf.queue(queueName)
 
 /** Of all processes of a machine the same, ms. */
@@ -53,6 +53,8 @@ const roles = {
       tell('claimed', { outcome })
     },
   },
+  /** Has the store open and does nothing; what every such process does for the others is done all the same. */
+  bystander: {},
   /** An idle worker that tells when an item reaches its handler. */
   worker: {
     work() {

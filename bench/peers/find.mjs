@@ -2,7 +2,7 @@
 import { startRedis } from './redis.mjs'
 
 /** Each has an adapter of its name beside this file; some want a Redis with this `appendfsync`. */
-const redisOf = { bullmq: 'always', plainjob: null, 'proper-lockfile': null, redlock: 'everysec' }
+const redisOf = { bullmq: 'always', redlock: 'everysec' }
 
 export class Peers {
   #isWanted
@@ -17,7 +17,7 @@ export class Peers {
     if (!(await isInstalled(name)))
       return { missing: `${name} is not installed (npm install --prefix bench/peers)` }
     const appendfsync = redisOf[name]
-    return appendfsync === null ? { parameters: {} } : this.#findRedis(appendfsync)
+    return appendfsync === undefined ? { parameters: {} } : this.#findRedis(appendfsync)
   }
 
   async #findRedis(appendfsync) {

@@ -4,8 +4,9 @@
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { connect, createServer } from 'node:net'
+import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { findFreePort } from '../port.mjs'
 import { makeFolder } from '../store.mjs'
 
 const startsWithinMs = 10_000
@@ -68,13 +69,4 @@ function isAnswering(port) {
     socket.on('data', (data) => tell(String(data).startsWith('+PONG')))
     socket.on('error', () => tell(false))
   })
-}
-
-async function findFreePort() {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address()
-  server.close()
-  await once(server, 'close')
-  return port
 }

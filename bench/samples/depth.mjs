@@ -29,7 +29,7 @@ export function compareDepths({ rounds, claims, shallow, deep }) {
 }
 
 /** Median time of a claim, µs. What was taken is completed and replaced, so that the depth stays. */
-async function claimSome(hf, count) {
+export async function claimSome(hf, count) {
   const queue = hf.queue(queueName)
   const times = []
   for (let claimed = 0; claimed < count; claimed++) {

@@ -4,9 +4,9 @@ import { Meter } from '../meter.mjs'
 import { queueName, withStore } from '../store.mjs'
 
 /** Callers that claim one item and complete it, in calls of their own. */
-export function drainByCallers({ items, durability, callers, ...window }) {
-  return withStore({ items }, async (file) => {
-    const hf = await open(file, { durability })
+export function drainByCallers({ items, server, durability, callers, ...window }) {
+  return withStore({ items, server }, async (store) => {
+    const hf = await open(store, { durability })
     const queue = hf.queue(queueName)
     const meter = new Meter(window)
     await Promise.all(Array.from({ length: callers }, () => callUntilOver(queue, meter)))
@@ -24,10 +24,10 @@ async function callUntilOver(queue, meter) {
   }
 }
 
-/** A worker of the library, whose handler returns at once. */
-export function drainByWorker({ items, durability, concurrency, ...window }) {
-  return withStore({ items }, async (file) => {
-    const hf = await open(file, { durability })
+/** A worker of the library, whose handler returns at once. What it fetches ahead it holds under leases too. */
+export function drainByWorker({ items, server, durability, concurrency, prefetch = 0, ...window }) {
+  return withStore({ items, server }, async (store) => {
+    const hf = await open(store, { durability })
     const meter = new Meter(window)
     let left = items
     hf.work(
@@ -36,7 +36,7 @@ export function drainByWorker({ items, durability, concurrency, ...window }) {
         meter.count()
         if (--left === 0) meter.end()
       },
-      { concurrency },
+      { concurrency, prefetch },
     )
     await meter.finished
     await hf.close()

@@ -3,12 +3,14 @@ import { compareDepths } from './depth.mjs'
 import { drainByCallers, drainByWorker } from './drain.mjs'
 import { lockByCallers } from './locks.mjs'
 import { redeliver } from './messages.mjs'
+import { compareDepthsOnPostgres } from './postgres-depth.mjs'
 import { drainRaw } from './raw.mjs'
 import { compareRecovery, heal } from './recovery.mjs'
 import { reserveAtTheLimit } from './reservations.mjs'
 
 export const samples = {
   compareDepths,
+  compareDepthsOnPostgres,
   compareRecovery,
   drainByCallers,
   drainByWorker,
@@ -18,6 +20,8 @@ export const samples = {
   redeliver,
   reserveAtTheLimit,
   drainBullmq: async (parameters) => (await import('../peers/bullmq.mjs')).drain(parameters),
+  drainBullmqPostgres: async (parameters) => (await import('../peers/bullmq-postgres.mjs')).drain(parameters),
+  drainGraphile: async (parameters) => (await import('../peers/graphile-worker.mjs')).drain(parameters),
   drainPlainjob: async (parameters) => (await import('../peers/plainjob.mjs')).drain(parameters),
   lockProperLockfile: async (parameters) => (await import('../peers/proper-lockfile.mjs')).lock(parameters),
   lockRedlock: async (parameters) => (await import('../peers/redlock.mjs')).lock(parameters),

@@ -139,6 +139,13 @@ export const catalogue: readonly Group[] = [
     load: async () => (await import('./verbs/workflow.ts')).workflowVerbs,
   },
   {
+    name: 'copy',
+    section: 'Set up:',
+    summary: 'carry a whole store to another place or engine',
+    isSingle: true,
+    load: async () => [(await import('./verbs/copy.ts')).copy],
+  },
+  {
     name: 'config',
     section: 'Set up:',
     summary: 'what is set, and where it comes from',

@@ -124,8 +124,8 @@ function describeVerb(command: Command, verb: Verb, act: Act): void {
   for (const [name, description] of verb.arguments ?? []) command.argument(name, description)
   const optional = offeredFields(verb, fields)
   for (const field of optional) for (const option of optionsFor(field, verb)) command.addOption(option)
-  for (const { flags, description, isRepeatable } of ownOptions(verb)) {
-    const option = new Option(flags, description)
+  for (const { flags, description, isRepeatable, isRequired } of ownOptions(verb)) {
+    const option = new Option(flags, description).makeOptionMandatory(isRequired === true)
     command.addOption(isRepeatable ? option.argParser(collect) : option)
   }
   const count = positional.length + (verb.arguments?.length ?? 0)

@@ -70,7 +70,7 @@ export async function readSettings(io: Io, options: GlobalOptions): Promise<Sett
 }
 
 /** A path made absolute; a URL as it is. */
-function located(store: string, from: string): string {
+export function located(store: string, from: string): string {
   const [, scheme, rest] = /^([a-z][a-z0-9+.-]+):(.*)$/s.exec(store) ?? []
   if (scheme === undefined) return resolve(from, store)
   if (scheme !== 'sqlite' || rest === undefined || rest === ':memory:' || isAbsolute(rest)) return store

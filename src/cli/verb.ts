@@ -13,6 +13,7 @@ export interface OwnOption {
   /** As commander takes it: `--wait [duration]`. */
   readonly flags: string
   readonly description: string
+  readonly isRequired?: true
   /** Given several times, it is a list. */
   readonly isRepeatable?: true
 }

@@ -134,7 +134,7 @@ export const renewalFields: ReadonlySet<string> = new Set([
   'sweptAt',
 ])
 
-/** Where nothing changed otherwise: a lock taken by force may be kept for its delay. */
+/** The thing is gone, unless the event tells of a change: a lock taken by force may be kept for its delay. */
 const removals: ReadonlySet<EventKind> = new Set([
   'item.removed',
   'lock.released',

@@ -1,8 +1,11 @@
 /** A URL to an engine. */
+import { resolve } from 'node:path'
+import type { Environment } from '../environment.ts'
 import { HoldfastError, InvalidError } from '../errors.ts'
 import type { Engine, EngineOptions } from './engine.ts'
 import { isPostgresUrl } from './postgres/address.ts'
 import { openSqlite } from './sqlite/engine.ts'
+import type { Transfer } from './transfer.ts'
 
 export interface OpenedEngine extends Engine {
   /** Where an engine keeps a log that must be moved on from time to time, off the main thread. */
@@ -26,6 +29,29 @@ export async function openEngine(url: string, options: EngineOptions): Promise<O
     const { openPostgres } = await import('./postgres/engine.ts')
     return openPostgres(url, options)
   }
+  assertFile(url)
+  return openSqlite(sqlitePath(url), options)
+}
+
+/** One end of a copy. Nothing is made or changed by opening it. */
+export async function openTransfer(url: string, environment: Environment): Promise<Transfer> {
+  if (isPostgresUrl(url)) {
+    const { openPostgresTransfer } = await import('./postgres/transfer.ts')
+    return openPostgresTransfer(url, environment)
+  }
+  assertFile(url)
+  const { SqliteTransfer } = await import('./sqlite/transfer.ts')
+  const path = sqlitePath(url)
+  if (path === ':memory:') {
+    throw new InvalidError({
+      what: 'a private store in memory ends with its process: it can be neither end of a copy',
+      next: 'give a path or postgres://…',
+    })
+  }
+  return new SqliteTransfer(resolve(path), environment)
+}
+
+function assertFile(url: string): void {
   const scheme = /^([a-z][a-z0-9+.-]+):\/\//.exec(url)?.[1]
   if (scheme !== undefined) {
     throw new HoldfastError('INVALID', {
@@ -34,5 +60,4 @@ export async function openEngine(url: string, options: EngineOptions): Promise<O
       facts: { scheme },
     })
   }
-  return openSqlite(sqlitePath(url), options)
 }

@@ -8,6 +8,9 @@ import { HoldfastError } from '../errors.ts'
 import type { LeaseRef } from '../operations/lease.ts'
 
 const leasesMax = 4096
+/** A claim of an item may bring the processing lock of its queue along, which nobody has counted on. */
+const spare = 256
+const slotsMax = leasesMax + spare
 /** Names of locks have up to 200 characters of up to 4 bytes, and a slot number. */
 const idBytesMax = 1024
 
@@ -32,23 +35,23 @@ export class Board {
   readonly #ids: Buffer
   readonly #free: number[] = []
 
-  constructor(buffer = new SharedArrayBuffer(leasesMax * (5 * 8 + idBytesMax) + 2 * 8)) {
+  constructor(buffer = new SharedArrayBuffer(slotsMax * (5 * 8 + idBytesMax) + 2 * 8)) {
     this.buffer = buffer
-    const numbers = (block: number, length = leasesMax) =>
-      new BigInt64Array(buffer, block * leasesMax * 8, length)
+    const numbers = (block: number, length = slotsMax) =>
+      new BigInt64Array(buffer, block * slotsMax * 8, length)
     this.#tokens = numbers(0)
     this.#deadlines = numbers(1)
     this.#requestedAt = numbers(2)
     this.#leaseMs = numbers(3)
     this.#idLengths = numbers(4)
     this.#state = numbers(5, 2)
-    this.#ids = Buffer.from(buffer, 5 * leasesMax * 8 + 2 * 8)
+    this.#ids = Buffer.from(buffer, 5 * slotsMax * 8 + 2 * 8)
   }
 
   /** Main thread: throws unless so many more leases can be kept. */
-  assertFree(count: number): void {
+  assertFree(count: number, most = leasesMax): void {
     const held = this.#used - this.#free.length
-    if (held + count <= leasesMax) return
+    if (held + count <= most) return
     throw new HoldfastError('INVALID', {
       what: `this process holds ${held} leases and asks for ${count} more, and can keep ${leasesMax}`,
       next: 'finish or release some before claiming more',
@@ -58,7 +61,7 @@ export class Board {
 
   /** Main thread: writes a lease down; from now on it is renewed. */
   write(lease: Omit<BoardLease, 'slot'>, deadline: number): number {
-    this.assertFree(1)
+    this.assertFree(1, slotsMax)
     const slot = this.#free.pop() ?? this.#used
     const length = this.#ids.write(lease.id, slot * idBytesMax, idBytesMax)
     this.#idLengths[slot] = BigInt(lease.kind === 'lock' ? -length : length)

@@ -66,6 +66,7 @@ export class Caretaker {
   #rejoinedAt = Number.NEGATIVE_INFINITY
   #sweptAt: number | null = null
   #working: Promise<void> = Promise.resolve()
+  #healing: Promise<void> | null = null
   #cancelTick: () => void = () => {}
   #wedged = false
   /** The clocks disagreed: every lease is renewed at once. */
@@ -105,7 +106,7 @@ export class Caretaker {
     this.#closed = true
     this.#cancelTick()
     this.#unwake()
-    await this.#working
+    await Promise.all([this.#working, this.#healing])
   }
 
   #schedule(): void {
@@ -125,12 +126,19 @@ export class Caretaker {
       this.#doubtful = true
     }
     await this.#renew(now)
-    this.#checkpoint()
+    this.#healing ??= this.#heal(now).finally(() => {
+      this.#healing = null
+    })
     if (this.#isDue('check', now, checkEveryMs)) await this.#check()
+    if (this.#isDue('beat', now, beatEveryMs)) await this.#beat()
+  }
+
+  /** Beside the renewals: what waits for others' transactions must not keep our own leases waiting. */
+  async #heal(now: number): Promise<void> {
+    this.#checkpoint()
     const { recovery, retention } = this.#options
     if (recovery.probeEveryMs > 0 && this.#isDue('probe', now, recovery.probeEveryMs)) await this.#probe()
     if (recovery.everyMs > 0 && this.#isDue('sweep', now, recovery.everyMs)) await this.#sweep()
-    if (this.#isDue('beat', now, beatEveryMs)) await this.#beat()
     if (this.#isDue('retain', now, retention.everyMs)) await this.#retain()
   }
 
@@ -214,12 +222,12 @@ export class Caretaker {
 
   async #probe(): Promise<void> {
     try {
-      const judged = await judgeRunning(this.#healing('death'))
+      const judged = await judgeRunning(this.#healingBy('death'))
       const isKnown =
         judged.length === instancesMax || judged.some(({ instance }) => instance === this.#instance)
       if (!isKnown) await this.#beat()
       const deaths = deathsAmong(judged)
-      if (deaths.length > 0) await heal(this.#healing('death'), deaths)
+      if (deaths.length > 0) await heal(this.#healingBy('death'), deaths)
     } catch (error) {
       this.#reports.log('warn', 'recovery.failed', { trigger: 'death', error: messageOf(error) })
     }
@@ -227,7 +235,7 @@ export class Caretaker {
 
   async #sweep(): Promise<void> {
     try {
-      await heal(this.#healing('timer'), [])
+      await heal(this.#healingBy('timer'), [])
       await this.#warnNear()
       this.#sweptAt = this.#environment.now()
     } catch (error) {
@@ -256,7 +264,7 @@ export class Caretaker {
     }
   }
 
-  #healing(trigger: RecoveryTrigger): Healing {
+  #healingBy(trigger: RecoveryTrigger): Healing {
     return {
       environment: this.#environment,
       storeIsLocal: this.#options.storeIsLocal,
@@ -267,7 +275,10 @@ export class Caretaker {
   }
 
   async #beat(): Promise<void> {
+    const { host } = this.#environment
     try {
+      // What is old is swept.
+      if (!this.#options.storeIsLocal) host.leaveMark(host.identity)
       const isRunning = await this.#execute('instance.beat', { id: this.#instance, sweptAt: this.#sweptAt })
       if (isRunning === false) await this.#rejoin()
     } catch (error) {

@@ -2,6 +2,7 @@
 import { Worker } from 'node:worker_threads'
 import type { Command, EngineOptions, StoreStatus } from '../engines/engine.ts'
 import type { OpenedEngine } from '../engines/open.ts'
+import { unavailable } from '../engines/postgres/classify.ts'
 import { closedError, HoldfastError, revive } from '../errors.ts'
 import { prepare } from '../operations/decide.ts'
 import type { LeaseRef } from '../operations/lease.ts'
@@ -71,7 +72,7 @@ export class ThreadedEngine implements OpenedEngine {
         this.#status = message.status
         this.#letGo()
         opened()
-      } else if (message.type === 'failed') failed(revive(message.error))
+      } else if (message.type === 'failed') cause = revive(message.error)
       else this.#hear(message)
     })
     thread.once('error', (error) => {
@@ -98,7 +99,10 @@ export class ThreadedEngine implements OpenedEngine {
       if (this.#closed) return
       this.#start(
         () => this.#employAgain(),
-        (error) => this.#startAgain(error),
+        (error) => {
+          this.#refuseUnsent(error)
+          this.#startAgain(error)
+        },
       )
     })
   }
@@ -110,7 +114,10 @@ export class ThreadedEngine implements OpenedEngine {
   }
 
   #loseAll(cause: unknown): void {
-    for (const { reject } of this.#pending.values()) {
+    const unsent = new Set(this.#asked.map(({ id }) => id))
+    for (const [id, { reject }] of this.#pending) {
+      if (unsent.has(id)) continue
+      this.#pending.delete(id)
       reject(
         new HoldfastError('STORE_UNAVAILABLE', {
           what: 'the thread of the engine ended before it answered: whether a change was made is not known',
@@ -120,7 +127,15 @@ export class ThreadedEngine implements OpenedEngine {
         }),
       )
     }
-    this.#pending.clear()
+  }
+
+  /** What was asked while there was no thread was never sent to anybody. */
+  #refuseUnsent(cause: unknown): void {
+    for (const { id } of this.#asked) {
+      this.#pending.get(id)?.reject(unavailable(this.status.location, cause))
+      this.#pending.delete(id)
+    }
+    this.#asked = []
   }
 
   #hear(message: FromEngine): void {

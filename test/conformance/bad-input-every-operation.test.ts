@@ -68,12 +68,13 @@ async function answersOtherThan(
   name: string,
   cases: readonly Hostile[],
 ): Promise<string[]> {
-  const wrong: string[] = []
-  for (const { what, input, meant } of cases) {
-    const answer = await outcomeOf(() => hf.execute(name, input), meant)
-    if (!expected.includes(answer)) wrong.push(`${what}: ${answer}`)
-  }
-  return wrong
+  const answers = await Promise.all(
+    cases.map(async ({ what, input, meant }) => ({
+      what,
+      answer: await outcomeOf(() => hf.execute(name, input), meant),
+    })),
+  )
+  return answers.flatMap(({ what, answer }) => (expected.includes(answer) ? [] : [`${what}: ${answer}`]))
 }
 
 /** The code of the refusal, which must say what and what next, or that it was answered. */
@@ -98,13 +99,15 @@ async function contents(hf: Holdfast, store: Store): Promise<unknown> {
 
 /** Whatever was accepted can be read, and keeps nothing from healing. */
 async function lookAround(hf: Holdfast): Promise<void> {
-  await hf.queue('jobs').list({ limit: 500 })
-  await hf.tasks.listTasks({ limit: 500 })
-  await hf.locks.list()
-  await hf.messages.checkPendingAcks()
-  await hf.messages.inbox({ agent: 'bob', all: true })
-  await hf.execute('events.list', { limit: 1000 })
-  await hf.recovery.detectStaleLocks()
+  await Promise.all([
+    hf.queue('jobs').list({ limit: 500 }),
+    hf.tasks.listTasks({ limit: 500 }),
+    hf.locks.list(),
+    hf.messages.checkPendingAcks(),
+    hf.messages.inbox({ agent: 'bob', all: true }),
+    hf.execute('events.list', { limit: 1000 }),
+    hf.recovery.detectStaleLocks(),
+  ])
   await hf.recovery.detectAndRecoverStale()
   await hf.messages.processRetries()
 }
@@ -113,20 +116,27 @@ async function lookAround(hf: Holdfast): Promise<void> {
 async function furnished(engine: Engine, operation: string) {
   const { hf, store } = await engine.open({ agent: 'ada', background: false, durability: 'normal' })
   const jobs = hf.queue('jobs')
-  await jobs.add(null, { key: 'held' })
-  const held = (await claimed(jobs.next())).item
-  await jobs.add(null, { key: 'ready' })
-  await hf.queue('main', { workflow: 'merge' }).submit('w1', { headSha: 'abcd' })
-  const merging = (await claimed(hf.queue('main').nextWithLock())).item
-  await hf.tasks.addTask('one', { key: 'T-1' })
-  const { task } = await claimedTask(hf.tasks.claimTaskForAgent('T-1'))
-  await hf.tasks.addTask('two', { key: 'T-2' })
-  const press = await hf.locks.acquireLock('press', { run: 'run-1' })
+  const main = hf.queue('main', { workflow: 'merge' })
+  await Promise.all([
+    jobs.add(null, { key: 'held' }),
+    main.submit('w1', { headSha: 'abcd' }),
+    hf.tasks.addTask('one', { key: 'T-1' }),
+    hf.messages.register('bob'),
+    hf.state('plan').set({ step: 1 }),
+  ])
+  const [{ item: held }, { item: merging }, { task }, press, { message }] = await Promise.all([
+    claimed(jobs.next()),
+    claimed(main.nextWithLock()),
+    claimedTask(hf.tasks.claimTaskForAgent('T-1')),
+    hf.locks.acquireLock('press', { run: 'run-1' }),
+    hf.messages.sendWithAck('bob', { content: 'hello' }),
+  ])
   if (press.outcome !== 'claimed') expect.fail('the lock is free')
-  await hf.execute('progress.start', { run: 'run-1', lock: 'press', token: press.lock.lease.token })
-  await hf.messages.register('bob')
-  const { message } = await hf.messages.sendWithAck('bob', { content: 'hello' })
-  await hf.state('plan').set({ step: 1 })
+  await Promise.all([
+    jobs.add(null, { key: 'ready' }),
+    hf.tasks.addTask('two', { key: 'T-2' }),
+    hf.execute('progress.start', { run: 'run-1', lock: 'press', token: press.lock.lease.token }),
+  ])
   const samples = samplesFor(operation, {
     held: held.token,
     merging: merging.token,

@@ -7,6 +7,8 @@ import { forEachEngine } from '../support/stores.ts'
 
 const leasesMax = 4_096
 const minuteMs = 60_000
+/** Short, since each second of a process with so many leases takes a while. */
+const leaseMs = 3_000
 
 forEachEngine((engine) => {
   test('a process that can keep no more leases does not stand in line for one [L16] [L4]', async () => {
@@ -26,14 +28,14 @@ forEachEngine((engine) => {
     const other = await store.open({ agent: 'holder' })
     await take(other, 'deploy')
     await fill(hf, leasesMax - 1)
-    const waiting = hf.locks.acquireLock('deploy', { waitMs: minuteMs })
+    const waiting = hf.locks.acquireLock('deploy', { waitMs: minuteMs, leaseMs })
     await env.advance(0)
 
     const meanwhile = await refusalCode(() => hf.locks.acquireLock('one more'))
     await other.locks.releaseLock('deploy')
     await env.advance(1_000)
     const granted = await waiting
-    await env.advance(minuteMs)
+    await env.advance(leaseMs + 1_000)
 
     expect(meanwhile).toBe('INVALID')
     expect(granted).toMatchObject({ outcome: 'claimed' })
@@ -52,6 +54,28 @@ forEachEngine((engine) => {
 
     expect(await waiting).toMatchObject({ outcome: 'held' })
     expect(await hf.locks.acquireLock('one more')).toMatchObject({ outcome: 'claimed' })
+  })
+
+  test('the last item that a process can keep may bring the lock of its queue along [L4]', async () => {
+    const { hf, env } = await engine.open()
+    await hf.queue('merges', { workflow: 'merge' }).submit('w1', { headSha: 'abcd' })
+    await fill(hf, leasesMax - 1)
+
+    const claim = await hf.queue('merges').next({ leaseMs })
+    await env.advance(leaseMs + 1_000)
+
+    expect(claim).toMatchObject({ outcome: 'claimed', item: { key: 'w1' } })
+    expect(await hf.queue('merges').getProcessingLock()).toMatchObject({ holder: hf.agent })
+  })
+
+  test('as many items as a process can keep may be asked for at once [Q7]', async () => {
+    const { hf } = await engine.open()
+    await hf.queue('jobs').addMany(Array.from({ length: 1_000 }, () => ({ payload: null })))
+    await fill(hf, leasesMax - 1_000)
+
+    const claims = await Promise.allSettled(Array.from({ length: 1_000 }, () => hf.queue('jobs').next()))
+
+    expect(claims.filter(({ status }) => status === 'rejected')).toHaveLength(0)
   })
 
   test('of two claims at once, with room for one, one is granted and the other takes nothing [L4]', async () => {
@@ -99,10 +123,18 @@ const claims: Record<string, Claim> = {
     claim: (hf, number) => hf.queue(`q${number}`).acquireProcessingLock(),
     giveBack: (hf) => hf.queue('q1').releaseProcessingLock(),
   },
-  'an item and perhaps its lock': {
-    needs: 2,
+  'an item': {
+    needs: 1,
     claim: (hf) => hf.queue('jobs').next(),
     giveBack: (hf, granted) => hf.queue('jobs').release((granted as { item: { id: string } }).item.id),
+  },
+  'an item and its lock': {
+    needs: 2,
+    claim: (hf) => hf.queue('jobs').nextWithLock(),
+    async giveBack(hf, granted) {
+      await hf.queue('jobs').release((granted as { item: { id: string } }).item.id)
+      await hf.queue('jobs').releaseProcessingLock()
+    },
   },
   'several items': {
     needs: 2,
@@ -130,8 +162,10 @@ const claims: Record<string, Claim> = {
 /** So many leases that this process keeps. */
 async function fill(hf: Holdfast, count: number): Promise<void> {
   const queue = hf.queue('filler')
+  // Not to be renewed while a test lets minutes pass.
+  const long = { leaseMs: 3_600_000 }
   for (let left = count; left > 0; left -= 1000) {
     await queue.addMany(Array.from({ length: Math.min(1000, left) }, () => ({ payload: null })))
   }
-  for (let left = count; left > 0; left -= 100) await queue.claimMany(Math.min(100, left))
+  for (let left = count; left > 0; left -= 100) await queue.claimMany(Math.min(100, left), long)
 }

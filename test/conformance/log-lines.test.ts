@@ -13,7 +13,7 @@ forEachEngine((engine) => {
     await hf.queue('jobs').claimMany(2)
     const mend = await store.damage.failItems()
 
-    await env.advance(11_500)
+    for (let waitedMs = 0; lines.length === 0 && waitedMs < 12_000; waitedMs += 100) await env.advance(100)
     await mend()
     await env.advance(2_500)
 

@@ -75,8 +75,9 @@ forEachEngine((engine) => {
   test('a pid that belongs to a newer process keeps nobody’s lock [S10] [T12]', async () => {
     const { env, store } = await engine.open({ background: false })
     const itself = machine(env).process(process.pid)
-    const former = { ...itself, host: { ...itself.host, identity: { ...itself.host.identity } } }
-    former.host.identity.startTime = 'long before'
+    const identity = { ...itself.host.identity, startTime: 'long before' }
+    // With its mark, or nobody could know that its pid was one of this machine.
+    const former = { ...itself, host: { ...itself.host, identity, leaveMark: env.host.leaveMark } }
     const dead = await store.open({ agent: 'dead', environment: former, recovery: false })
     await take(dead, 'press', { leaseMs: hourMs })
 

@@ -236,6 +236,15 @@ export const scripts: Readonly<Record<string, readonly string[]>> = {
     'prime',
     'prime --agent nobody',
   ],
+  copy: [
+    'queue add q 1 --key k',
+    'copy --from .holdfast/store.db --to copied.db --dry-run',
+    'copy --from .holdfast/store.db --to copied.db',
+    'copy --from .holdfast/store.db --to copied.db',
+    'queue list q --store copied.db',
+    'queue list q',
+    'copy --from nowhere.db --to other.db',
+  ],
   agent: [
     'agent register --pid $pid',
     'agent beat',

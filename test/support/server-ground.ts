@@ -68,7 +68,7 @@ function serverUser(): ServerUser {
 /** The usual one, unless a folder above it keeps the server's user out. */
 function temporaryFolder({ uid }: ServerUser): string {
   if (uid === undefined) return tmpdir()
-  const found = [tmpdir(), '/tmp', '/var/tmp'].find(isOpenToAll)
+  const found = ['/dev/shm', tmpdir(), '/tmp', '/var/tmp'].find(isOpenToAll)
   if (found !== undefined) return found
   throw new Error(
     `PostgreSQL does not run as root, and user ${uid} cannot enter ${tmpdir()}; set TMPDIR to a folder that all can enter`,

@@ -43,7 +43,7 @@ const belowInterfaces = [
 
 /** Who may import whom; a layer may always import itself. `port` is engines/engine.ts. */
 const arrows: Record<string, readonly string[]> = {
-  index: [...belowInterfaces, ...handle, 'holdfast', 'fences', 'import'],
+  index: [...belowInterfaces, ...handle, 'holdfast', 'copy', 'fences', 'import'],
   testing: [...belowInterfaces, 'holdfast', 'index'],
   holdfast: [...belowInterfaces, ...handle],
   queue: [...vocabulary, ...handle, 'domain', 'operations', 'runtime'],
@@ -57,6 +57,8 @@ const arrows: Record<string, readonly string[]> = {
   messages: [...vocabulary, ...handle, 'domain', 'operations', 'runtime', 'delivery'],
   session: [...vocabulary, 'port', 'engines', 'operations', 'runtime', 'environment'],
   payload: vocabulary,
+  // Opens two engines at once and carries rows between them; heals the one before.
+  copy: [...vocabulary, 'port', 'engines', 'domain', 'environment', 'host', 'holdfast'],
   // The command line starts the others, so it alone may reach across. It needs the domain's words (names of queues,
   // nearest names), not its rules.
   cli: [
@@ -66,6 +68,7 @@ const arrows: Record<string, readonly string[]> = {
     'operations',
     'runtime',
     'holdfast',
+    'copy',
     'index',
     'http',
     'mcp',

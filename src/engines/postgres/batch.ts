@@ -42,8 +42,12 @@ export interface BatchPlace {
   readonly bucket: number
   /** Look for lapsed leases before claims. */
   readonly looksAhead: boolean
+  /** Whether claims give back what has lapsed. */
+  readonly healsLapsed: boolean
   /** Damaged items were met: lines are searched without them. */
   readonly avoidsDamaged: boolean
+  /** Others have been at work on what could be claimed for long enough: it counts as theirs. */
+  readonly acceptsShort: boolean
   /** Leases are not judged by the clock now. */
   readonly isDoubtful: boolean
   /** Behind a pooler nothing lasts longer than a transaction. */
@@ -75,10 +79,13 @@ export class Again extends Error {
   readonly heals: boolean
   /** Damaged items are to be looked for, and passed over. */
   readonly avoidsDamaged: boolean
-  constructor(why: string, { heals = false, avoidsDamaged = false } = {}) {
+  /** Others are at work on what could be claimed: a moment later it is theirs, or there again. */
+  readonly isShort: boolean
+  constructor(why: string, { heals = false, avoidsDamaged = false, isShort = false } = {}) {
     super(why)
     this.heals = heals
     this.avoidsDamaged = avoidsDamaged
+    this.isShort = isShort
   }
 }
 
@@ -93,6 +100,13 @@ interface Need {
   readonly selector: Selector | null
   readonly plan: Plan
   answers: readonly (readonly Row[])[]
+}
+
+/** What all claims of a line want together, and how many rows they got. */
+interface Line {
+  readonly want: LineWant
+  readonly limit: number
+  got: number
 }
 
 const nothing: Plan = { queries: [], read: () => null }
@@ -122,6 +136,7 @@ export class Batch {
     asked: new Set(),
     found: new Set(),
   }
+  readonly #lines = new Map<string, Line>()
   #clock = { now: 0, wall: 0 }
   #wakes = false
   #isClosed = false
@@ -142,7 +157,25 @@ export class Batch {
       else this.#advance(member, member.needs, asking)
     }
     if (asking.length > 0) await this.#answerAsking(asking)
+    await this.#assertNotShort()
     return this.#done()
+  }
+
+  /**
+   * A claim passes over rows that others have locked, and must not call a line empty for that: they may lock more than
+   * they take, or be giving back what has lapsed.
+   */
+  async #assertNotShort(): Promise<void> {
+    const { acceptsShort, avoidsDamaged, namespace, isDoubtful } = this.#place
+    const short = [...this.#lines.values()].filter(({ limit, got }) => got < limit)
+    if (short.length === 0 || acceptsShort) return
+    const counts = short.map(({ want, limit }) => counted(want.query(limit, null, avoidsDamaged)))
+    const [ahead = [], ...counting] = await Promise.all(
+      [lookAheadQuery(namespace), ...counts].map((query) => this.#place.send(query)),
+    )
+    const isHealing = ahead[0]?.[0] === true && !isDoubtful && this.#place.healsLapsed
+    const isTaken = short.some(({ got }, index) => Number(counting[index]?.[0]?.[0]) > got)
+    if (isHealing || isTaken) throw new Again('others are at work on the line', { isShort: true })
   }
 
   /** Answers reads from one snapshot, in one round trip where no command asks for more. */
@@ -253,7 +286,10 @@ export class Batch {
         for (const take of takers) take(rows)
       })
     }
-    for (const query of this.#lineQueries(needs)) send(query, (rows) => this.#takeLine(rows))
+    for (const line of this.#linesOf(needs)) {
+      const { want, limit } = line
+      send(want.query(limit, null, this.#place.avoidsDamaged), (rows) => this.#takeLine(line, rows))
+    }
     const { times } = this.#place
     if (times) this.#clock = times
     else {
@@ -276,7 +312,8 @@ export class Batch {
     }
   }
 
-  #takeLine(rows: readonly Row[]): void {
+  #takeLine(line: Line, rows: readonly Row[]): void {
+    line.got = rows.length
     const items = decodeReadable<Item>(tables.item, rows)
     // Those behind the damaged one would not be seen.
     if (items.length < rows.length && !this.#place.avoidsDamaged)
@@ -329,14 +366,15 @@ export class Batch {
     return [nowait ? withoutWaiting(query) : query]
   }
 
-  #lineQueries(needs: readonly Need[]): Query[] {
-    const lines = new Map<string, { want: LineWant; limit: number }>()
+  #linesOf(needs: readonly Need[]): Line[] {
+    const asked = new Map<string, Line>()
     for (const { plan } of needs) {
       if (!plan.line) continue
-      const limit = plan.line.limit + (lines.get(plan.line.line)?.limit ?? 0)
-      lines.set(plan.line.line, { want: plan.line, limit })
+      const limit = plan.line.limit + (asked.get(plan.line.line)?.limit ?? 0)
+      asked.set(plan.line.line, { want: plan.line, limit, got: 0 })
     }
-    return [...lines.values()].map(({ want, limit }) => want.query(limit, null, this.#place.avoidsDamaged))
+    for (const [name, line] of asked) this.#lines.set(name, line)
+    return [...asked.values()]
   }
 
   #isBehind(member: Member, needs = member.needs): boolean {
@@ -507,6 +545,12 @@ function withoutWaiting(query: Query): Query {
     ...query,
     text: query.text.replace(/for no key update( of \w+)?( skip locked)?/g, 'for no key update$1 nowait'),
   }
+}
+
+/** How many rows there are, whoever has locked them. */
+function counted({ text, values }: Query): Query {
+  const unlocked = text.replace(/for no key update( of \w+)?( skip locked)?/g, '')
+  return { text: `select count(*) from (${unlocked}) found`, values }
 }
 
 function emptyPlan(selector: Selector | null): Plan {

@@ -1,5 +1,6 @@
 /** SQLSTATE codes, classified in one place; nothing is ever decided by message text. */
 import { HoldfastError, InvalidError } from '../../errors.ts'
+import { movedError } from '../marks.ts'
 
 /** Another transaction was in the way, and the same commands may be run again at once. */
 export function isContention(error: unknown): boolean {
@@ -48,6 +49,8 @@ export function classify(error: unknown, location: string): unknown {
         facts,
         cause,
       })
+    case 'HF002':
+      return movedError(location, (error as Error).message, cause)
     case '55P03':
     case '40P01':
     case '40001':

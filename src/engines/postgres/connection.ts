@@ -7,8 +7,7 @@ import type { Query, Row } from './plan.ts'
 import { inSchema } from './schema-name.ts'
 import { type SessionOptions, settings } from './settings.ts'
 
-/** A server that answers nothing for so long is taken for gone. */
-const answerTimeoutMs = 10_000
+const defaultAnswerTimeoutMs = 5_000
 const connectTimeoutMs = 5_000
 const int8 = 20
 const numeric = 1700
@@ -38,6 +37,11 @@ async function loadDriver(): Promise<Driver> {
   }
 }
 
+export interface ConnectionOptions extends SessionOptions {
+  /** A server that answers nothing for so long is taken for gone. */
+  readonly answerTimeoutMs?: number
+}
+
 export class Connection {
   readonly #client: Client
   readonly #address: Address
@@ -57,7 +61,7 @@ export class Connection {
   static async open(
     address: Address,
     { host, port }: ServerHost,
-    session: SessionOptions,
+    { answerTimeoutMs = defaultAnswerTimeoutMs, ...session }: ConnectionOptions,
   ): Promise<Connection> {
     const { Client, types } = await loadDriver()
     const client = new Client({
@@ -71,7 +75,7 @@ export class Connection {
       keepAlive: true,
       keepAliveInitialDelayMillis: 5_000,
       connectionTimeoutMillis: connectTimeoutMs,
-      query_timeout: answerTimeoutMs,
+      query_timeout: answerTimeoutMs + session.lockTimeoutMs,
       application_name: 'holdfast',
       // Per client: a parser set for all would change what the program around us gets.
       types: {

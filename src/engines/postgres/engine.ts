@@ -11,8 +11,10 @@ import type { Waiting } from './batch.ts'
 import { classify, unavailable } from './classify.ts'
 import { movedOffset, ServerClock } from './clock.ts'
 import type { Connection } from './connection.ts'
+import { raiseEventBase } from './event-base.ts'
 import { isRead, Lane, type LaneOptions } from './lane.ts'
 import { Listener } from './listener.ts'
+import { assertUsableStore } from './marks.ts'
 import { migrate, schemaVersion } from './migrate.ts'
 import { findPrimary, type ServerFacts, type Wanted } from './servers.ts'
 import type { SessionOptions } from './settings.ts'
@@ -51,11 +53,13 @@ export async function openPostgres(url: string, options: EngineOptions): Promise
 }
 
 /** Two openers may race: whoever comes second finds the store made. */
-async function prepareStore(connection: Connection, { schema }: Address): Promise<void> {
+async function prepareStore(connection: Connection, { schema, shown }: Address): Promise<void> {
   const run = (text: string, values: readonly unknown[] = []) => connection.send({ text, values })
   await run('begin')
   try {
     await migrate(run, schema)
+    await assertUsableStore(run, shown)
+    await raiseEventBase(run)
     await run('commit')
   } catch (error) {
     await run('rollback')

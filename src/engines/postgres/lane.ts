@@ -11,7 +11,15 @@ import { chanceFor } from '../../operations/table.ts'
 import type { Command } from '../engine.ts'
 import type { Address } from './address.ts'
 import { Again, Batch, type BatchPlace, type Done, type Waiting } from './batch.ts'
-import { classify, inDoubt, isContention, isDisconnect, isLockedOut, unavailable } from './classify.ts'
+import {
+  classify,
+  Disconnected,
+  inDoubt,
+  isContention,
+  isDisconnect,
+  isLockedOut,
+  unavailable,
+} from './classify.ts'
 import type { Connection } from './connection.ts'
 import type { SessionOptions } from './settings.ts'
 import { ChangedTwice } from './working-set.ts'
@@ -22,6 +30,8 @@ const reconnectMs = { first: 20, max: 2_000 }
 const contentionMs = { first: 1, max: 40 }
 /** So often reading a feed that an open transaction holds back is tried again, a moment later each time. */
 const readsMax = 20
+/** So often a claim comes back to rows that others have locked, a moment later each time. */
+const shortsMax = 8
 /** Where time is moved by a test, waits are counted. */
 const attemptsMax = 200
 /** A batch that meets others so often is taken apart. */
@@ -32,7 +42,9 @@ const buckets = 64
 const askLane = `insert into holdfast.lane as lane (id, batch, at) values ($1, 0, holdfast.wall_ms())
 on conflict (id) do update set at = excluded.at
 returning lane.batch`
-const leaveLane = 'delete from holdfast.lane where id = $1'
+/** With those of processes that were killed. A lane that was idle for so long gets its row back with its next batch. */
+const leaveLane = 'delete from holdfast.lane where id = $1 or at < (select holdfast.wall_ms()) - $2'
+const lanesKeptMs = 24 * 3_600_000
 
 export interface LaneOptions {
   readonly address: Address
@@ -61,7 +73,7 @@ export class Lane {
   #connection: Connection
   #batch = 0
   #pumping: Promise<void> | null = null
-  #closed = false
+  readonly #over = new AbortController()
   #avoidsDamaged = false
   #reconnecting: Promise<void> | null = null
   #lastFailure: unknown = null
@@ -145,12 +157,12 @@ export class Lane {
   }
 
   /** Null when the batch was answered; else what was in its way, with nothing changed. */
-  async #try(batch: readonly Waiting[], { heals = true, reads = 1 } = {}): Promise<unknown> {
+  async #try(batch: readonly Waiting[], { heals = true, reads = 1, shorts = 1 } = {}): Promise<unknown> {
     const connection = await this.#connected(batch, (waiting, cause) =>
       waiting.reject(unavailable(this.#options.address.shown, cause)),
     )
     if (connection === null) return null
-    const transaction = new Batch(this.#place(batch, connection, heals), batch)
+    const transaction = new Batch(this.#place(batch, connection, { heals, shorts }), batch)
     let decided: Done | null = null
     try {
       if (isRead((batch[0] as Waiting).prepared)) {
@@ -172,15 +184,23 @@ export class Lane {
       this.#answer(done, { wrote: !transaction.isEmpty })
       return null
     } catch (error) {
+      // A server that ends a connection may say so in any words; one that rolls back is still there.
+      if (!isDisconnect(error)) await this.#rollBack(connection)
       if (isDisconnect(error) || !connection.isOpen) {
         connection.destroy(error as Error)
-        return decided ? this.#settleDoubt(batch, decided, error) : this.#try(batch, { heals, reads })
+        if (decided) return this.#settleDoubt(batch, decided, error)
+        if (this.#environment.monotonic() <= lastDeadline(batch))
+          return this.#try(batch, { heals, reads, shorts })
+        return new Disconnected(error)
       }
-      await this.#rollBack(connection)
       if (error instanceof Again && error.avoidsDamaged) this.#avoidsDamaged = true
       if (error instanceof Again && isRead((batch[0] as Waiting).prepared)) {
         await this.#rest(reads)
         return this.#try(batch, { reads: reads + 1 })
+      }
+      if (error instanceof Again && error.isShort) {
+        await this.#rest(shorts)
+        return this.#try(batch, { heals, shorts: shorts + 1 })
       }
       if (!(error instanceof Again && error.heals)) return error
       await this.#heal(claimOf(batch))
@@ -215,8 +235,12 @@ export class Lane {
     await this.#outside(this.#connection.send(query)).catch(() => {})
   }
 
-  #place(batch: readonly Waiting[], connection: Connection, heals: boolean): BatchPlace {
-    const { address, environment, looksAhead } = this.#options
+  #place(
+    batch: readonly Waiting[],
+    connection: Connection,
+    { heals, shorts }: { heals: boolean; shorts: number },
+  ): BatchPlace {
+    const { address, environment, looksAhead, promotesOnly } = this.#options
     const times = this.#options.times()
     return {
       namespace: (batch[0] as Waiting).prepared.command.namespace,
@@ -225,6 +249,8 @@ export class Lane {
       batch: this.#batch + 1,
       bucket: this.#bucket,
       looksAhead: heals && looksAhead,
+      healsLapsed: !promotesOnly,
+      acceptsShort: shorts > shortsMax,
       isPooled: address.isPooled,
       session: this.#options.session,
       avoidsDamaged: this.#avoidsDamaged,
@@ -307,9 +333,11 @@ export class Lane {
   /** For ever, until there is a server again or nobody wants one. */
   async #reconnect(): Promise<void> {
     this.#unfit = null
-    for (let attempt = 1; !this.#connection.isOpen && !this.#closed; attempt++) {
+    for (let attempt = 1; !this.#connection.isOpen && !this.#over.signal.aborted; attempt++) {
       try {
-        this.#use(await this.#outside(this.#options.connect()))
+        const connection = await this.#outside(this.#options.connect())
+        if (this.#over.signal.aborted) connection.destroy(new Error('the store was closed meanwhile'))
+        else this.#use(connection)
         return
       } catch (error) {
         this.#lastFailure = error
@@ -317,7 +345,7 @@ export class Lane {
           this.#unfit = error
           return
         }
-        await pause(this.#environment, jittered(reconnectMs, attempt, this.#environment))
+        await pause(this.#environment, jittered(reconnectMs, attempt, this.#environment), this.#over.signal)
       }
     }
   }
@@ -326,7 +354,7 @@ export class Lane {
     this.#connection = connection
     if (!this.#options.staysConnected) return
     connection.onEnd(() => {
-      if (this.#closed) return
+      if (this.#over.signal.aborted) return
       this.#reconnecting ??= this.#reconnect().finally(() => {
         this.#reconnecting = null
       })
@@ -343,15 +371,16 @@ export class Lane {
 
   /** Answers what is waiting, then closes. */
   async close(): Promise<void> {
-    this.#closed = true
     while (this.#pumping !== null) await this.#pumping
-    if (!this.#connection.isOpen) return
+    this.#over.abort()
+    const connection = this.#connection
+    if (!connection.isOpen) return
     try {
-      await this.#outside(this.#connection.send({ text: leaveLane, values: [this.#id] }))
-      await this.#outside(this.#connection.close())
+      await this.#outside(connection.send({ text: leaveLane, values: [this.#id, lanesKeptMs] }))
     } catch {
-      // A row left behind goes with the old ones; a connection that fails to close is closed.
+      // A row left behind goes with the old ones.
     }
+    await this.#outside(connection.close()).catch((error: Error) => connection.destroy(error))
   }
 }
 

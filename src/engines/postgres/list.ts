@@ -5,7 +5,7 @@ import { cursorOf, type ItemCursor, inWorkingOrder, itemCursor } from '../item-c
 import { pageOf } from '../page.ts'
 import { filterText } from './filter.ts'
 import type { Place, Plan, Query } from './plan.ts'
-import { decodeAll, Parameters, query } from './rows.ts'
+import { decodeFound, Parameters, query } from './rows.ts'
 import { tables } from './tables.ts'
 
 type Request = Selectors['items'][0]
@@ -24,9 +24,14 @@ export function planItems(request: Request, place: Place): Plan<Selectors['items
     queries,
     searched: ['item'],
     read(answers) {
-      const lists = answers.map((rows) => decodeAll<Item>(tables.item, rows))
-      const inOrder = lists.slice(0, open.length).flat().sort(inWorkingOrder)
-      return pageOf([...inOrder, ...lists.slice(open.length).flat()], request.limit, cursorOf)
+      const lists = answers.map((rows) => decodeFound<Item>(tables.item, rows))
+      const inOrder = lists
+        .slice(0, open.length)
+        .flat()
+        .sort((left, right) => inWorkingOrder(left.row, right.row))
+      const found = [...inOrder, ...lists.slice(open.length).flat()]
+      const page = pageOf(found, request.limit, ({ row }) => cursorOf(row))
+      return { rows: page.rows.flatMap(({ row, isWhole }) => (isWhole ? [row] : [])), next: page.next }
     },
   }
 

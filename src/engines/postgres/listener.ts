@@ -21,6 +21,7 @@ export class Listener {
     for (let attempt = 1; !this.#over.signal.aborted; attempt++) {
       try {
         const connection = await this.#connect()
+        if (this.#over.signal.aborted) return connection.destroy(new Error('the store was closed meanwhile'))
         this.#connection = connection
         attempt = 0
         await new Promise<void>((resolve) => connection.onEnd(() => resolve()))

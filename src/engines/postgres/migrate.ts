@@ -49,6 +49,13 @@ export async function migrate(run: Run, schema: string): Promise<void> {
   )
 }
 
+/** The version of the store's schema, 0 when there is no store; throws as above. Reads only. */
+export async function findVersion(run: Run, schema: string): Promise<number> {
+  const found = await findSchema(run, schema)
+  assertFit(found, schema)
+  return found.version
+}
+
 interface Found {
   readonly exists: boolean
   readonly encoding: string

@@ -85,6 +85,14 @@ export function decodeIfReadable<Result>(table: Schema, row: Row): Result | null
   }
 }
 
+/** For pages, which end where what was found ends, also where some of it cannot be read. */
+export function decodeFound<Result>(table: Schema, rows: readonly Row[] | undefined) {
+  return (rows ?? []).map((row) => {
+    const whole = decodeIfReadable<Result>(table, row)
+    return { row: whole ?? rowWithoutDamage<Result>(table, row), isWhole: whole !== null }
+  })
+}
+
 /** For tables whose rules can do without: JSON that cannot be read is null. */
 export function decodeDamaged<Result>(table: Schema, rows: readonly Row[] | undefined): Result[] {
   return (rows ?? []).map((row) => rowWithoutDamage<Result>(table, row))

@@ -2,8 +2,7 @@
 import { type Environment, pause } from '../../environment.ts'
 import { HoldfastError } from '../../errors.ts'
 import type { Address, ServerHost } from './address.ts'
-import { Connection } from './connection.ts'
-import type { SessionOptions } from './settings.ts'
+import { Connection, type ConnectionOptions } from './connection.ts'
 
 /** What a server said of itself when it was met. */
 export interface ServerFacts {
@@ -28,7 +27,7 @@ export interface Met {
   readonly facts: ServerFacts
 }
 
-export interface Wanted extends SessionOptions {
+export interface Wanted extends ConnectionOptions {
   readonly environment: Environment
   /** A server that is behind what was seen before lost a failover. */
   readonly timelineMin: number

@@ -76,6 +76,21 @@ export class Connection {
     return this.#database.isTransaction
   }
 
+  /**
+   * The driver from the package cannot end a statement, so the log stays beside the file until its statements are
+   * collected. Emptied, it misleads nobody: a copy of the file alone is whole, and a file put in its place meets
+   * nothing of its predecessor. Never waits: while others are at work, the log is theirs.
+   */
+  emptyLog(): void {
+    try {
+      // First what keeps nobody from writing, so that little is left for what does.
+      this.exec('pragma wal_checkpoint(passive)')
+      this.exec('pragma wal_checkpoint(truncate)')
+    } catch {
+      // What is committed is safe in the log, where the next opener finds it.
+    }
+  }
+
   close(): void {
     this.#statements.clear()
     this.#database.close()

@@ -3,9 +3,9 @@
  * `begin immediate … commit`; each loads, decides and applies before the next, so later ones see earlier ones and
  * a refused one leaves no trace. Nothing is awaited inside a transaction.
  */
-import { dirname, resolve } from 'node:path'
+import { resolve } from 'node:path'
 import type { Environment } from '../../environment.ts'
-import { closedError, HoldfastError, isHoldfastError } from '../../errors.ts'
+import { closedError, isHoldfastError } from '../../errors.ts'
 import { decide, type Prepared, prepare } from '../../operations/decide.ts'
 import type { RecoveryReport } from '../../operations/recovery.ts'
 import { chanceFor } from '../../operations/table.ts'
@@ -18,7 +18,9 @@ import { driver } from './driver.ts'
 import { Known, Memory } from './known.ts'
 import { load } from './load.ts'
 import { lookAhead } from './loaders/recovery.ts'
+import { assertUsableStore } from './marks.ts'
 import { isCurrent, migrate, schemaVersion } from './migrate.ts'
+import { assertLocal } from './place.ts'
 import type { Source } from './rows.ts'
 import { Turn } from './turn.ts'
 import { Wake } from './wake.ts'
@@ -67,16 +69,6 @@ function inSnapshot<Result>(connection: Connection, read: () => Result): Result 
   }
 }
 
-function assertLocal(location: string, environment: Environment): void {
-  const network = environment.host.networkFileSystem(dirname(location))
-  if (network === null) return
-  throw new HoldfastError('STORE_UNFIT', {
-    what: `${location} is on a network file system (${network}), where SQLite's locks do not hold`,
-    next: 'put the store on a local disk, or use PostgreSQL for a fleet on many machines',
-    facts: { location, fileSystem: network },
-  })
-}
-
 async function prepareStore(
   connection: Connection,
   turn: Turn,
@@ -87,6 +79,7 @@ async function prepareStore(
     connection.run('begin immediate')
     try {
       if (!isCurrent(connection, location)) migrate(connection)
+      assertUsableStore(connection, location)
       const offset = bootOffset(connection, environment)
       connection.run('commit')
       return offset
@@ -257,10 +250,10 @@ export class SqliteEngine implements Engine {
     }
   }
 
-  /** Takes the right to write, and finds out whether others have written since. */
+  /** Takes the right to write, and finds out whether others have written since, or carried the store away. */
   #begin(): void {
     this.#connection.run('begin immediate')
-    this.#memory.refresh(this.#connection)
+    if (this.#memory.refresh(this.#connection)) assertUsableStore(this.#connection, this.#location)
   }
 
   /**
@@ -328,22 +321,7 @@ export class SqliteEngine implements Engine {
     this.#closed = true
     while (this.#flushing !== null) await this.#flushing
     this.#wake.close()
-    this.#emptyLog()
+    this.#connection.emptyLog()
     this.#connection.close()
-  }
-
-  /**
-   * The driver from the package cannot end a statement, so the log stays beside the file until its statements are
-   * collected. Emptied, it misleads nobody: a copy of the file alone is whole, and a file put in its place meets
-   * nothing of its predecessor. Never waits: while others are at work, the log is theirs.
-   */
-  #emptyLog(): void {
-    try {
-      // First what keeps nobody from writing, so that little is left for what does.
-      this.#connection.exec('pragma wal_checkpoint(passive)')
-      this.#connection.exec('pragma wal_checkpoint(truncate)')
-    } catch {
-      // What is committed is safe in the log, where the next opener finds it.
-    }
   }
 }

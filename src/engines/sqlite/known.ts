@@ -59,14 +59,18 @@ export class Memory {
     return fresh
   }
 
-  /** First thing in a write transaction: forgets everything if another connection has committed since. */
-  refresh(connection: Connection): void {
+  /** First thing in a write transaction: whether another connection has committed since; then all is forgotten. */
+  refresh(connection: Connection): boolean {
     const version = connection.get('pragma data_version')?.[0]
-    if (version !== this.#version) this.forget()
+    const isStale = version !== this.#version
+    if (isStale) this.forget()
     this.#version = version
+    return isStale
   }
 
+  /** Also that nobody has written since: whoever was refused by what he found then finds it again. */
   forget(): void {
     this.#namespaces.clear()
+    this.#version = null
   }
 }

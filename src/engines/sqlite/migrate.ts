@@ -59,6 +59,11 @@ export function isCurrent(connection: Connection, location: string): boolean {
   return version === schemaVersion()
 }
 
+/** Whether there is a store of any age; throws as above. */
+export function isMade(connection: Connection, location: string): boolean {
+  return isCurrent(connection, location) || Number(connection.pragma('user_version')) > 0
+}
+
 /** Tables a store of this version must have, read off the migrations themselves. */
 function tablesUpTo(version: number): string[] {
   const texts = readMigrations().filter(({ number }) => number <= version)

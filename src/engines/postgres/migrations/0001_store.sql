@@ -513,10 +513,12 @@ begin
   end if;
 end $$;
 
--- The beginning of a batch: the names of what it decides on, in the order given, then its lane.
+-- The beginning of a batch: the names of what it decides on, in the order given, then its lane. Last whether the store
+-- has moved: the row of the lane waits for a copy that is under way.
 create function holdfast.enter(names bigint[], shared boolean[], lane_id text, batch_number bigint) returns void language plpgsql as $$
 declare
   place int;
+  moved text;
 begin
   for place in 1 .. coalesce(array_length(names, 1), 0) loop
     if shared[place] then
@@ -527,6 +529,10 @@ begin
   end loop;
   insert into holdfast.lane (id, batch, at) values (lane_id, batch_number, holdfast.wall_ms())
   on conflict (id) do update set batch = excluded.batch, at = excluded.at;
+  select value::json ->> 'to' into moved from holdfast.meta where key = 'moved';
+  if moved is not null then
+    raise exception '%', moved using errcode = 'HF002';
+  end if;
 end $$;
 
 -- Told for rows that stand in the way only: each call has a block of its own to fail in.

@@ -1,0 +1,251 @@
+/**
+ * A store grows up: everything in it is carried to another one, of any engine, and verified row by row. What dies on
+ * any line of this file leaves the source as it was and the target either refused to everybody or complete; the same
+ * command then goes on where it stopped.
+ *
+ * 1. Nobody else works on the source, and from here on nobody can write to it: one transaction holds it.
+ * 2. The target is marked as an unfinished copy before its first row.
+ * 3. Pages of rows go over in the order of their keys, each in one transaction with how far it brings the copy.
+ * 4. Both stores are read side by side and compared.
+ * 5. The source is shut, naming the target; then the target is open to all. Never are both usable.
+ */
+import { type CopyMark, type MovedMark, movedError } from '../engines/marks.ts'
+import { openTransfer } from '../engines/open.ts'
+import type { Transfer } from '../engines/transfer.ts'
+import type { Environment } from '../environment.ts'
+import { HoldfastError, InvalidError, NotFoundError } from '../errors.ts'
+import { systemEnvironment } from '../host/system.ts'
+import { type Beginning, findBeginning, type SourceState } from './beginning.ts'
+import { carryAll } from './carry.ts'
+import { type CopiedTable, type CopyProgress, type CopyReport, Meter } from './report.ts'
+import { findProcesses } from './running.ts'
+import { countRows, holdFreeSource, prepareSource, readMoved, readState } from './source.ts'
+import { type Comparison, compareAll, notTheSame } from './verify.ts'
+
+export type { CopyProgress, CopyReport } from './report.ts'
+
+export interface CopyRequest {
+  /** URL of the store to copy. */
+  readonly from: string
+  /** URL of an empty place, or of an unfinished copy of the same store. */
+  readonly to: string
+  /** Says what would be done and changes nothing. Default false. */
+  readonly dryRun?: boolean
+  /** The source stays usable; the two go their own ways from then on. Default false: it is shut. */
+  readonly keepSource?: boolean
+  /** An unfinished copy is begun anew. Default false: it is gone on with. */
+  readonly restart?: boolean
+  readonly onProgress?: (progress: CopyProgress) => void
+  readonly environment?: Environment
+}
+
+/** Copies a whole store. Throws without having changed anything but the target, which is refused until it is complete. */
+export async function copyStore(request: CopyRequest): Promise<CopyReport> {
+  const environment = request.environment ?? systemEnvironment
+  const source = await openTransfer(request.from, environment)
+  try {
+    const target = await openTransfer(request.to, environment)
+    try {
+      if (source.location === target.location) throw sameStore(source.location)
+      if (!(await source.exists())) throw noStore(source.location)
+      const copy = new Copy(request, { source, target, environment })
+      return request.dryRun ? await copy.plan() : await copy.run()
+    } finally {
+      await target.close()
+    }
+  } finally {
+    await source.close()
+  }
+}
+
+type Unfinished = Exclude<Beginning, { how: 'finished' }>
+
+class Copy {
+  readonly #request: CopyRequest
+  readonly #source: Transfer
+  readonly #target: Transfer
+  readonly #environment: Environment
+  readonly #meter: Meter
+  readonly #startedAt: number
+
+  constructor(request: CopyRequest, parts: { source: Transfer; target: Transfer; environment: Environment }) {
+    this.#request = request
+    this.#source = parts.source
+    this.#target = parts.target
+    this.#environment = parts.environment
+    this.#meter = new Meter(request.onProgress)
+    this.#startedAt = parts.environment.monotonic()
+  }
+
+  async plan(): Promise<CopyReport> {
+    await this.#source.look()
+    const moved = await readMoved(this.#source)
+    const { running } = await findProcesses(this.#source, this.#environment)
+    const tables = await countRows(this.#source)
+    if (!(await this.#target.exists())) {
+      if (moved !== null) throw movedError(this.#source.location, moved.to)
+      return this.#report({ outcome: 'planned', began: 'fresh', shiftMs: 0, tables, running })
+    }
+    await this.#target.look()
+    const { beginning, state } = await this.#findBeginning(moved)
+    const outcome = isUnfinished(beginning) ? 'planned' : 'already'
+    return this.#report({ outcome, began: beginning.how, shiftMs: state.shiftMs, tables, running })
+  }
+
+  async run(): Promise<CopyReport> {
+    const { from: url } = this.#request
+    const moved = await prepareSource(this.#source, { url, environment: this.#environment })
+    if (moved === null) await holdFreeSource(this.#source, this.#environment)
+    else await this.#source.hold()
+    await this.#target.hold()
+    const { beginning, state } = await this.#findBeginning(moved)
+    const counted = await countRows(this.#source)
+    if (!isUnfinished(beginning)) {
+      const { shiftMs } = beginning.mark
+      return this.#report({ outcome: 'already', began: beginning.how, shiftMs, tables: counted })
+    }
+    this.#meter.total = sumOf(counted)
+    const { how, mark, tables } = await this.#complete(beginning, state)
+    await this.#handOver(mark)
+    return this.#report({ outcome: 'copied', began: how, shiftMs: mark.shiftMs, tables })
+  }
+
+  /** Carries and compares; the target is held afterwards. */
+  async #complete(
+    beginning: Unfinished,
+    state: SourceState,
+  ): Promise<{ how: Unfinished['how']; mark: CopyMark; tables: readonly CopiedTable[] }> {
+    const { how } = beginning
+    const mark = await this.#begin(beginning, state)
+    await this.#carry(mark)
+    await this.#target.hold()
+    const { same, different } = await this.#compare(mark)
+    if (different.length === 0) return { how, mark, tables: same }
+    if (how !== 'resumed') throw notTheSame(this.#target.location, different)
+    // Something was changed between the two attempts without an event: a lease that was renewed by hand.
+    return this.#complete({ how: 'restarted', mark }, state)
+  }
+
+  /**
+   * A copy that died after the source was shut is finished by running it again; any other move stays. A finished copy
+   * may have gone on since, so it is taken for this one's only when the source says so.
+   */
+  async #findBeginning(moved: MovedMark | null): Promise<{ beginning: Beginning; state: SourceState }> {
+    const state = await readState(this.#source, this.#target, moved)
+    const restart = this.#request.restart ?? false
+    const beginning = await findBeginning(this.#target, state, { restart })
+    const copy = 'mark' in beginning ? beginning.mark.id : null
+    if (moved !== null && copy !== moved.copy) throw movedError(this.#source.location, moved.to)
+    if (moved === null && !isUnfinished(beginning)) throw alreadyCopied(this.#target.location, beginning.mark)
+    return { beginning, state }
+  }
+
+  /** The target is held. From the commit on it is refused to all until the copy is complete. */
+  async #begin(beginning: Unfinished, state: SourceState): Promise<CopyMark> {
+    if (beginning.how === 'resumed') {
+      this.#meter.begin('copying', sumOf(await countRows(this.#target)))
+      await this.#target.rollBack()
+      return beginning.mark
+    }
+    if (beginning.how === 'restarted') await this.#target.removeAllRows()
+    this.#meter.begin('copying')
+    const mark: CopyMark = {
+      // One that was begun before keeps its name: the source may have been shut under it.
+      id: beginning.how === 'restarted' ? beginning.mark.id : this.#environment.id(),
+      source: state.id as string,
+      from: this.#source.location,
+      newestEvent: state.newestEvent,
+      shiftMs: state.shiftMs,
+      startedAt: await this.#target.wallNow(),
+      finishedAt: null,
+      positions: {},
+    }
+    await this.#target.writeMark('copy', JSON.stringify(mark))
+    await this.#target.commit()
+    return mark
+  }
+
+  async #carry(mark: CopyMark): Promise<void> {
+    await carryAll({
+      source: this.#source,
+      target: this.#target,
+      mark,
+      onCarried: (table, rows) => {
+        this.#meter.add(table, rows)
+        this.#environment.reached?.('copy.carried')
+      },
+    })
+  }
+
+  /** While nobody can write on either side. */
+  async #compare({ shiftMs }: CopyMark): Promise<Comparison> {
+    this.#meter.begin('verifying')
+    return compareAll({
+      source: this.#source,
+      target: this.#target,
+      shiftMs,
+      onCompared: (table, rows) => this.#meter.add(table, rows),
+    })
+  }
+
+  /** First the source is shut, then the target opened: dying in between leaves two that refuse, never two that serve. */
+  async #handOver(mark: CopyMark): Promise<void> {
+    await this.#target.numberOn()
+    const finishedAt = await this.#target.wallNow()
+    await this.#target.writeMark('copy', JSON.stringify({ ...mark, positions: {}, finishedAt }))
+    if (!this.#request.keepSource) {
+      const moved: MovedMark = { copy: mark.id, to: this.#target.location, at: finishedAt }
+      await this.#source.writeMark('moved', JSON.stringify(moved))
+      await this.#source.commit()
+      this.#environment.reached?.('copy.shut')
+    }
+    await this.#target.commit()
+  }
+
+  #report(
+    parts: Pick<CopyReport, 'outcome' | 'began' | 'shiftMs' | 'tables'> &
+      Partial<Pick<CopyReport, 'running'>>,
+  ): CopyReport {
+    return {
+      from: this.#source.location,
+      to: this.#target.location,
+      rows: sumOf(parts.tables),
+      source: this.#request.keepSource ? 'kept' : 'shut',
+      running: [],
+      ms: Math.round(this.#environment.monotonic() - this.#startedAt),
+      ...parts,
+    }
+  }
+}
+
+function sumOf(tables: readonly CopiedTable[]): number {
+  return tables.reduce((sum, { rows }) => sum + rows, 0)
+}
+
+function isUnfinished(beginning: Beginning): beginning is Unfinished {
+  return beginning.how !== 'finished'
+}
+
+function alreadyCopied(location: string, { from, finishedAt }: CopyMark): HoldfastError {
+  return new HoldfastError('STORE_UNFIT', {
+    what: `${location} holds a finished copy of ${from} and may have gone on since; it was left as it is`,
+    next: 'use it, or copy to a new file, database or schema',
+    facts: { location, from, finishedAt },
+  })
+}
+
+function sameStore(location: string): InvalidError {
+  return new InvalidError({
+    what: `both ends of the copy are ${location}`,
+    next: 'name another place with --to',
+    facts: { location },
+  })
+}
+
+function noStore(location: string): NotFoundError {
+  return new NotFoundError({
+    what: `there is no store at ${location}`,
+    next: 'check --from',
+    facts: { location },
+  })
+}

@@ -1,0 +1,74 @@
+/** Who still works on the store that is to be copied. */
+import type { Instance } from '../domain/instance.ts'
+import { type Transfer, type TransferRow, type TransferTable, transferTables } from '../engines/transfer.ts'
+import type { Environment } from '../environment.ts'
+import { HoldfastError } from '../errors.ts'
+
+/**
+ * A process says every 30 s that it is there. One of another machine that missed four of these is gone or cut off;
+ * should it come back, the store refuses it.
+ */
+const silentMs = 2 * 60_000
+
+export interface Running {
+  readonly namespace: string
+  readonly instance: string
+  readonly agent: string
+  readonly pid: number
+  readonly host: string
+  /** How we know. */
+  readonly evidence: string
+}
+
+export interface Processes {
+  /** Not proven dead, and not silent for long. */
+  readonly running: readonly Running[]
+  /** Namespaces in which somebody is proven dead and not yet written off. */
+  readonly bereaved: readonly string[]
+}
+
+const instanceTable = transferTables.find(({ rows }) => rows === 'instance') as TransferTable
+const pageMax = 1_000
+
+export async function findProcesses(source: Transfer, environment: Environment): Promise<Processes> {
+  const wall = await source.wallNow()
+  const running: Running[] = []
+  const bereaved = new Set<string>()
+  for (const { namespace, instance } of await unended(source)) {
+    const { liveness, evidence } = environment.host.judge(instance, source.engine === 'sqlite')
+    if (liveness === 'dead') bereaved.add(namespace)
+    else if (liveness === 'alive' || wall - instance.beatAt <= silentMs) {
+      const { id, agent, pid, hostName } = instance
+      running.push({ namespace, instance: id, agent, pid, host: hostName, evidence })
+    }
+  }
+  return { running, bereaved: [...bereaved] }
+}
+
+async function unended(source: Transfer): Promise<{ namespace: string; instance: Instance }[]> {
+  const found: { namespace: string; instance: Instance }[] = []
+  for (let after: TransferRow | null = null; ; ) {
+    const rows: readonly TransferRow[] = await source.readRows(instanceTable, after, pageMax)
+    for (const row of rows) {
+      const instance = Object.fromEntries(
+        instanceTable.columns.map(({ field }, place) => [field, row[place]]),
+      )
+      if (instance.endedAt === null)
+        found.push({ namespace: String(row[0]), instance: instance as unknown as Instance })
+    }
+    const last = rows.at(-1)
+    if (last === undefined || rows.length < pageMax) return found
+    after = instanceTable.key.map((place) => last[place] ?? null)
+  }
+}
+
+export function assertNobodyRuns(location: string, running: readonly Running[]): void {
+  if (running.length === 0) return
+  const shown = running.slice(0, 5).map(({ agent, pid, host }) => `${agent} (pid ${pid} on ${host})`)
+  const more = running.length > shown.length ? ` and ${running.length - shown.length} more` : ''
+  throw new HoldfastError('HELD', {
+    what: `the store ${location} is in use by ${shown.join(', ')}${more}; nothing was copied`,
+    next: 'stop these processes, then run the copy again; one of another machine counts as gone after two minutes of silence',
+    facts: { location, running },
+  })
+}

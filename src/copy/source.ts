@@ -1,0 +1,73 @@
+/** The store that is copied: who it is, whether it may be copied, and how it is when the copy begins. */
+import { assertUsable, type MovedMark } from '../engines/marks.ts'
+import { type Transfer, transferTables } from '../engines/transfer.ts'
+import type { Environment } from '../environment.ts'
+import { open } from '../holdfast.ts'
+import type { SourceState } from './beginning.ts'
+import type { CopiedTable } from './report.ts'
+import { assertNobodyRuns, findProcesses } from './running.ts'
+
+/**
+ * Gives the source an identity, by which an unfinished copy is known again, and gives back what its dead held: their
+ * deaths can be proven here, and perhaps not where the store goes. Answers where it has moved, if it has.
+ */
+export async function prepareSource(
+  source: Transfer,
+  { url, environment }: { url: string; environment: Environment },
+): Promise<MovedMark | null> {
+  await source.hold()
+  const moved = await readMoved(source)
+  if ((await source.readMark('store_id')) === null) await source.writeMark('store_id', environment.id())
+  const { running, bereaved } = await findProcesses(source, environment)
+  await source.commit()
+  if (moved !== null) return moved
+  assertNobodyRuns(source.location, running)
+  for (const namespace of bereaved) {
+    const hf = await open(url, { namespace, environment, background: false, logger: false })
+    await hf.close()
+  }
+  return null
+}
+
+/** Held, so that nobody can join who was not there before. */
+export async function holdFreeSource(source: Transfer, environment: Environment): Promise<void> {
+  await source.hold()
+  const { running } = await findProcesses(source, environment)
+  assertNobodyRuns(source.location, running)
+}
+
+/** Null while the store has not moved; throws when it holds half a copy itself. */
+export async function readMoved(source: Transfer): Promise<MovedMark | null> {
+  const moved = await source.readMark('moved')
+  if (moved !== null) return JSON.parse(moved) as MovedMark
+  assertUsable(source.location, { copy: await source.readMark('copy'), moved })
+  return null
+}
+
+export async function readState(
+  source: Transfer,
+  target: Transfer,
+  moved: MovedMark | null,
+): Promise<SourceState> {
+  return {
+    shutBy: moved?.copy ?? null,
+    id: await source.readMark('store_id'),
+    newestEvent: await source.newestEvent(),
+    shiftMs: await measureShift(source, target),
+  }
+}
+
+/** Between two readings of the one clock lies the reading of the other. */
+async function measureShift(source: Transfer, target: Transfer): Promise<number> {
+  const before = await source.leaseNow()
+  const there = await target.leaseNow()
+  const after = await source.leaseNow()
+  return Math.round(there - (before + after) / 2)
+}
+
+export async function countRows(store: Transfer): Promise<CopiedTable[]> {
+  const counted: CopiedTable[] = []
+  for (const table of transferTables)
+    counted.push({ table: table.name, rows: await store.countRows(table), digest: null })
+  return counted
+}

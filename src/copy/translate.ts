@@ -1,0 +1,44 @@
+/** A row of one store as it has to lie in another: its lease times on the lease clock there. */
+import { clocks, moveTime, moveTimes } from '../engines/clocks.ts'
+import type { Cell, TransferRow, TransferTable } from '../engines/transfer.ts'
+
+export type Translator = (row: TransferRow) => TransferRow
+
+/** `shiftMs`: lease clock of the target minus that of the source. */
+export function translator(table: TransferTable, shiftMs: number): Translator {
+  return shiftMs === 0 ? (row) => row : shifter(table, shiftMs)
+}
+
+/** What events and images tell of a thing has the names the thing itself has. */
+const toldFields: Readonly<Record<string, readonly string[]>> = {
+  event: ['change', 'detail'],
+  image: ['image'],
+}
+
+function shifter(table: TransferTable, shiftMs: number): Translator {
+  const { columns } = table
+  const lease = table.rows === null ? [] : clocks[table.rows].lease
+  const told = toldFields[table.name] ?? []
+  const subjectAt = columns.findIndex(({ name }) => name === 'subject')
+  return (row) =>
+    row.map((cell, place) => {
+      const { field, kind } = columns[place] as TransferTable['columns'][number]
+      if (cell === null) return null
+      if (told.includes(field))
+        return movedJson(cell, (value) => moveTimes(String(row[subjectAt]), value, shiftMs))
+      if (!lease.includes(field)) return cell
+      return kind === 'json'
+        ? movedJson(cell, (value) => moveTime(value, shiftMs) as object)
+        : Number(cell) + shiftMs
+    })
+}
+
+/** Damaged JSON is carried as it is. */
+function movedJson(cell: Cell, move: (value: object) => object): Cell {
+  try {
+    const value: unknown = JSON.parse(String(cell))
+    return typeof value === 'object' && value !== null ? JSON.stringify(move(value)) : cell
+  } catch {
+    return cell
+  }
+}

@@ -1,0 +1,76 @@
+/**
+ * Which clock each time of a store is on, table by table: the one list. Lease times of two stores are not
+ * comparable, since each store has a lease clock of its own; whoever carries rows from one store to another moves
+ * them by the difference. Wall times mean the same everywhere.
+ */
+import type { Schema, TableName } from './schema.ts'
+
+interface Clocks {
+  readonly lease: readonly string[]
+  readonly wall: readonly string[]
+}
+
+const leaseTimes = ['grantedAt', 'renewedAt', 'expiresAt'] as const
+
+export const clocks: { readonly [Name in TableName]: Clocks } = {
+  item: {
+    lease: leaseTimes,
+    wall: [
+      'runAt',
+      'quarantinedAt',
+      'cancelRequestedAt',
+      'addedAt',
+      'startedAt',
+      'stateChangedAt',
+      'closedAt',
+    ],
+  },
+  lock: { lease: [...leaseTimes, 'delayedSince'], wall: ['acquiredAt'] },
+  waiter: { lease: leaseTimes, wall: ['joinedAt'] },
+  progress: { lease: ['runningSince'], wall: ['startedAt', 'updatedAt', 'endedAt'] },
+  outcome: { lease: [], wall: ['at'] },
+  queue: { lease: [], wall: ['pausedAt', 'createdAt'] },
+  workflow: { lease: [], wall: [] },
+  instance: { lease: [], wall: ['startedAt', 'beatAt', 'sweptAt', 'endedAt'] },
+  answer: { lease: [], wall: ['at'] },
+  recoveryRun: { lease: [], wall: ['at'] },
+  recoveryTotal: { lease: [], wall: [] },
+  cascade: { lease: [], wall: ['at'] },
+  checkpoint: { lease: [], wall: ['at'] },
+  message: { lease: ['dueAt', 'placeAt'], wall: ['createdAt', 'closedAt'] },
+  delivery: {
+    lease: [...leaseTimes, 'nextDueAt', 'placeAt', 'givesUpAt'],
+    wall: ['sentAt', 'readAt', 'ackedAt', 'progressAt', 'createdAt', 'closedAt'],
+  },
+  recipient: { lease: [], wall: ['registeredAt'] },
+  // `marks` are many times in one field.
+  allowance: { lease: ['marks', 'at'], wall: [] },
+  image: { lease: [], wall: [] },
+  state: { lease: [], wall: ['updatedAt'] },
+  stateFloor: { lease: [], wall: [] },
+}
+
+/** Fields that look like a time but are on no list, or on both; a table that is described is complete when none is. */
+export function unclassified(table: Schema, { lease, wall }: Clocks): string[] {
+  const times = table.fields.filter((field) => field === 'at' || /(?:At|Since)$/.test(field))
+  const isOnOneList = (field: string) => lease.includes(field) !== wall.includes(field)
+  const unknown = [...lease, ...wall].filter((field) => !table.fields.includes(field))
+  return [...times.filter((field) => !isOnOneList(field)), ...unknown]
+}
+
+/** The same time on another lease clock; anything that is no time stays. */
+export function moveTime(value: unknown, byMs: number): unknown {
+  if (typeof value === 'number') return value + byMs
+  return Array.isArray(value) ? value.map((each) => moveTime(each, byMs)) : value
+}
+
+/** A thing as events and images tell it: the fields on the lease clock are moved, the others stay. */
+export function moveTimes(subject: string, fields: object, byMs: number): object {
+  const lease = subject in clocks ? clocks[subject as TableName].lease : []
+  return Object.fromEntries(
+    Object.entries(fields).map(([field, value]) => [
+      field,
+      lease.includes(field) ? moveTime(value, byMs) : value,
+    ]),
+  )
+}

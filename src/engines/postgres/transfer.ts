@@ -1,0 +1,251 @@
+/** One end of a copy in a schema of a PostgreSQL server. */
+import type { Environment } from '../../environment.ts'
+import { HoldfastError } from '../../errors.ts'
+import {
+  type Cell,
+  floorTable,
+  interrupted,
+  type MarkName,
+  type Position,
+  type Transfer,
+  type TransferPage,
+  type TransferRow,
+  type TransferTable,
+  transferTables,
+} from '../transfer.ts'
+import { type Address, parseAddress } from './address.ts'
+import { classify, isDisconnect, unavailable } from './classify.ts'
+import type { Connection } from './connection.ts'
+import { newestEvent, raiseEventBase } from './event-base.ts'
+import { readMark, writeMark } from './marks.ts'
+import { findVersion, migrate, schemaVersion } from './migrate.ts'
+import type { Row } from './plan.ts'
+import { quoted } from './schema-name.ts'
+import { findPrimary } from './servers.ts'
+
+/** Counting a large table and waiting for a lock take longer than anything a batch does. */
+const answerTimeoutMs = 10 * 60_000
+/** Transactions of others are short; whoever holds rows for longer makes the copy BUSY. */
+const lockTimeoutMs = 8_000
+
+/** A copy stays in one transaction for as long as it takes, and is on disk when it says so. */
+const settings = `select set_config('lock_timeout', '${lockTimeoutMs}', true), set_config('statement_timeout', '0', true),
+set_config('idle_in_transaction_session_timeout', '0', true),
+(select set_config(name, '0', true) from pg_settings where name = 'transaction_timeout'),
+set_config('synchronous_commit', case when current_setting('synchronous_commit') in ('off', 'local') then 'on' else current_setting('synchronous_commit') end, true)`
+
+/** Readers go on; whoever writes waits, and so does another copy. A batch begins with its lane, so that comes first. */
+const lockAll = `lock table ${['lane', ...transferTables.map(({ name }) => name), 'meta']
+  .map((name) => `holdfast.${name}`)
+  .join(', ')} in share row exclusive mode`
+
+const moveMark = `with met as (
+  update holdfast.meta set value = $1 where key = 'copy' and value = $2
+  returning 1
+)
+select holdfast.expect((select count(*) from met), 1)`
+
+export async function openPostgresTransfer(url: string, environment: Environment): Promise<PostgresTransfer> {
+  const address = parseAddress(url)
+  try {
+    const { connection } = await findPrimary(address, {
+      environment,
+      timelineMin: 0,
+      durability: 'full',
+      lockTimeoutMs,
+      answerTimeoutMs,
+    })
+    return new PostgresTransfer(address, connection)
+  } catch (error) {
+    const typed = classify(error, address.shown)
+    throw typed instanceof HoldfastError ? typed : unavailable(address.shown, error)
+  }
+}
+
+export class PostgresTransfer implements Transfer {
+  readonly engine = 'postgres'
+  readonly location: string
+  readonly #address: Address
+  readonly #connection: Connection
+  #isInTransaction = false
+
+  constructor(address: Address, connection: Connection) {
+    this.location = address.shown
+    this.#address = address
+    this.#connection = connection
+  }
+
+  async exists(): Promise<boolean> {
+    return (await findVersion(this.#run, this.#address.schema)) > 0
+  }
+
+  async look(): Promise<void> {
+    const version = await findVersion(this.#run, this.#address.schema)
+    if (version !== schemaVersion()) {
+      throw new HoldfastError('STORE_UNFIT', {
+        what: `${this.location} was made by an older Holdfast`,
+        next: 'open it once, by any command, to bring it up to date',
+        facts: { location: this.location },
+      })
+    }
+    await this.#begin('begin isolation level repeatable read read only')
+  }
+
+  async hold(): Promise<void> {
+    await this.#begin('begin')
+    await migrate(this.#run, this.#address.schema)
+    await this.#run(lockAll)
+  }
+
+  async #begin(text: string): Promise<void> {
+    await this.#run(text)
+    this.#isInTransaction = true
+    await this.#run(settings)
+  }
+
+  async commit(): Promise<void> {
+    this.#isInTransaction = false
+    await this.#run('commit')
+  }
+
+  async rollBack(): Promise<void> {
+    if (!this.#isInTransaction) return
+    this.#isInTransaction = false
+    if (this.#connection.isOpen) await this.#run('rollback')
+  }
+
+  async leaseNow(): Promise<number> {
+    return this.#number('select holdfast.now_ms()')
+  }
+
+  async wallNow(): Promise<number> {
+    return this.#number('select holdfast.wall_ms()')
+  }
+
+  async newestEvent(): Promise<number> {
+    return newestEvent(this.#run)
+  }
+
+  async readMark(name: MarkName): Promise<string | null> {
+    return readMark(this.#run, name)
+  }
+
+  async writeMark(name: MarkName, value: string): Promise<void> {
+    await writeMark(this.#run, name, value)
+  }
+
+  async countRows(table: TransferTable): Promise<number> {
+    return this.#number(`select count(*) from ${sourceOf(table)}`)
+  }
+
+  async readRows(
+    table: TransferTable,
+    after: Position | null,
+    limit: number,
+  ): Promise<readonly TransferRow[]> {
+    const key = table.key.map((place) => columnAt(table, place))
+    const beyond =
+      after === null
+        ? ''
+        : `where (${key.join(', ')}) > (${after.map((_, index) => `$${index + 1}`).join(', ')})`
+    const rows = await this.#run(
+      `select ${table.columns.map((_, place) => columnAt(table, place)).join(', ')}
+from ${sourceOf(table)}
+${beyond}
+order by ${key.join(', ')}
+limit ${limit}`,
+      after ?? [],
+    )
+    return rows as readonly TransferRow[]
+  }
+
+  /** Sent at once, answered together: a page costs one round trip. */
+  async carry({ table, rows, before, after }: TransferPage): Promise<void> {
+    const statements: [text: string, values?: readonly unknown[]][] = [
+      ['begin'],
+      [settings],
+      [moveMark, [after, before]],
+      ...(rows.length === 0 ? [] : [insertion(table, rows)]),
+      ['commit'],
+    ]
+    const answers = await Promise.allSettled(statements.map(([text, values]) => this.#run(text, values)))
+    const failed = answers.find((answer) => answer.status === 'rejected')
+    if (failed) throw isUnexpected(failed.reason) ? interrupted(this.location) : failed.reason
+  }
+
+  async removeAllRows(): Promise<void> {
+    await this.#run(`truncate ${transferTables.map(({ name }) => `holdfast.${name}`).join(', ')}`)
+  }
+
+  async numberOn(): Promise<void> {
+    await raiseEventBase(this.#run)
+    const delivery = `${quoted(this.#address.schema)}.delivery`
+    await this.#run(
+      `select setval(pg_get_serial_sequence($1, 'row'), greatest((select max(t.row) from holdfast.delivery t), 1))`,
+      [delivery],
+    )
+  }
+
+  async close(): Promise<void> {
+    // What was lost is let go of too, or it would keep the process from ending.
+    if (!this.#connection.isOpen) return this.#connection.destroy(new Error('the connection was lost'))
+    await this.rollBack()
+    await this.#connection.close()
+  }
+
+  async #number(text: string): Promise<number> {
+    const [row] = await this.#run(text)
+    return Number(row?.[0])
+  }
+
+  readonly #run = async (text: string, values: readonly unknown[] = []): Promise<readonly Row[]> => {
+    try {
+      return await this.#connection.send({ text, values })
+    } catch (error) {
+      throw isDisconnect(error) ? lost(this.location, error) : classify(error, this.location)
+    }
+  }
+}
+
+function lost(location: string, cause: unknown): HoldfastError {
+  return new HoldfastError('STORE_UNAVAILABLE', {
+    what: `the connection to ${location} was lost while a store was copied`,
+    next: 'run the same command again: it goes on where it stopped',
+    facts: { location },
+    cause,
+  })
+}
+
+/** The statement that the mark was not as believed raises what a batch raises in such a case. */
+function isUnexpected(error: unknown): boolean {
+  return error instanceof HoldfastError && error.facts.sqlState === 'HF001'
+}
+
+function insertion(
+  table: TransferTable,
+  rows: readonly TransferRow[],
+): [text: string, values: readonly unknown[]] {
+  const columns = table.columns.map(({ name }) => quoted(name))
+  const arrays = table.columns.map(
+    ({ kind }, place) => `$${place + 1}::${kind === 'integer' ? 'bigint' : 'text'}[]`,
+  )
+  // The buckets of the floor are there for those who delete at the same time; one of them holds it as well.
+  const [moreColumns, moreValues] = table === floorTable ? [', bucket', ', 0'] : ['', '']
+  return [
+    `insert into holdfast.${table.name} (${columns.join(', ')}${moreColumns}) overriding system value
+select carried.*${moreValues}
+from unnest(${arrays.join(', ')}) as carried`,
+    table.columns.map((_, place) => rows.map((row) => row[place] as Cell)),
+  ]
+}
+
+/** Of the buckets of a floor the highest counts. */
+function sourceOf(table: TransferTable): string {
+  if (table === floorTable)
+    return '(select namespace, max(floor) as floor from holdfast.token_floor group by namespace) as t'
+  return `holdfast.${table.name} as t`
+}
+
+function columnAt(table: TransferTable, place: number): string {
+  return `t.${quoted((table.columns[place] as TransferTable['columns'][number]).name)}`
+}

@@ -1,0 +1,21 @@
+/** Facts about the store itself. */
+import { assertUsable } from '../marks.ts'
+import type { MarkName } from '../transfer.ts'
+import type { Connection } from './connection.ts'
+
+export function readMark(connection: Connection, name: MarkName): string | null {
+  return (connection.get('select value from meta where key = ?', name)?.[0] ?? null) as string | null
+}
+
+export function writeMark(connection: Connection, name: MarkName, value: string): void {
+  connection.run(
+    'insert into meta (key, value) values (?, ?) on conflict (key) do update set value = excluded.value',
+    name,
+    value,
+  )
+}
+
+/** Refuses half a copy, and a store that has moved. */
+export function assertUsableStore(connection: Connection, location: string): void {
+  assertUsable(location, { copy: readMark(connection, 'copy'), moved: readMark(connection, 'moved') })
+}

@@ -1,0 +1,91 @@
+/** The thread that holds the engine on PostgreSQL: its death loses nothing silently, and closing ends everything. */
+import type { Worker } from 'node:worker_threads'
+import { expect, test } from 'vitest'
+import { collectLogs } from '../support/logs.ts'
+import { refusal } from '../support/outcomes.ts'
+import { ownServer } from './server-store.ts'
+import { openHere, until } from './support.ts'
+
+const own = ownServer()
+
+test('what was asked before and after the death of the thread is told apart, and another thread goes on [X6]', async () => {
+  const store = own.newStore()
+  const proxy = await own.openProxy()
+  const thread = nextThread()
+  const hf = await openHere(proxy.through(store))
+
+  proxy.stall()
+  const sent = refusal(() => hf.queue('q').add('sent'))
+  await nextTurns()
+  await (await thread).terminate()
+  const after = hf.queue('q').add('after')
+  proxy.mend()
+
+  expect(await sent).toMatchObject({ code: 'STORE_UNAVAILABLE', facts: { inDoubt: true } })
+  expect((await after).item.payload).toBe('after')
+})
+
+test('while no thread can reach the server commands are refused as not done, and served when one can [X6]', async () => {
+  const store = own.newStore()
+  const proxy = await own.openProxy()
+  const { logger, lines } = collectLogs()
+  const thread = nextThread()
+  const hf = await openHere(proxy.through(store), { logger })
+
+  proxy.cut()
+  await (await thread).terminate()
+  const refused = await refusal(() => hf.queue('q').add('refused'))
+  await until(
+    'three threads have failed',
+    () => lines.filter(({ name }) => name === 'renew.failed').length >= 3,
+  )
+  const began = nextThread()
+  proxy.mend()
+  await began
+  await hf.queue('q').add('served')
+
+  expect(refused).toMatchObject({ code: 'STORE_UNAVAILABLE', facts: { inDoubt: false } })
+  expect((await hf.queue('q').list()).items.map(({ payload }) => payload)).toEqual(['served'])
+})
+
+test('a store that is closed while its connection is being found again leaves none open [X6]', async () => {
+  const store = own.newStore()
+  const proxy = await own.openProxy()
+  const hf = await openHere(proxy.through(store), { background: false })
+
+  proxy.stall()
+  proxy.reset()
+  await until('the connection is being found again', () => proxy.connections > 0)
+  await hf.close()
+  proxy.mend()
+
+  await until('nothing is connected', () => proxy.connections === 0)
+})
+
+test('a store that cannot give back what it holds is closed all the same [X6]', async () => {
+  const store = own.newStore()
+  const proxy = await own.openProxy()
+  const hf = await openHere(proxy.through(store))
+  await hf.queue('q').add('held')
+  await hf.queue('q').next()
+  await own.query(store, refuseItems)
+
+  const refused = await refusal(() => hf.close())
+
+  expect(refused.code).toBe('INTERNAL')
+  await until('nothing is connected', () => proxy.connections === 0)
+})
+
+const refuseItems = `create function holdfast.refuse() returns trigger language plpgsql as
+  $$ begin raise exception 'refused'; end $$;
+create trigger refuse before update on holdfast.item for each row execute function holdfast.refuse()`
+
+/** The thread that this process starts next. */
+function nextThread(): Promise<Worker> {
+  return new Promise((started) => process.once('worker', started))
+}
+
+/** What was asked is on its way to the thread. */
+async function nextTurns(): Promise<void> {
+  for (let turn = 0; turn < 3; turn++) await new Promise((done) => setImmediate(done))
+}
