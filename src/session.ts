@@ -1,5 +1,5 @@
 /** What all handles of one opened store share: who we are, the executor, and the grants we were given. */
-import type { Command } from './engines/engine.ts'
+import type { Caller, Command } from './engines/engine.ts'
 import type { OpenedEngine } from './engines/open.ts'
 import type { Environment } from './environment.ts'
 import { isHoldfastError } from './errors.ts'
@@ -17,6 +17,8 @@ export interface CallOptions {
   /** False: the claim is a manual lease that nobody renews. */
   readonly renew?: boolean | undefined
   readonly idempotencyKey?: string | undefined
+  /** The instance of another process that stands behind the claim; nobody renews it. */
+  readonly instance?: string | undefined
 }
 
 export interface RecoveryStats {
@@ -94,7 +96,7 @@ export class Session {
       operation,
       input,
       namespace: this.settings.namespace,
-      caller: { agent: options.agent ?? this.agent, instance: this.isBound(options) ? this.instance : null },
+      caller: this.#caller(options),
       chance: chanceFor(operation, input, this.environment),
       idempotencyKey: options.idempotencyKey,
     }
@@ -119,6 +121,12 @@ export class Session {
     else void Promise.allSettled(ending.map(({ answered }) => answered)).then(() => setImmediate(lose))
   }
 
+  #caller(options: CallOptions): Caller {
+    const agent = options.agent ?? this.agent
+    if (options.instance !== undefined) return { agent, instance: options.instance, renews: false }
+    return { agent, instance: this.isBound(options) ? this.instance : null }
+  }
+
   /** Work for a queue was asked to be added in this turn: what is asked next shares its transaction. */
   expectWork(queue: string): void {
     for (const listener of this.#expectant.get(queue) ?? []) listener()
@@ -133,7 +141,7 @@ export class Session {
   /** Gives back what lapsed and what the proven dead held. */
   async heal(
     trigger: RecoveryTrigger,
-    options: { queue?: string | undefined; dryRun?: boolean | undefined } = {},
+    options: Pick<Healing, 'queue' | 'dryRun' | 'maxAgeMs'> = {},
   ): Promise<RecoveryReport> {
     const healing: Healing = {
       ...options,
@@ -152,8 +160,9 @@ export class Session {
   }
 
   /** Whether a claim made now belongs to this process and is renewed by it. */
-  isBound({ agent, renew }: CallOptions): boolean {
-    return this.instance !== null && renew !== false && (agent === undefined || agent === this.agent)
+  isBound({ agent, renew, instance }: CallOptions): boolean {
+    if (instance !== undefined || renew === false || this.instance === null) return false
+    return agent === undefined || agent === this.agent
   }
 
   /**
