@@ -1,4 +1,4 @@
-// Builds dist/: compiles the sources, puts the migrations beside them and bundles the command line.
+// Builds dist/: the types by tsc, the code as a bundle, and the migrations where their readers look for them.
 //
 // The work happens in a folder of this process's own, which then takes the name dist/. Two builds
 // that overlap (an editor and a test run) therefore never mix their files; the later one wins.
@@ -7,7 +7,7 @@ import { spawnSync } from 'node:child_process'
 import { chmodSync, cpSync, readdirSync, renameSync, rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { bundleCommandLine } from './bundle.mjs'
+import { bundle } from './bundle.mjs'
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const source = join(root, 'src')
@@ -35,7 +35,7 @@ async function build() {
   if (compiled.status !== 0) return compiled.status ?? 1
 
   copyMigrations()
-  await bundleCommandLine(fresh)
+  await bundle(source, fresh)
   makeExecutable()
   swapIn()
   return 0
