@@ -1,6 +1,8 @@
 import { readdirSync } from 'node:fs'
 import { defineConfig } from 'vitest/config'
-import { chosenProjects, type EngineProject, engineSuites, slowOnServers } from './scripts/engines.mjs'
+import { chosenProjects, type EngineProject, engineSuites, filesOf } from './scripts/engines.mjs'
+
+const isQuick = Boolean(process.env.HOLDFAST_TEST_QUICK)
 
 // Every folder of test/ is a suite. `domain` imports src/ directly, so that coverage can see it; the
 // others import the package by its own name, and so test what is shipped.
@@ -22,8 +24,8 @@ export default defineConfig({
     projects: chosenProjects(suites).map(({ name, suite, engine }) => ({
       test: {
         name,
-        include: [`test/${suite}/**/*.test.ts`],
-        exclude: [...filesOfOtherEngines({ suite, engine }), ...slowFiles(suite)],
+        include: filesOf({ suite, engine }, isQuick).include,
+        exclude: [...filesOfOtherEngines({ suite, engine }), ...filesOf({ suite, engine }, isQuick).exclude],
         env: { HOLDFAST_TEST_ENGINES: engine },
         globalSetup: engine === 'sqlite' ? [] : ['test/support/servers.ts'],
         isolate: suite === 'crash' || suite === 'domain',
@@ -45,9 +47,4 @@ function filesOfOtherEngines({ suite, engine }: Omit<EngineProject, 'name'>): st
   return ['sqlite', 'postgres']
     .filter((name) => name !== own)
     .map((name) => `test/${suite}/${name}-*.test.ts`)
-}
-
-function slowFiles(suite: string): string[] {
-  if (!process.env.HOLDFAST_TEST_QUICK) return []
-  return slowOnServers.map((name) => `test/${suite}/${name}.test.ts`)
 }

@@ -6,4 +6,7 @@ export interface EngineProject {
 export declare function projectsOf(suite: string): EngineProject[]
 export declare function chosenProjects(suites: readonly string[]): EngineProject[]
 export declare const engineSuites: readonly string[]
-export declare const slowOnServers: readonly string[]
+export declare function filesOf(
+  project: Omit<EngineProject, 'name'>,
+  isQuick: boolean,
+): { include: string[]; exclude: string[] }
