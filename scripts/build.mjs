@@ -1,12 +1,13 @@
-// Builds dist/: compiles the sources and puts the migrations beside them.
+// Builds dist/: the types by tsc, the code as a bundle, and the migrations where their readers look for them.
 //
 // The work happens in a folder of this process's own, which then takes the name dist/. Two builds
 // that overlap (an editor and a test run) therefore never mix their files; the later one wins.
 
 import { spawnSync } from 'node:child_process'
-import { chmodSync, cpSync, existsSync, readdirSync, renameSync, rmSync } from 'node:fs'
+import { chmodSync, cpSync, readdirSync, renameSync, rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { bundle } from './bundle.mjs'
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const source = join(root, 'src')
@@ -18,13 +19,13 @@ const fresh = join(root, `.dist-${process.pid}-new`)
 const previous = join(root, `.dist-${process.pid}-old`)
 
 try {
-  process.exitCode = build()
+  process.exitCode = await build()
 } finally {
   rmSync(fresh, { recursive: true, force: true })
   rmSync(previous, { recursive: true, force: true })
 }
 
-function build() {
+async function build() {
   const compiler = join(root, 'node_modules', '.bin', 'tsc')
   const compiled = spawnSync(compiler, ['-p', 'tsconfig.build.json', '--outDir', fresh], {
     cwd: root,
@@ -34,6 +35,7 @@ function build() {
   if (compiled.status !== 0) return compiled.status ?? 1
 
   copyMigrations()
+  await bundle(source, fresh)
   makeExecutable()
   swapIn()
   return 0
@@ -48,8 +50,7 @@ function copyMigrations() {
 
 /** npm sets this bit when it installs the package; a checkout that is run in place has only us. */
 function makeExecutable() {
-  const command = join(fresh, 'cli', 'main.js')
-  if (existsSync(command)) chmodSync(command, 0o755)
+  chmodSync(join(fresh, 'cli', 'main.js'), 0o755)
 }
 
 /** A folder cannot replace a full folder in one step, so another build may slip in between the two. */

@@ -36,6 +36,8 @@ export interface Verdict {
   readonly liveness: Liveness
   /** How we know, in words an operator can check. */
   readonly evidence: string
+  /** It is there, but somebody stopped it (SIGSTOP, Ctrl-Z). */
+  readonly isStopped?: true
 }
 
 export interface Host {

@@ -5,6 +5,7 @@ import { openEngine } from './engines/open.ts'
 import { isPostgresUrl } from './engines/postgres/address.ts'
 import { type Environment, pause } from './environment.ts'
 import { closedError } from './errors.ts'
+import { Fleet } from './fleet.ts'
 import { getAgentId } from './host/agent-id.ts'
 import { systemEnvironment } from './host/system.ts'
 import { Locks } from './locks.ts'
@@ -17,6 +18,7 @@ import type { RecoveryReport } from './operations/recovery.ts'
 import { type OpenOptions, parseOptions, type Settings } from './options.ts'
 import { Queue, type QueueOptions } from './queue.ts'
 import { Board } from './runtime/board.ts'
+import { type ClaimWait, waitForWork } from './runtime/claim-wait.ts'
 import { employCaretaker } from './runtime/employ.ts'
 import { logRecovery } from './runtime/heal.ts'
 import { Keeper } from './runtime/keeper.ts'
@@ -99,7 +101,7 @@ async function begin({ url, ...parts }: Beginning): Promise<Holdfast> {
       url,
       engine,
       environment,
-      keeper,
+      lost: (lease) => session.lost(lease),
       board,
       logger,
       durability: settings.durability,
@@ -155,6 +157,8 @@ export class Holdfast {
   readonly agents: Agents
   /** Messages that must be acknowledged. */
   readonly messages: Messages
+  /** The whole at a glance, why something is as it is, what is wrong, and where an agent begins. */
+  readonly fleet: Fleet
 
   constructor(session: Session, atOpen: RecoveryReport | null) {
     this.#session = session
@@ -162,6 +166,7 @@ export class Holdfast {
     this.state = statesOf(session)
     this.tasks = new Tasks(session)
     this.agents = new Agents(session)
+    this.fleet = new Fleet(session)
     this.#redelivery = new Redelivery(session, session.settings.adapters)
     this.messages = new Messages(session, this.#redelivery)
     if (session.instance !== null && session.settings.redelivery) this.#redelivery.start()
@@ -194,14 +199,27 @@ export class Holdfast {
     return worker
   }
 
-  /** Any operation by name, as the interfaces call it; for everyday work use the typed methods. */
-  execute(operation: string, input: unknown, options: { idempotencyKey?: string } = {}): Promise<unknown> {
+  /**
+   * Any operation by name, as the interfaces call it; for everyday work use the typed methods. `instance` is a process
+   * known by `instance.join`: a claim then belongs to it, and nobody renews it.
+   */
+  execute(
+    operation: string,
+    input: unknown,
+    options: { idempotencyKey?: string; agent?: string; instance?: string } = {},
+  ): Promise<unknown> {
     return this.#session.call(operation, input, options)
+  }
+
+  /** Asks again when there may be work in a queue, until the answer is enough or the time is over; for interfaces. */
+  waitForWork<Answer>(wait: ClaimWait<Answer>): Promise<Answer> {
+    return waitForWork(this.#session, wait)
   }
 
   /** The same recovery calls over everything. */
   readonly recovery = {
-    detectAndRecoverStale: (options: { dryRun?: boolean } = {}): Promise<RecoveryReport> =>
+    /** `maxAgeMs`: only what lapsed longer ago; what the dead held is not waited for. */
+    detectAndRecoverStale: (options: { dryRun?: boolean; maxAgeMs?: number } = {}): Promise<RecoveryReport> =>
       this.#session.heal('manual', options),
     getRecoveryStats: (): Promise<RecoveryStats> => this.#session.recoveryStats({}),
     /** Everything held, soonest expiry first, and what looks wrong with it. Changes nothing. */

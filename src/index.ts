@@ -23,6 +23,7 @@ export {
   NotFoundError,
   VersionMismatchError,
 } from './errors.ts'
+export type { DoctorVisit, Fleet, FleetReport, FleetThing, FleetWatchOptions } from './fleet.ts'
 export { type EventOptions, type Holdfast, open } from './holdfast.ts'
 export { importPendingAcks, type PendingAcksReport } from './import/pending-acks.ts'
 export type {
@@ -46,6 +47,10 @@ export type {
   SendOptions,
 } from './messages.ts'
 export type { EventView as Event } from './operations/event.ts'
+export type { FleetStatus } from './operations/fleet.ts'
+export type { DoctorReport } from './operations/fleet-doctor.ts'
+export type { FleetExplanation } from './operations/fleet-explain.ts'
+export type { PrimePage } from './operations/fleet-prime.ts'
 export type { LockStatus, StaleLocks } from './operations/lease-watch.ts'
 export type { LockInfo } from './operations/lock-read.ts'
 export type { AckAnswer, MessageAnswer } from './operations/message-answer.ts'
@@ -77,6 +82,7 @@ export type {
   QueueStats,
   SubmitOptions,
   TokenOptions,
+  WaitOptions,
 } from './queue.ts'
 export type { Runs } from './runs.ts'
 export type { BatchContext, BatchHandler, BatchItems, BatchOptions } from './runtime/batch.ts'

@@ -8,7 +8,7 @@ import type { ProgressView } from './operations/progress-view.ts'
 import type { RecoveryReport } from './operations/recovery.ts'
 import type { ReserveOutcome } from './operations/reservation.ts'
 import type { LockView } from './operations/view.ts'
-import { type ClaimOptions, given, type MutationOptions, type TokenOptions } from './queue.ts'
+import { assertWait, type ClaimOptions, given, type MutationOptions, type TokenOptions } from './queue.ts'
 import { defaultLock, Runs } from './runs.ts'
 import { Batch, type BatchHandler, type BatchItems, type BatchOptions } from './runtime/batch.ts'
 import { assertBatch } from './runtime/batch-options.ts'
@@ -75,7 +75,6 @@ export interface StartupReport {
   readonly kept: readonly LockView[]
 }
 
-const waitMsMax = 24 * 60 * 60 * 1000
 const keptMax = 500
 /** As long as a worker gives its handlers. */
 const drainMs = 30_000
@@ -108,8 +107,8 @@ export class Locks {
   }
 
   async #acquire(name: string, options: AcquireOptions): Promise<AcquiredLock> {
-    const { waitMs = 0, signal, agent, renew, idempotencyKey, ...rest } = options
-    assertWait(waitMs, idempotencyKey)
+    const { waitMs = 0, signal, agent, renew, idempotencyKey, instance, ...rest } = options
+    assertWait('locks.acquireLock', waitMs, idempotencyKey)
     assertNoPlace(rest)
     signal?.throwIfAborted()
     const input = given({
@@ -123,13 +122,13 @@ export class Locks {
         ? await this.#watched(
             waitForLock(this.#session, {
               input,
-              options: { agent, renew },
+              options: { agent, renew, instance },
               waitMs,
               signal,
               closing: this.#closing.signal,
             }),
           )
-        : await this.#acquireNow(input, { agent, renew, idempotencyKey })
+        : await this.#acquireNow(input, { agent, renew, idempotencyKey, instance })
     if (answer.outcome === 'held') return answer
     return { ...answer, lease: this.#grants.add(answer.lock, requestedAt, options) }
   }
@@ -311,24 +310,10 @@ export class Locks {
     operation: string,
     options: CallOptions & { readonly [name: string]: unknown },
   ): Promise<Result> {
-    const { agent, renew, idempotencyKey, ...input } = options
-    return this.#session.call(operation, given(input), { agent, renew, idempotencyKey } as MutationOptions)
+    const { agent, renew, idempotencyKey, instance, ...input } = options
+    const who = { agent, renew, idempotencyKey, instance } as MutationOptions
+    return this.#session.call(operation, given(input), who)
   }
-}
-
-function assertWait(waitMs: number, idempotencyKey: string | undefined): void {
-  if (!Number.isInteger(waitMs) || waitMs < 0 || waitMs > waitMsMax) {
-    throw new InvalidError({
-      what: `locks.acquireLock: waitMs: ${waitMs} is not a time to wait`,
-      next: `give whole milliseconds from 0 to ${waitMsMax} (24 h)`,
-      facts: { waitMs },
-    })
-  }
-  if (waitMs === 0 || idempotencyKey === undefined) return
-  throw new InvalidError({
-    what: 'locks.acquireLock: a wait is many requests, and an idempotency key means one',
-    next: 'leave out waitMs or the key',
-  })
 }
 
 /** A place in line is kept by `waitMs`; one who only stood in it would never ask for its turn. */

@@ -2,6 +2,7 @@
 import { processingLockName } from './domain/queue.ts'
 import { fitText } from './domain/text.ts'
 import type { Workflow } from './domain/workflow.ts'
+import { InvalidError } from './errors.ts'
 import type { EventView } from './operations/event.ts'
 import { lockRef } from './operations/lease.ts'
 import type { AcquireOutcome } from './operations/processing-lock.ts'
@@ -10,6 +11,7 @@ import type { QueueView } from './operations/queue-define.ts'
 import type { RecoveryReport } from './operations/recovery.ts'
 import type { ItemView, LeaseView, LockView } from './operations/view.ts'
 import { checkPayload, type PayloadSchema } from './payload.ts'
+import { waitForWork } from './runtime/claim-wait.ts'
 import type { Lease } from './runtime/keeper.ts'
 import type { CallOptions, RecoveryStats, Session } from './session.ts'
 
@@ -39,6 +41,14 @@ export interface ClaimOptions extends TokenOptions {
   readonly leaseMs?: number
   /** False: a manual lease that this process does not renew. */
   readonly renew?: boolean
+  /** Another process that stands behind the claim, as `instance.join` knows it; nobody renews it. */
+  readonly instance?: string
+}
+export interface WaitOptions {
+  /** Waits for up to so long until there is something; default 0: answers at once. */
+  readonly waitMs?: number
+  /** Ends the wait; the promise then rejects with its reason. */
+  readonly signal?: AbortSignal
 }
 export interface AddOptions extends MutationOptions {
   readonly priority?: number
@@ -155,14 +165,29 @@ export class Queue<Payload = unknown> {
     return this.#read('queue.peek', {})
   }
 
-  /** Claims one item. Through this handle's own agent the lease is renewed until it is finished or released. */
-  next(options: ClaimOptions = {}): Promise<Claim<Payload>> {
-    return this.#session.withRoom(1, options, () => this.#claim('queue.next', options))
+  /**
+   * Claims one item. Through this handle's own agent the lease is renewed until it is finished or released. With
+   * `waitMs` it waits while there is nothing to claim, the processing lock is held, or the queue is paused.
+   */
+  next(options: ClaimOptions & WaitOptions = {}): Promise<Claim<Payload>> {
+    return this.#claimWaiting('queue.next', 1, options)
   }
 
   /** Takes the processing lock and the next item together; called again by the holder, its unfinished item. */
-  nextWithLock(options: ClaimOptions = {}): Promise<Claim<Payload>> {
-    return this.#session.withRoom(2, options, () => this.#claim('queue.nextWithLock', options))
+  nextWithLock(options: ClaimOptions & WaitOptions = {}): Promise<Claim<Payload>> {
+    return this.#claimWaiting('queue.nextWithLock', 2, options)
+  }
+
+  #claimWaiting(
+    operation: string,
+    leases: number,
+    { waitMs = 0, signal, ...options }: ClaimOptions & WaitOptions,
+  ): Promise<Claim<Payload>> {
+    assertWait(operation, waitMs, options.idempotencyKey)
+    const claim = () => this.#session.withRoom(leases, options, () => this.#claim(operation, options))
+    if (waitMs === 0) return claim()
+    const isEnough = ({ outcome }: Claim<Payload>) => outcome === 'claimed'
+    return waitForWork(this.#session, { queue: this.name, waitMs, signal, claim, isEnough })
   }
 
   async #claim(operation: string, options: ClaimOptions): Promise<Claim<Payload>> {
@@ -393,10 +418,13 @@ export class Queue<Payload = unknown> {
   }
 
   /** An operator's tool: takes held items without a sign of life for `thresholdMs`. Returns how many. */
-  reclaimStale(
-    options: { thresholdMs: number; force?: boolean; reason?: string } & MutationOptions,
+  async reclaimStale(
+    options: { thresholdMs: number; force?: boolean; reason?: string; dryRun?: boolean } & MutationOptions,
   ): Promise<number> {
-    return this.#write('queue.reclaimStale', { ...options })
+    const { entriesReclaimed } = await this.#write<{ entriesReclaimed: number }>('queue.reclaimStale', {
+      ...options,
+    })
+    return entriesReclaimed
   }
 
   /** Gives back everything lapsed in this queue. Runs by itself before claims and on a timer. */
@@ -507,12 +535,13 @@ export class Queue<Payload = unknown> {
     operation: string,
     options: CallOptions & { readonly [name: string]: unknown },
   ): Promise<Result> {
-    const { agent, renew, idempotencyKey, ...input } = options
+    const { agent, renew, idempotencyKey, instance, ...input } = options
     const write = () => {
       const answer = this.#session.call<Result>(operation, this.#named(input), {
         agent,
         renew,
         idempotencyKey,
+        instance,
       })
       if (bringsWork.has(operation)) this.#session.expectWork(this.name)
       return answer
@@ -561,6 +590,24 @@ function failureOf(error: Failure): { message: string; code?: string } {
   if (typeof error === 'string') return { message: fitText(error, error.length) }
   const code = 'code' in error && typeof error.code === 'string' ? { code: fitText(error.code, 200) } : {}
   return { message: fitText(String(error.message), 10_000), ...code }
+}
+
+const waitMsMax = 24 * 60 * 60 * 1000
+
+/** A wait is a whole number of ms up to a day, and is many requests. */
+export function assertWait(what: string, waitMs: number, idempotencyKey: string | undefined): void {
+  if (!Number.isInteger(waitMs) || waitMs < 0 || waitMs > waitMsMax) {
+    throw new InvalidError({
+      what: `${what}: waitMs: ${waitMs} is not a time to wait`,
+      next: `give whole milliseconds from 0 to ${waitMsMax} (24 h)`,
+      facts: { waitMs },
+    })
+  }
+  if (waitMs === 0 || idempotencyKey === undefined) return
+  throw new InvalidError({
+    what: `${what}: a wait is many requests, and an idempotency key means one`,
+    next: 'leave out waitMs or the key',
+  })
 }
 
 /** Without the fields nobody gave: an absent option and an undefined one are the same. */

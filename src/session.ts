@@ -1,5 +1,5 @@
 /** What all handles of one opened store share: who we are, the executor, and the grants we were given. */
-import type { Command } from './engines/engine.ts'
+import type { Caller, Command } from './engines/engine.ts'
 import type { OpenedEngine } from './engines/open.ts'
 import type { Environment } from './environment.ts'
 import { isHoldfastError } from './errors.ts'
@@ -17,6 +17,8 @@ export interface CallOptions {
   /** False: the claim is a manual lease that nobody renews. */
   readonly renew?: boolean | undefined
   readonly idempotencyKey?: string | undefined
+  /** The instance of another process that stands behind the claim; nobody renews it. */
+  readonly instance?: string | undefined
 }
 
 export interface RecoveryStats {
@@ -63,6 +65,7 @@ export class Session {
   /** What this process has seen go wrong in healing. */
   readonly health: Health
   readonly #grants = new Map<string, Grant>()
+  readonly #underWay = new Set<{ readonly input: unknown; readonly answered: Promise<unknown> }>()
   readonly #expectant = new Map<string, Set<() => void>>()
   /** Set when the handle begins to close. */
   isClosed = false
@@ -93,11 +96,35 @@ export class Session {
       operation,
       input,
       namespace: this.settings.namespace,
-      caller: { agent: options.agent ?? this.agent, instance: this.isBound(options) ? this.instance : null },
+      caller: this.#caller(options),
       chance: chanceFor(operation, input, this.environment),
       idempotencyKey: options.idempotencyKey,
     }
-    return this.engine.execute(command) as Promise<Result>
+    const answered = this.engine.execute(command) as Promise<Result>
+    const asked = { input, answered }
+    this.#underWay.add(asked)
+    const over = () => this.#underWay.delete(asked)
+    answered.then(over, over)
+    return answered
+  }
+
+  /**
+   * Told by the caretaker. What this process is ending itself is not lost: the look that found it gone may be answered
+   * before the command that ended it.
+   */
+  lost(lease: LeaseRef): void {
+    const named = `"token":${lease.token}`
+    const ending = [...this.#underWay].filter(({ input }) => JSON.stringify(input).includes(named))
+    const lose = () => this.keeper.lose(lease, 'it was cancelled, released or granted to another holder')
+    if (ending.length === 0) lose()
+    // In the next turn: those who asked have seen their answers then.
+    else void Promise.allSettled(ending.map(({ answered }) => answered)).then(() => setImmediate(lose))
+  }
+
+  #caller(options: CallOptions): Caller {
+    const agent = options.agent ?? this.agent
+    if (options.instance !== undefined) return { agent, instance: options.instance, renews: false }
+    return { agent, instance: this.isBound(options) ? this.instance : null }
   }
 
   /** Work for a queue was asked to be added in this turn: what is asked next shares its transaction. */
@@ -114,7 +141,7 @@ export class Session {
   /** Gives back what lapsed and what the proven dead held. */
   async heal(
     trigger: RecoveryTrigger,
-    options: { queue?: string | undefined; dryRun?: boolean | undefined } = {},
+    options: Pick<Healing, 'queue' | 'dryRun' | 'maxAgeMs'> = {},
   ): Promise<RecoveryReport> {
     const healing: Healing = {
       ...options,
@@ -133,8 +160,9 @@ export class Session {
   }
 
   /** Whether a claim made now belongs to this process and is renewed by it. */
-  isBound({ agent, renew }: CallOptions): boolean {
-    return this.instance !== null && renew !== false && (agent === undefined || agent === this.agent)
+  isBound({ agent, renew, instance }: CallOptions): boolean {
+    if (instance !== undefined || renew === false || this.instance === null) return false
+    return agent === undefined || agent === this.agent
   }
 
   /**

@@ -8,7 +8,14 @@ import type { BatchClaimOutcome, NextTaskOutcome, TaskClaimOutcome } from './ope
 import type { LockCleanup } from './operations/task-cleanup.ts'
 import type { TaskHints } from './operations/task-hint.ts'
 import type { TaskView } from './operations/task-view.ts'
-import type { ClaimOptions, MutationOptions, TokenOptions } from './queue.ts'
+import {
+  assertWait,
+  type ClaimOptions,
+  type MutationOptions,
+  type TokenOptions,
+  type WaitOptions,
+} from './queue.ts'
+import { waitForWork } from './runtime/claim-wait.ts'
 import { deathsAmong } from './runtime/heal.ts'
 import type { Lease } from './runtime/keeper.ts'
 import { type CleanupOptions, repeatCleanup } from './runtime/lock-cleanup.ts'
@@ -173,9 +180,16 @@ export class Tasks {
     return this.#keep(claim, requestedAt, options) as TaskClaim
   }
 
-  /** Claims the next task that fits: priority, then age; only where every dependency is done. */
-  claimNext(options: ClaimNextOptions = {}): Promise<NextTask> {
-    return this.#session.withRoom(1, options, () => this.#claimNext(options))
+  /**
+   * Claims the next task that fits: priority, then age; only where every dependency is done. With `waitMs` it waits
+   * while there is none, tasks are paused, or as many are held as allowed.
+   */
+  claimNext({ waitMs = 0, signal, ...options }: ClaimNextOptions & WaitOptions = {}): Promise<NextTask> {
+    assertWait('tasks.claimNext', waitMs, options.idempotencyKey)
+    const claim = () => this.#session.withRoom(1, options, () => this.#claimNext(options))
+    if (waitMs === 0) return claim()
+    const isEnough = ({ outcome }: NextTask) => outcome === 'claimed'
+    return waitForWork(this.#session, { queue: taskQueue, waitMs, signal, claim, isEnough })
   }
 
   async #claimNext(options: ClaimNextOptions): Promise<NextTask> {
@@ -380,7 +394,7 @@ export class Tasks {
     operation: string,
     options: CallOptions & { readonly [name: string]: unknown },
   ): Promise<Result> {
-    const { agent, renew, idempotencyKey, ...input } = options
-    return this.#session.call(operation, input, { agent, renew, idempotencyKey })
+    const { agent, renew, idempotencyKey, instance, ...input } = options
+    return this.#session.call(operation, input, { agent, renew, idempotencyKey, instance })
   }
 }

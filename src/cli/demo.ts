@@ -5,12 +5,12 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import colors from 'picocolors'
 import type { Holdfast } from '../holdfast.ts'
 import { open } from '../holdfast.ts'
 import { systemEnvironment } from '../host/system.ts'
 import { Fleet } from './demo-fleet.ts'
-import { printJson, printLine, printTable } from './output.ts'
+import type { Call } from './verb.ts'
+import type { View } from './view.ts'
 
 /** Items at hand at the beginning, and whenever a round begins: nobody may run out of work to be killed at. */
 const itemsAtHand = 40
@@ -18,7 +18,7 @@ const killCount = 5
 const workerCount = 4
 const queueName = 'demo'
 
-interface Findings {
+export interface Findings {
   readonly items: number
   readonly done: number
   readonly duplicates: number
@@ -31,9 +31,13 @@ interface Findings {
   readonly seconds: number
 }
 
-export async function demo({ json }: { json: boolean }): Promise<number> {
+type Story = Pick<Call, 'io' | 'isJson' | 'view'>
+
+/** How it ended; what happens is told on the way. */
+export async function demo(story: Story): Promise<Findings & { readonly ok: boolean }> {
+  const { colors } = story.view
   const say = (text: string) => {
-    if (!json) printLine(text)
+    if (!story.isJson) story.io.out(`${text}\n`)
   }
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-demo-'))
   const store = join(folder, 'store.db')
@@ -46,12 +50,11 @@ export async function demo({ json }: { json: boolean }): Promise<number> {
     await topUp(hf)
     for (let number = 0; number < workerCount; number++) await fleet.start()
 
-    const healMs = await killWorkers(hf, fleet, say)
-    const frozen = await freezeWorker(hf, fleet, say)
+    const healMs = await killWorkers(hf, fleet, say, colors)
+    const frozen = await freezeWorker(hf, fleet, say, colors)
     await untilAllDone(hf)
     const findings = await check(hf, healMs, frozen, (systemEnvironment.monotonic() - started) / 1000)
-    report(findings, json)
-    return isSound(findings) ? 0 : 1
+    return { ...findings, ok: isSound(findings) }
   } finally {
     await fleet.stop()
     await hf.close()
@@ -68,7 +71,12 @@ async function topUp(hf: Holdfast): Promise<void> {
 }
 
 /** Kills a worker in the middle of an item and waits until another has claimed that item. */
-async function killWorkers(hf: Holdfast, fleet: Fleet, say: (text: string) => void): Promise<number[]> {
+async function killWorkers(
+  hf: Holdfast,
+  fleet: Fleet,
+  say: (text: string) => void,
+  colors: View['colors'],
+): Promise<number[]> {
   say(colors.bold(`1. kill -9 in the middle of an item, ${killCount} times`))
   const healMs: number[] = []
   for (let round = 0; round < killCount; round++) {
@@ -89,7 +97,7 @@ async function killWorkers(hf: Holdfast, fleet: Fleet, say: (text: string) => vo
 }
 
 /** Stops a worker until its lease has lapsed and another finished its item; then lets it go on, too late. */
-async function freezeWorker(hf: Holdfast, fleet: Fleet, say: (text: string) => void) {
+async function freezeWorker(hf: Holdfast, fleet: Fleet, say: (text: string) => void, colors: View['colors']) {
   say(colors.bold('\n2. freeze a worker (SIGSTOP) past its lease of 2 s, then let it go on'))
   await topUp(hf)
   const victim = await fleet.workingOne()
@@ -193,41 +201,22 @@ function isSound(findings: Findings): boolean {
   )
 }
 
-function report(findings: Findings, json: boolean): void {
-  if (json) {
-    printJson({ ...findings, ok: isSound(findings) })
-    return
-  }
-  printLine('')
-  printTable(
-    [
-      'items',
-      'finished',
-      'duplicates',
-      'lost',
-      'workers killed',
-      'time to heal p50',
-      'p95',
-      'late completion',
-    ],
-    [
-      [
-        String(findings.items),
-        String(findings.done),
-        String(findings.duplicates),
-        String(findings.lost),
-        String(findings.kills),
-        `${findings.healP50Ms} ms`,
-        `${findings.healP95Ms} ms`,
-        findings.lateCompletionRefused ? 'refused' : 'ACCEPTED',
-      ],
-    ],
-  )
-  printLine(
-    isSound(findings)
-      ? colors.green(`All of it held, in ${findings.seconds} s.`)
-      : colors.red('A guarantee did not hold.'),
-  )
+export function findingsText(findings: Findings, { colors, table }: View): string {
+  const head = ['items', 'finished', 'duplicates', 'lost', 'killed', 'heal p50', 'p95', 'late completion']
+  const row = [
+    findings.items,
+    findings.done,
+    findings.duplicates,
+    findings.lost,
+    findings.kills,
+    `${findings.healP50Ms} ms`,
+    `${findings.healP95Ms} ms`,
+    findings.lateCompletionRefused ? 'refused' : 'ACCEPTED',
+  ]
+  const verdict = isSound(findings)
+    ? colors.green(`All of it held, in ${findings.seconds} s.`)
+    : colors.red('A guarantee did not hold.')
+  return `\n${table(head, [row])}\n\n${verdict}`
 }
 
 function short(id: string): string {

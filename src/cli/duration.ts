@@ -1,16 +1,44 @@
-/** Durations as people type them: `30s`, `5m`, `500ms`. A bare number other than 0 is refused: of what? */
+/** Durations and times as people type and read them: `30s`, `1h30m`, `500ms`; ISO times in UTC. */
+import { durationUnits, formatDuration } from '../domain/duration.ts'
 import { InvalidError } from '../errors.ts'
 
-const unitMs: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }
+export { formatDuration }
 
+const pattern =
+  /^(?:(\d+(?:\.\d+)?)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?$/
+
+/** A bare number other than 0 is refused: of what? */
 export function parseDuration(text: string): number {
   if (text === '0') return 0
-  const [, amount, unit] = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/.exec(text) ?? []
-  const ms = Number(amount) * (unitMs[unit ?? ''] ?? Number.NaN)
-  if (Number.isSafeInteger(Math.round(ms))) return Math.round(ms)
+  const parts = text === '' ? null : pattern.exec(text)
+  const ms = Math.round(
+    (parts ?? [])
+      .slice(1)
+      .reduce((sum, part, index) => sum + Number(part ?? 0) * (durationUnits[index]?.[1] ?? 0), 0),
+  )
+  if (parts !== null && Number.isSafeInteger(ms)) return ms
   throw new InvalidError({
     what: `"${text}" is not a duration`,
-    next: 'write it with its unit: 500ms, 30s, 5m, 2h or 1d',
+    next: 'write it with its unit: 500ms, 30s, 5m, 1h30m or 1d',
     facts: { duration: text },
   })
+}
+
+/** An ISO time, or a duration from now with a plus: `2026-11-16T08:00:00Z`, `+10m`. */
+export function parseTime(text: string, now: number): number {
+  if (text.startsWith('+')) return now + parseDuration(text.slice(1))
+  // Without a zone it would mean another moment on another machine.
+  const isWhole = /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?(?:Z|[+-]\d\d:\d\d))?$/.test(text)
+  const time = isWhole ? Date.parse(text) : Number.NaN
+  if (!Number.isNaN(time)) return time
+  throw new InvalidError({
+    what: `"${text}" is not a time`,
+    next: 'write 2026-11-16T08:00:00Z, 2026-11-16 for its first moment in UTC, or +10m for ten minutes from now',
+    facts: { time: text },
+  })
+}
+
+/** `2026-11-16T08:00:00Z`. */
+export function formatTime(ms: number): string {
+  return `${new Date(ms).toISOString().slice(0, 19)}Z`
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 /** The command line. Loads only what the command at hand needs. */
 import { readFileSync } from 'node:fs'
+import nodeModule from 'node:module'
 
 function version(): string {
   const manifest = readFileSync(new URL('../../package.json', import.meta.url), 'utf8')
@@ -11,6 +12,8 @@ const args = process.argv.slice(2)
 if (args.length === 1 && (args[0] === '--version' || args[0] === '-V')) {
   process.stdout.write(`${version()}\n`)
 } else {
-  const { run } = await import('./program.ts')
-  process.exitCode = await run(args, version())
+  // From Node 22 on: what was compiled once is not compiled again.
+  ;(nodeModule as { enableCompileCache?: () => void }).enableCompileCache?.()
+  const [{ main }, { processIo }] = await Promise.all([import('./program.ts'), import('./io.ts')])
+  process.exitCode = await main(args, processIo(), version())
 }

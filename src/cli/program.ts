@@ -1,145 +1,206 @@
-/** The command line as commander sees it; verbs and their options are made from the operation table. */
-import { Command, CommanderError, Option } from 'commander'
-import * as z from 'zod'
-import { InvalidError } from '../errors.ts'
+/** The command line as commander sees it, made from the catalogue of verbs and the table of operations. */
+import { type Argument, Command, CommanderError, Option } from 'commander'
+import { systemEnvironment } from '../host/system.ts'
+import type { AnyOperation } from '../operations/operation.ts'
 import { operations } from '../operations/table.ts'
-import { addCopy } from './copy.ts'
-import { parseDuration } from './duration.ts'
-import { printError, printJson } from './output.ts'
-import { execute } from './store.ts'
-import { exitCodeOf, type Verb, verbs } from './verbs.ts'
+import { catalogue, type Group } from './catalogue.ts'
+import { failureOf, printFailure } from './failure.ts'
+import { type Field, fieldsOf, kebab, offeredFields, optionName } from './field.ts'
+import type { Io } from './io.ts'
+import { type Given, perform } from './perform.ts'
+import type { GlobalOptions } from './settings.ts'
+import type { Verb } from './verb.ts'
+import { viewFor } from './view.ts'
 
-/** Runs one command line; answers with the exit code. */
-export async function run(args: readonly string[], version: string): Promise<number> {
-  let exitCode = 0
+export type { Io } from './io.ts'
+
+/** Runs one command line; answers its exit code. */
+export async function main(args: readonly string[], io: Io, version: string): Promise<number> {
+  const outcome = { code: 0 }
+  const program = makeProgram(io, version, outcome)
+  try {
+    await program.parseAsync([...args], { from: 'user' })
+    return outcome.code
+  } catch (error) {
+    // Help and version are thrown too.
+    if (error instanceof CommanderError && error.exitCode === 0) return 0
+    if (error instanceof CommanderError && error.code === 'commander.help') return failureOf(error).exitCode
+    const { json } = program.opts<GlobalOptions>()
+    // What stands behind -- is another program's.
+    const own = args.includes('--') ? args.slice(0, args.indexOf('--')) : args
+    const isJson = json === true || own.includes('--json')
+    const view = viewFor(io, systemEnvironment.now())
+    return printFailure(failureOf(error), io, isJson, view)
+  }
+}
+
+/** Every command of the program; those of a noun are there once the noun is asked for. */
+function makeProgram(io: Io, version: string, outcome: { code: number }): Command {
   const program = new Command('holdfast')
     .description('Self-healing coordination for fleets of workers and AI coding agents.')
     .version(version)
-    .option('--json', 'one JSON object on stdout')
-    .option('--store <path>', 'the store; default HOLDFAST_URL, then .holdfast/store.db')
-    .option('--agent <name>', 'act under this name')
-    .option('--namespace <name>', 'work in this namespace')
     .exitOverride()
-  const json = () => program.opts<{ json?: boolean }>().json === true
-
-  for (const noun of new Set(verbs.map((verb) => verb.noun))) {
-    const group = program.command(noun).description(`work with a ${noun}`).exitOverride()
-    for (const verb of verbs.filter((each) => each.noun === noun)) {
-      group.addCommand(
-        commandFor(verb, async (input) => {
-          const answer = await execute(program.opts(), verb.operation, input)
-          exitCode = exitCodeOf(answer)
-          if (json()) showJson(answer)
-          else verb.show(answer as never)
-        }).exitOverride(),
-      )
-    }
-  }
-  program
-    .command('demo')
-    .description('kill and freeze real workers and watch the work heal, in under a minute')
-    .action(async () => {
-      const { demo } = await import('./demo.ts')
-      exitCode = await demo({ json: json() })
+    .configureOutput({
+      writeOut: (text) => io.out(text),
+      writeErr: (text) => io.err(text),
+      outputError() {},
+      getOutHelpWidth: () => io.columns ?? helpWidth,
     })
-  addCopy(program, {
-    json,
-    exit(code) {
-      exitCode = code
-    },
-  })
+    .configureHelp({ subcommandTerm: termOf })
+    .showHelpAfterError(false)
+  for (const [flags, description] of globalOptions) program.option(flags, description)
 
-  try {
-    await program.parseAsync([...args], { from: 'user' })
-    return exitCode
-  } catch (error) {
-    if (error instanceof CommanderError)
-      return error.exitCode === 0 ? 0 : new InvalidError({ what: error.message, next: '' }).exitCode
-    return printError(error, json())
+  for (const group of catalogue) {
+    const command = program.command(group.name, { hidden: group.isHidden === true })
+    command.description(group.summary)
+    if (group.section) command.helpGroup(group.section)
+    if (group.alias) command.alias(group.alias)
+  }
+  const addVerbs = async (command: Command) => {
+    const group = catalogue.find(({ name }) => name === command.name())
+    if (group)
+      await fillGroup(group, command, async (verb, given) => {
+        outcome.code = await perform(verb, operationOf(verb), given, io, program.opts())
+      })
+  }
+  program.hook('preSubcommand', async (_, command) => addVerbs(command))
+  return program
+}
+
+export const globalOptions: readonly (readonly [flags: string, description: string])[] = [
+  ['--json', 'one JSON object on stdout; streams give one a line'],
+  ['--store <url>', 'a path or URL; default HOLDFAST_URL, then the nearest .holdfast/'],
+  ['--agent <name>', 'act under this name; default HOLDFAST_AGENT'],
+  ['--namespace <name>', 'work in this namespace; default HOLDFAST_NAMESPACE'],
+  ['--idempotency-key <key>', 'asked again under the same key, a change is answered and not made twice'],
+]
+
+/** Where nobody knows how wide lines may be. */
+const helpWidth = 100
+
+/** That a command has options goes without saying. */
+function termOf(command: Command): string {
+  return [command.name(), ...command.registeredArguments.map(argumentTerm)].join(' ')
+}
+
+function argumentTerm(argument: Argument): string {
+  const word = `${argument.name()}${argument.variadic ? '...' : ''}`
+  return argument.required ? `<${word}>` : `[${word}]`
+}
+
+type Act = (verb: Verb, given: Given) => Promise<void>
+
+export async function fillGroup(group: Group, command: Command, act: Act): Promise<void> {
+  const verbs = await group.load()
+  for (const verb of verbs) {
+    const own = group.isSingle
+      ? command
+      : command.command(verb.name, {
+          hidden: verb.isHidden === true,
+          isDefault: verb.isDefault === true,
+        })
+    describeVerb(own, verb, act)
   }
 }
 
-function showJson(answer: unknown): void {
-  const isObject = typeof answer === 'object' && answer !== null && !Array.isArray(answer)
-  printJson(isObject ? answer : { result: answer })
-}
-
-function commandFor(verb: Verb, act: (input: Record<string, unknown>) => Promise<void>): Command {
+export function operationOf(verb: Verb): AnyOperation | null {
+  if (verb.operation === undefined) return null
   const operation = operations.get(verb.operation)
-  if (!(operation?.input instanceof z.ZodObject)) throw new Error(`${verb.operation} has no object input`)
-  const fields = Object.entries(operation.input.shape as Record<string, z.ZodType>)
-  const command = new Command(verb.verb).description(operation.summary)
-  for (const name of verb.positional) {
-    const schema = (operation.input.shape as Record<string, z.ZodType>)[name] as z.ZodType
-    command.argument(schema.isOptional() ? `[${name}]` : `<${name}>`, schema.description ?? '')
+  if (operation) return operation
+  throw new Error(`${verb.name} names ${verb.operation}, which is no operation`)
+}
+
+/** Arguments, options and help of one verb. */
+function describeVerb(command: Command, verb: Verb, act: Act): void {
+  const operation = operationOf(verb)
+  command.description(verb.summary ?? operation?.summary ?? '')
+  command.configureHelp({ ...command.configureHelp(), showGlobalOptions: true })
+  if (verb.section) command.helpGroup(verb.section)
+  if (verb.help) command.addHelpText('after', `\n${verb.help}\n`)
+  const fields = operation ? fieldsOf(operation.input) : new Map<string, Field>()
+  const positional = (verb.positional ?? []).map((name) => fields.get(name) as Field)
+  for (const [index, field] of positional.entries())
+    command.argument(argumentOf(field, verb, index === positional.length - 1), field.description)
+  for (const [name, description] of verb.arguments ?? []) command.argument(name, description)
+  const optional = offeredFields(verb, fields)
+  for (const field of optional) for (const option of optionsFor(field, verb)) command.addOption(option)
+  for (const { flags, description, isRepeatable, isRequired } of ownOptions(verb)) {
+    const option = new Option(flags, description).makeOptionMandatory(isRequired === true)
+    command.addOption(isRepeatable ? option.argParser(collect) : option)
   }
-  const optional = fields.filter(([name]) => !verb.positional.includes(name) && !(name in (verb.fixed ?? {})))
-  for (const [name, schema] of optional) command.addOption(optionFor(name, schema))
-  return command.action(async (...given: unknown[]) => {
-    const options = given[verb.positional.length] as Record<string, string | boolean | undefined>
-    const input: Record<string, unknown> = { ...verb.fixed }
-    verb.positional.forEach((name, index) => {
-      const text = given[index] as string | undefined
-      if (text !== undefined) input[name] = name === 'payload' ? parseJson(name, text) : text
+  const count = positional.length + (verb.arguments?.length ?? 0)
+  command.action(async (...words: unknown[]) => {
+    const options = words[count] as Record<string, Given['options'][string]>
+    const byField = optional.flatMap((field) => {
+      const value = options[camel(optionName(field))]
+      return value === undefined ? [] : [[field.name, value] as const]
     })
-    for (const [name, schema] of optional) {
-      const value = options[optionKey(name)]
-      if (value !== undefined) input[name] = parseValue(name, schema, value)
-    }
-    await act(input)
+    const own = ownOptions(verb).flatMap(({ flags }) => {
+      const name = new Option(flags).attributeName()
+      return options[name] === undefined ? [] : [[name, options[name]] as const]
+    })
+    await act(verb, {
+      positional: words.slice(0, count) as Given['positional'],
+      options: Object.fromEntries([...byField, ...own]),
+    })
   })
 }
 
-const isDuration = (name: string) => name.endsWith('Ms')
-const optionKey = (name: string) => (isDuration(name) ? name.slice(0, -2) : name)
-const kebab = (name: string) => name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
-
-function optionFor(name: string, schema: z.ZodType): Option {
-  const kind = kindOf(schema)
-  const placeholder = isDuration(name)
-    ? ' <duration>'
-    : { boolean: '', integer: ' <number>', text: ' <text>', json: ' <json>' }[kind]
-  return new Option(`--${kebab(optionKey(name))}${placeholder}`, schema.description ?? '')
+function ownOptions(verb: Verb): NonNullable<Verb['options']> {
+  return [
+    ...(verb.options ?? []),
+    ...(verb.body === undefined
+      ? []
+      : [{ flags: '--file <path>', description: `the ${verb.body} from a file; - is stdin` }]),
+    ...(verb.asks ? [{ flags: '--yes', description: 'do it without asking' }] : []),
+  ]
 }
 
-function kindOf(schema: z.ZodType): 'boolean' | 'integer' | 'text' | 'json' {
-  const types = typesOf(z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }))
-  if (types.includes('string')) return 'text'
-  if (types.includes('integer')) return 'integer'
-  return types.includes('boolean') ? 'boolean' : 'json'
+function argumentOf(field: Field, { requires }: Verb, isLast: boolean): string {
+  const several = field.kind === 'texts' && isLast ? '...' : ''
+  const name = `${kebab(field.name.replace(/Ms$/, ''))}${several}`
+  return field.isOptional && !requires?.includes(field.name) ? `[${name}]` : `<${name}>`
 }
 
-/** The JSON types a schema accepts, those of `string | null` and the like included. */
-function typesOf(schema: z.core.JSONSchema._JSONSchema): string[] {
-  if (typeof schema === 'boolean') return []
-  return [schema.type ?? [], ...(schema.anyOf ?? []).map(typesOf)].flat()
+const placeholders: Readonly<Record<Field['kind'], string>> = {
+  text: ' <text>',
+  texts: ' <text>',
+  integer: ' <number>',
+  boolean: '',
+  duration: ' <duration>',
+  durations: ' <duration>',
+  time: ' <time>',
+  choice: ' <word>',
+  choices: ' <word>',
+  json: ' <json>',
 }
 
-function parseValue(name: string, schema: z.ZodType, value: string | boolean): unknown {
-  if (typeof value === 'boolean') return value
-  if (isDuration(name)) return parseDuration(value)
-  const kind = kindOf(schema)
-  if (kind === 'text') return value
-  return kind === 'integer' ? parseInteger(name, value) : parseJson(name, value)
+function optionsFor(field: Field, { negatable, optional }: Verb): Option[] {
+  const name = optionName(field)
+  const several = ['texts', 'durations', 'choices'].includes(field.kind)
+  const known = field.choices.length > 0 ? ` (${field.choices.join(', ')})` : ''
+  const again = several ? ' May be given again.' : ''
+  const option = new Option(
+    `--${name}${placeholders[field.kind]}`,
+    `${inUnits(field)}${known}${again}`.trim(),
+  )
+  if (several) option.argParser(collect)
+  const isFound = optional?.includes(field.name) === true
+  if (!field.isOptional && !isFound && field.kind !== 'boolean') option.makeOptionMandatory()
+  const negation = negatable?.[field.name]
+  return negation === undefined ? [option] : [option, new Option(`--no-${name}`, negation)]
 }
 
-function parseInteger(name: string, text: string): number {
-  if (/^-?\d{1,16}$/.test(text)) return Number(text)
-  throw new InvalidError({
-    what: `--${kebab(name)}: "${text}" is not a whole number`,
-    next: 'give digits only',
-  })
+/** The library counts in milliseconds; here everything has its unit. */
+function inUnits({ kind, description }: Field): string {
+  const isTimed = kind === 'duration' || kind === 'durations' || kind === 'time'
+  return isTimed ? description.replace(/,? (?:in )?ms\b(?: since 1970)?/g, '') : description
 }
 
-/** JSON, or plain text taken as a string: `holdfast queue add q hello` needs no quotes within quotes. */
-function parseJson(name: string, text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    if (name === 'payload' && !/^\s*[[{"]/.test(text)) return text
-    throw new InvalidError({
-      what: `${name}: ${text.slice(0, 80)} is not JSON`,
-      next: `quote it for your shell, as in '{"a":1}'`,
-    })
-  }
+function collect(word: string, before: readonly string[] | undefined): readonly string[] {
+  return [...(before ?? []), word]
+}
+
+function camel(name: string): string {
+  return name.replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase())
 }

@@ -413,6 +413,8 @@ export interface Caller {
   readonly agent: string
   /** The instance that stands behind bound leases; null for one-shot and remote callers. */
   readonly instance: string | null
+  /** False: that instance is a process which renews nothing, so its leases have the length of manual ones. */
+  readonly renews?: false | undefined
 }
 
 /** Facts of this moment, for deciding. */

@@ -1,5 +1,6 @@
 /** Where a path lies. SQLite's locks and shared memory do not hold on network file systems. */
-import { statfsSync } from 'node:fs'
+import { statfsSync, statSync } from 'node:fs'
+import { dirname } from 'node:path'
 
 /** Magic numbers as the kernel tells them (statfs). */
 const networkTypes = new Map([
@@ -22,6 +23,23 @@ export function networkFileSystem(path: string): string | null {
     return networkTypes.get(Number(statfsSync(path).type) >>> 0) ?? null
   } catch {
     // The folder is not there: opening the file will say so.
+    return null
+  }
+}
+
+export interface Storage {
+  readonly storeBytes: number
+  readonly logBytes: number
+  readonly freeBytes: number
+}
+
+/** How much room a store and its log take, and how much is left; null when it cannot be told. */
+export function storageOf(path: string): Storage | null {
+  try {
+    const { bavail, bsize } = statfsSync(dirname(path))
+    const logBytes = statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0
+    return { storeBytes: statSync(path).size, logBytes, freeBytes: bavail * bsize }
+  } catch {
     return null
   }
 }

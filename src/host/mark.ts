@@ -35,14 +35,18 @@ export function leaveMark(process: ProcessIdentity): void {
 }
 
 function makeFolder(): void {
-  if (existsSync(folder())) sweep()
-  else {
+  if (existsSync(folder())) {
+    if (!hasSwept) sweep()
+    hasSwept = true
+  } else {
     mkdirSync(folder(), { recursive: true })
     chmodSync(folder(), shared)
   }
 }
 
-/** Marks of long ago serve nobody. */
+let hasSwept = false
+
+/** Marks of long ago serve nobody: those of the living are left anew with every beat. */
 function sweep(): void {
   for (const name of readdirSync(folder())) {
     const path = join(folder(), name)

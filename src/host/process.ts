@@ -4,7 +4,7 @@
  * ours; everything else is 'unknown', and then the lease decides.
  */
 import { execFileSync } from 'node:child_process'
-import { readFileSync, readlinkSync } from 'node:fs'
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { hostname } from 'node:os'
 import type { ProcessIdentity } from '../domain/instance.ts'
 import type { Verdict } from '../environment.ts'
@@ -67,23 +67,37 @@ function judgePid(pid: number, startedAt: string | null): Verdict {
     return { liveness: 'dead', evidence: `process ${pid} has ended (zombie)` }
   if (startedAt !== null && stat.startTime !== startedAt)
     return { liveness: 'dead', evidence: `pid ${pid} belongs to a newer process` }
-  return {
-    liveness: 'alive',
-    evidence: stat.state === 'T' ? `process ${pid} is stopped` : `process ${pid} is running`,
-  }
+  if (stat.state === 'T') return { liveness: 'alive', evidence: `process ${pid} is stopped`, isStopped: true }
+  return { liveness: 'alive', evidence: `process ${pid} is running` }
 }
 
 /** State and start time from procfs; null where there is none. */
-function processStat(pid: number): { state: string; startTime: string } | null {
+function processStat(pid: number): { state: string; parent: number; startTime: string } | null {
   if (process.platform !== 'linux') return null
   try {
     const text = readFileSync(`/proc/${pid}/stat`, 'utf8')
     // The command name may hold spaces and brackets: fields are counted after its last bracket.
     const fields = text.slice(text.lastIndexOf(')') + 2).split(' ')
-    return { state: fields[0] ?? '', startTime: fields[19] ?? '' }
+    return { state: fields[0] ?? '', parent: Number(fields[1]), startTime: fields[19] ?? '' }
   } catch {
     return null
   }
+}
+
+/** Everything a process has started that still runs, and what that has started; empty where it cannot be told. */
+export function descendantsOf(pid: number): number[] {
+  if (process.platform !== 'linux') return []
+  const children = new Map<number, number[]>()
+  for (const name of readdirSync('/proc')) {
+    if (!/^\d+$/.test(name)) continue
+    const parent = processStat(Number(name))?.parent
+    if (parent !== undefined) children.set(parent, [...(children.get(parent) ?? []), Number(name)])
+  }
+  return withTheirs(pid, children)
+}
+
+function withTheirs(pid: number, children: ReadonlyMap<number, readonly number[]>): number[] {
+  return (children.get(pid) ?? []).flatMap((child) => [child, ...withTheirs(child, children)])
 }
 
 function startTime(pid: number): string | null {

@@ -89,7 +89,8 @@ export function* decide(
 }
 
 function contextOf({ caller, chance }: Command, { now, wall }: { now: number; wall: number }): Context {
-  return { agent: caller.agent, instance: caller.instance, now, wall, ids: chance.ids, random: chance.random }
+  const { agent, instance, renews } = caller
+  return { agent, instance, renews, now, wall, ids: chance.ids, random: chance.random }
 }
 
 function* settle(step: Decision | Ask): Generator<Needs, Decision, Loaded<Needs>> {

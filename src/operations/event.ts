@@ -29,10 +29,10 @@ export const list = operation({
   effect: 'read',
   input: z.strictObject({
     since: z.int().min(0).optional().describe('Only events after this sequence number.'),
-    subject: z.enum(subjects).optional(),
-    id: fields.text(300).optional(),
+    subject: z.enum(subjects).optional().describe('Only events of this kind of thing.'),
+    id: fields.text(300).optional().describe('Only events of the thing with this id.'),
     newest: z.boolean().optional().describe('The last ones, still oldest first.'),
-    limit: z.int().min(0).max(fields.batchMax).optional(),
+    limit: z.int().min(0).max(fields.batchMax).optional().describe('How many at most; default 100.'),
   }),
   output: z.array(eventView),
   needs: (input) => ({
@@ -128,7 +128,10 @@ export const images = operation({
   summary: 'Things as they were where the kept events begin; a replay starts from these.',
   effect: 'read',
   input: z.strictObject({
-    after: z.strictObject({ subject: fields.text(100), id: fields.text(300) }).optional(),
+    after: z
+      .strictObject({ subject: fields.text(100), id: fields.text(300) })
+      .optional()
+      .describe('The last one of the page before.'),
     limit: fields.limit,
   }),
   output: z.object({

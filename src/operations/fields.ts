@@ -28,7 +28,7 @@ export const token = z
   .int()
   .nonnegative()
   .optional()
-  .describe('Token of the grant; may be left out where this handle got it.')
+  .describe('Token of the grant; may be left out where it is remembered.')
 export const leaseMs = z
   .int({ error: 'must be a whole number of milliseconds' })
   .min(0, { error: 'a lease cannot be negative' })
@@ -47,7 +47,8 @@ export const expectedVersion = z
   .positive()
   .optional()
   .describe('Refuse unless the item is at this version.')
-export const limit = z.int().min(1).max(pageMax).optional()
+export const dryRun = z.boolean().optional().describe('Say what would be done, and do nothing.')
+export const limit = z.int().min(1).max(pageMax).optional().describe(`How many at most, up to ${pageMax}.`)
 export const wallTime = z.int().min(0).max(8_640_000_000_000_000)
 
 /** Any JSON value, read as its text. */
@@ -117,10 +118,9 @@ function stringify(what: string, value: unknown): string {
   }
 }
 
-export const failure = z.strictObject({
-  message: text(10_000),
-  code: text(200).optional(),
-})
+export const failure = z
+  .strictObject({ message: text(10_000), code: text(200).optional() })
+  .describe('What went wrong.')
 
 const stateName = text(100)
 
@@ -138,12 +138,14 @@ const state = z.strictObject({
   returnTo: stateName.optional(),
 }) as unknown as z.ZodType<State>
 
-export const workflow = z.strictObject({
-  name: text(nameLengthMax),
-  initial: stateName,
-  cancelTo: stateName.optional(),
-  failsRetryably: z.boolean().default(true),
-  retryForgives: z.boolean().default(true),
-  slots: z.int().optional(),
-  states: z.record(stateName, state),
-})
+export const workflow = z
+  .strictObject({
+    name: text(nameLengthMax),
+    initial: stateName,
+    cancelTo: stateName.optional(),
+    failsRetryably: z.boolean().default(true),
+    retryForgives: z.boolean().default(true),
+    slots: z.int().optional(),
+    states: z.record(stateName, state),
+  })
+  .describe('Its states, and which act leads from one to which.')

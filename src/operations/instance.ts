@@ -14,11 +14,11 @@ import { operation } from './operation.ts'
 const id = fields.text(100).min(1)
 
 export const identity = {
-  bootId: fields.text(200),
-  pidNamespace: fields.text(200),
-  hostName: fields.text(300),
-  pid: z.int().min(0),
-  startTime: fields.text(100).nullable(),
+  bootId: fields.text(200).describe('Which start of the machine.'),
+  pidNamespace: fields.text(200).describe('Which container, as the kernel names it.'),
+  hostName: fields.text(300).describe('Name of the machine.'),
+  pid: z.int().min(0).describe('Number of the process.'),
+  startTime: fields.text(100).nullable().describe('When it was started, as the kernel counts.'),
 }
 
 export const instanceView = z.object({
@@ -54,6 +54,27 @@ export const start = operation({
   },
 })
 
+/** Processes among which one that a claim names is looked for. */
+const knownMax = 500
+
+export const join = operation({
+  name: 'instance.join',
+  summary: 'The process that a single claim names: known already, or from now on.',
+  effect: 'write',
+  internal: true,
+  freshIds: () => 1,
+  input: z.strictObject(identity),
+  output: instanceView,
+  needs: () => ({ running: { select: 'runningInstances', limit: knownMax } as const }),
+  decide({ running }, input, context) {
+    const known = running.find((each) => each.agent === context.agent && isSameProcess(each, input))
+    if (known) return { changes: [], result: known }
+    const named = { agent: context.agent, registeredBy: null }
+    const after = startInstance({ id: context.ids[0] as string, ...input }, named, context.wall)
+    const event = { kind: 'instance.started', agent: context.agent } as const
+    return { changes: [{ table: 'instance', before: null, after, event }], result: after }
+  },
+})
 /** Joining twice is joining once; ids are never used by two. */
 function requireSame(known: Instance, process: ProcessIdentity): Instance {
   if (known.endedAt === null && isSameProcess(known, process)) return known

@@ -83,7 +83,7 @@ export const detectStaleLocks = operation({
     queue: fields.queue.optional().describe('Only items of this queue.'),
     nearMs: z.int().min(0).optional().describe('Near its end; default 5 min, at most a third of a lease.'),
     staleMs: z.int().min(0).optional().describe('Stale when expired for longer; default 5 min.'),
-    deaths: z.array(death).max(judgedMax).default([]),
+    deaths: z.array(death).max(judgedMax).default([]).describe('Processes proven dead.'),
   }),
   output: staleLocks,
   needs: ({ queue }) => ({

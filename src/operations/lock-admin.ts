@@ -8,7 +8,7 @@ import { InvalidError, NotFoundError } from '../errors.ts'
 import * as fields from './fields.ts'
 import { lockName } from './lock.ts'
 import { pausedRuns, runNeeds } from './lock-run.ts'
-import { ask, operation } from './operation.ts'
+import { ask, operation, type Step } from './operation.ts'
 import { lockView, viewLock } from './view.ts'
 
 const reason = fields.text(2000).trim().min(1, { error: 'say why' }).describe('Why; kept in the audit.')
@@ -38,15 +38,22 @@ export const forceRelease = operation({
 })
 
 const agentMax = 200
+/** A dry run holds nobody up, so it may look at more. */
+const dryRunMax = 10_000
 
 export const forceReleaseAgent = operation({
   name: 'locks.forceReleaseAgent',
   summary: 'Take every named lock and reservation from an agent; at most 200 a call.',
   effect: 'admin',
-  input: z.strictObject({ agent: fields.name.describe('Whose locks.'), reason }),
+  input: z.strictObject({ agent: fields.name.describe('Whose locks.'), reason, dryRun: fields.dryRun }),
   output: z.object({ released: z.number(), more: z.boolean() }),
-  needs: ({ agent }) => ({ held: { select: 'namedLocksOf', agent, limit: agentMax } as const }),
-  decide({ held }, input, context) {
+  needs: ({ agent, dryRun }) => ({
+    held: { select: 'namedLocksOf', agent, limit: dryRun ? dryRunMax : agentMax } as const,
+  }),
+  decide({ held }, input, context): Step<{ released: number; more: boolean }> {
+    if (input.dryRun) {
+      return { changes: [], result: { released: held.length, more: held.length === dryRunMax } }
+    }
     return ask(runNeeds(held), ({ runs }) => ({
       changes: [
         ...held.map((lock) => forced(lock, input.reason, context)),

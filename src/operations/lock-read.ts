@@ -72,7 +72,11 @@ export const isLockedBy = operation({
   name: 'locks.isLockedBy',
   summary: 'Whether a lock is held now by an agent (default: the caller) or for a run.',
   effect: 'read',
-  input: z.strictObject({ name, agent: fields.name.optional(), run: fields.name.optional() }),
+  input: z.strictObject({
+    name,
+    agent: fields.name.optional().describe('By this agent; default the caller.'),
+    run: fields.name.optional().describe('For this run.'),
+  }),
   output: z.boolean(),
   needs: (of) => ({ locks: { select: 'lock', name: of.name } as const }),
   decide({ locks }, { agent, run }, context) {

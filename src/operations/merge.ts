@@ -15,12 +15,17 @@ import { requireItem } from './subject.ts'
 import { itemView, viewItem } from './view.ts'
 
 const sha = fields.text(128).min(1)
+const target = sha.describe('The commit the target is at.')
 
 export const updateRebaseMetadata = operation({
   name: 'queue.updateRebaseMetadata',
   summary: 'Record a finished rebase (head and what it stands on) and go from rebasing to testing.',
   effect: 'write',
-  input: z.strictObject({ ...itemInput, headSha: sha, testedAgainstSha: sha }),
+  input: z.strictObject({
+    ...itemInput,
+    headSha: sha.describe('The rebased change.'),
+    testedAgainstSha: target,
+  }),
   output: itemView,
   needs: itemNeeds,
   decide(rows, input, context) {
@@ -50,7 +55,7 @@ export const isFresh = operation({
   name: 'queue.isFresh',
   summary: 'Was the change tested against what the target is now? No baseline counts as no.',
   effect: 'read',
-  input: z.strictObject({ queue: fields.queue, ref: fields.ref, mainSha: sha }),
+  input: z.strictObject({ queue: fields.queue, ref: fields.ref, mainSha: target }),
   output: z.boolean(),
   needs: (input) => ({ item: { select: 'item', queue: input.queue, ref: input.ref } as const }),
   decide: ({ item }, input) => ({
@@ -63,7 +68,7 @@ export const returnToRebasing = operation({
   name: 'queue.returnToRebasing',
   summary: 'Send a change that is ready to merge back to rebasing because the target moved on.',
   effect: 'write',
-  input: z.strictObject({ ...itemInput, mainSha: sha }),
+  input: z.strictObject({ ...itemInput, mainSha: target }),
   output: itemView,
   needs: itemNeeds,
   decide(rows, input, context) {
@@ -123,7 +128,7 @@ export const completeMerge = operation({
   name: 'queue.completeMerge',
   summary: 'The change has landed as this commit; frees the items stacked on it.',
   effect: 'write',
-  input: z.strictObject({ ...itemInput, mergedSha: sha }),
+  input: z.strictObject({ ...itemInput, mergedSha: sha.describe('The commit it landed as.') }),
   output: itemView,
   needs: itemNeeds,
   decide(rows, input, context) {

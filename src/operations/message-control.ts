@@ -15,7 +15,7 @@ import {
   threadsOf,
 } from './message-thread.ts'
 import { messageView, viewThread } from './message-view.ts'
-import { ask, operation } from './operation.ts'
+import { ask, operation, type Step } from './operation.ts'
 
 /** Messages one transaction touches: each may have a hundred deliveries. */
 const pieceMax = 20
@@ -42,7 +42,7 @@ export const register = operation({
   summary: 'Make a recipient known, or change how it is reached and what its limits are.',
   effect: 'write',
   input: z.strictObject({
-    name: fields.name,
+    name: fields.name.describe('Name of the recipient.'),
     adapter: fields.name.optional().describe('Which adapter delivers to it; inbox unless told otherwise.'),
     address: fields.name
       .nullable()
@@ -73,18 +73,23 @@ export const clearPendingAcks = operation({
   input: z.strictObject({
     sender: fields.name.optional().describe('Only those of this sender.'),
     reason: fields.reason,
+    dryRun: fields.dryRun,
   }),
   output: z.object({ cancelled: z.number(), more: z.boolean() }),
-  needs: (input) => ({
-    page: {
-      select: 'messages',
-      standing: 'open',
-      sender: input.sender ?? null,
-      limit: pieceMax,
-      after: null,
-    } as const,
+  needs: ({ sender, dryRun }) => ({
+    page: dryRun
+      ? null
+      : ({
+          select: 'messages',
+          standing: 'open',
+          sender: sender ?? null,
+          limit: pieceMax,
+          after: null,
+        } as const),
+    count: dryRun ? ({ select: 'openMessageCount', sender: sender ?? null } as const) : null,
   }),
-  decide({ page }, { reason }, context) {
+  decide({ page, count }, { reason }, context): Step<{ cancelled: number; more: boolean }> {
+    if (page === null) return { changes: [], result: { cancelled: count ?? 0, more: false } }
     return ask({ deliveries: deliveriesOf(...page.rows) }, ({ deliveries }) => ({
       changes: threadsOf(page.rows, deliveries).flatMap((thread) =>
         threadChanges(thread, cancel(thread, reason ?? null, context.wall), context, { detail: { reason } }),

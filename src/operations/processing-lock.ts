@@ -159,7 +159,7 @@ export const extendLock = operation({
   summary: 'Add time to the processing lock and the item claimed with it; refused once it lapsed.',
   effect: 'write',
   tokenTells: 'own',
-  input: z.strictObject({ ...input, extraMs: fields.leaseMs.unwrap() }),
+  input: z.strictObject({ ...input, extraMs: fields.leaseMs.unwrap().describe('How much longer, ms.') }),
   output: lockView.extend({ capped: z.boolean() }),
   needs: lockNeeds,
   decide({ locks }, of, context) {

@@ -25,7 +25,7 @@ export const list = operation({
   summary: 'Runs by name, of all or of one status.',
   effect: 'read',
   input: z.strictObject({
-    status: z.enum(['running', 'paused', 'completed', 'failed']).optional(),
+    status: z.enum(['running', 'paused', 'completed', 'failed']).optional().describe('Only these.'),
     limit: fields.limit,
     after: fields.after,
   }),
@@ -57,7 +57,7 @@ export const outcomes = operation({
   effect: 'read',
   input: z.strictObject({
     run: runName,
-    outcome: outcomeView.shape.outcome.optional(),
+    outcome: outcomeView.shape.outcome.optional().describe('Only those that ended so.'),
     limit: fields.limit,
     after: fields.after,
   }),
@@ -84,7 +84,10 @@ export const left = operation({
   name: 'progress.left',
   summary: 'Which of these items of a run are still to be done.',
   effect: 'read',
-  input: z.strictObject({ run: runName, keys: z.array(fields.name).max(outcomesMax) }),
+  input: z.strictObject({
+    run: runName,
+    keys: z.array(fields.name).max(outcomesMax).describe('The items to ask for.'),
+  }),
   output: z.array(z.string()),
   needs: ({ run, keys }) => ({
     ...runOf({ run }),

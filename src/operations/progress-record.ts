@@ -37,9 +37,9 @@ export const record = operation({
   input: z.strictObject({
     run: runName,
     token: fields.token,
-    done: count.optional(),
-    failed: count.optional(),
-    skipped: count.optional(),
+    done: count.optional().describe('So many more are done.'),
+    failed: count.optional().describe('So many more failed.'),
+    skipped: count.optional().describe('So many more were skipped.'),
     total,
     cursor,
     outcomes: z.array(outcome).max(outcomesMax).optional().describe('What became of single items.'),

@@ -189,7 +189,11 @@ export const fail = operation({
   name: 'progress.fail',
   summary: 'The runner gives a run up, with the reason; it can be resumed.',
   effect: 'write',
-  input: z.strictObject({ run: runName, token: fields.token, reason: why.unwrap() }),
+  input: z.strictObject({
+    run: runName,
+    token: fields.token,
+    reason: why.unwrap().describe('Why; kept in the audit.'),
+  }),
   output: progressView,
   needs: runOf,
   decide({ known }, { run, token, reason }, context): Step<z.output<typeof progressView>> {
@@ -209,7 +213,7 @@ export const reopen = operation({
   name: 'progress.reopen',
   summary: 'More items arrived for a completed run: it is paused with a new total, to be resumed.',
   effect: 'write',
-  input: z.strictObject({ run: runName, total: count }),
+  input: z.strictObject({ run: runName, total: count.describe('How many items there are now.') }),
   output: progressView,
   needs: runOf,
   decide({ known }, { run, total: items }, context) {

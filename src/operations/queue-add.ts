@@ -29,7 +29,12 @@ const newItem = {
     .optional()
     .describe('Ids of items that must close well first.'),
   runAt: fields.wallTime.nullable().optional().describe('Not before this time, ms since 1970.'),
-  attemptsMax: z.int().min(1).max(1000).optional(),
+  attemptsMax: z
+    .int()
+    .min(1)
+    .max(1000)
+    .optional()
+    .describe("Handled failures before it fails for good; default is the queue's."),
   data: fields.data.optional(),
 }
 const newItemSchema = z.strictObject(newItem)
@@ -167,7 +172,8 @@ export const addMany = operation({
     items: z
       .array(newItemSchema.omit({ parent: true, blockers: true, key: true, dedupeKey: true }))
       .min(1)
-      .max(fields.batchMax),
+      .max(fields.batchMax)
+      .describe('The items, each with its payload.'),
   }),
   output: z.object({ ids: z.array(z.string()) }),
   needs: (input) => ({ defined: { select: 'queue', name: input.queue } as const }),

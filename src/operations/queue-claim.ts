@@ -20,10 +20,11 @@ const manualLeaseMs = 300_000
 /** Short where a process renews it, long where nobody does. */
 export function leaseLength(
   leaseMs: number | undefined,
-  caller: Pick<Caller, 'instance'>,
+  caller: Pick<Caller, 'instance' | 'renews'>,
   manualMs = manualLeaseMs,
 ): number {
-  return leaseMs ?? (caller.instance === null ? manualMs : boundLeaseMs)
+  const isRenewed = caller.instance !== null && caller.renews !== false
+  return leaseMs ?? (isRenewed ? boundLeaseMs : manualMs)
 }
 
 const paused = z.object({ outcome: z.literal('paused'), reason: z.string().nullable() })
@@ -114,7 +115,11 @@ export const claimMany = operation({
   summary: 'Claim up to 100 items at once, each under a lease of its own.',
   effect: 'write',
   claims: true,
-  input: z.strictObject({ queue: fields.queue, limit: z.int().min(1).max(100), leaseMs: fields.leaseMs }),
+  input: z.strictObject({
+    queue: fields.queue,
+    limit: z.int().min(1).max(100).describe('How many at most, up to 100.'),
+    leaseMs: fields.leaseMs,
+  }),
   output: claimManyOutcome,
   needs: ({ queue, limit }, caller) => ({
     defined: { select: 'queue', name: queue } as const,

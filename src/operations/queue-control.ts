@@ -111,7 +111,7 @@ export const setPriority = operation({
   name: 'queue.setPriority',
   summary: 'Change where an item stands in line.',
   effect: 'write',
-  input: z.strictObject({ ...target, priority: fields.priority.unwrap() }),
+  input: z.strictObject({ ...target, priority: fields.priority.unwrap().describe('Lower first.') }),
   output: itemView,
   needs: itemNeeds,
   decide(rows, input, context) {
@@ -152,7 +152,7 @@ export const remove = operation({
   name: 'queue.remove',
   summary: 'Remove an item; its events stay. Refused while it is held (unless forced) or others wait for it.',
   effect: 'admin',
-  input: z.strictObject({ ...target, force: z.boolean().optional() }),
+  input: z.strictObject({ ...target, force: z.boolean().optional().describe('Also while it is held.') }),
   output: z.boolean(),
   needs: itemNeeds,
   decide(rows, input, context) {
@@ -188,22 +188,29 @@ function removal(item: Item, agent: string, detail?: { reason: string }): Change
 }
 
 const cleanupMax = 500
+/** A dry run holds nobody up, so it may look at more. */
+const dryRunMax = 10_000
 
 export const cleanup = operation({
   name: 'queue.cleanup',
   summary: 'Remove finished items older than an age (0 = all finished); at most 500 a call, events stay.',
   effect: 'admin',
-  input: z.strictObject({ queue: fields.queue.optional(), maxAgeMs: z.int().min(0) }),
+  input: z.strictObject({
+    queue: fields.queue.optional(),
+    maxAgeMs: z.int().min(0).describe('Finished longer ago than this, ms; 0 = all finished.'),
+    dryRun: fields.dryRun,
+  }),
   output: z.object({ removed: z.number(), more: z.boolean() }),
   needs: (input) => ({
     closed: {
       select: 'closedBefore',
       queue: input.queue ?? null,
       ageMs: input.maxAgeMs,
-      limit: cleanupMax,
+      limit: input.dryRun ? dryRunMax : cleanupMax,
     } as const,
   }),
-  decide({ closed }, _input, context) {
+  decide({ closed }, { dryRun }, context) {
+    if (dryRun) return { changes: [], result: { removed: closed.length, more: closed.length === dryRunMax } }
     return {
       changes: closed.map((item) => removal(item, context.agent, { reason: 'retention' })),
       result: { removed: closed.length, more: closed.length === cleanupMax },

@@ -140,6 +140,21 @@ export const describe = operation({
   decide: ({ defined }) => ({ changes: [], result: defined?.queue ?? null }),
 })
 
+export const listQueues = operation({
+  name: 'queue.listQueues',
+  summary: 'Every queue by name, with its workflow and limits.',
+  effect: 'read',
+  input: z.strictObject({}),
+  output: z.object({ queues: z.array(queueView) }),
+  needs: () => ({ defined: { select: 'queues', names: null } as const }),
+  decide: ({ defined }) => ({
+    changes: [],
+    result: {
+      queues: defined.map(({ queue }) => queue).sort((left, right) => (left.name < right.name ? -1 : 1)),
+    },
+  }),
+})
+
 const pauseOutput = z.object({ changed: z.boolean(), queue: queueView })
 
 export const pause = operation({

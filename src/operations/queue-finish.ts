@@ -110,11 +110,13 @@ export const renew = operation({
   },
 })
 
+const progressNote = fields.json('progress').describe('How far it is; any JSON.')
+
 export const progress = operation({
   name: 'queue.progress',
   summary: 'Record how far the work on an item has come; shows it is sound and clears its crash count.',
   effect: 'write',
-  input: z.strictObject({ ...itemInput, progress: fields.json('progress'), data: fields.data.optional() }),
+  input: z.strictObject({ ...itemInput, progress: progressNote, data: fields.data.optional() }),
   output: itemView,
   needs: itemNeeds,
   decide(rows, input, context) {
@@ -133,7 +135,7 @@ export const move = operation({
   effect: 'write',
   input: z.strictObject({
     ...itemInput,
-    to: fields.text(100).min(1),
+    to: fields.text(100).min(1).describe('The state it goes to.'),
     data: fields.data.optional(),
     expectedVersion: fields.expectedVersion,
   }),
@@ -202,7 +204,8 @@ export const failInput = {
   retryable: z.boolean().optional().describe("Whether another try may help; default is the workflow's."),
   backoff: z
     .strictObject({ baseMs: z.int().min(0), factor: z.number().min(1).max(10), maxMs: z.int().min(0) })
-    .optional(),
+    .optional()
+    .describe('How the waits before other tries grow.'),
 }
 
 export const fail = operation({

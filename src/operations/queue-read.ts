@@ -26,8 +26,8 @@ export const list = operation({
   input: z.strictObject({
     queue: fields.queue,
     states: z.array(fields.text(100)).max(50).optional().describe('Only these states.'),
-    standing: z.enum(['ready', 'waiting', 'held', 'closed']).optional(),
-    quarantined: z.boolean().optional(),
+    standing: z.enum(['ready', 'waiting', 'held', 'closed']).optional().describe('Only those in this line.'),
+    quarantined: z.boolean().optional().describe('Only what is set aside.'),
     limit: fields.limit,
     after: fields.after,
   }),

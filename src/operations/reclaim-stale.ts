@@ -7,8 +7,8 @@ import type { Change } from '../engines/engine.ts'
 import { InvalidError } from '../errors.ts'
 import * as fields from './fields.ts'
 import { operation } from './operation.ts'
-import { itemReclaim, lockReclaim } from './reclaim.ts'
-import { recoveryMax } from './recovery.ts'
+import { describeReclaimed, itemReclaim, lockReclaim } from './reclaim.ts'
+import { recoveryMax, report } from './recovery.ts'
 
 export const reclaimStale = operation({
   name: 'queue.reclaimStale',
@@ -17,14 +17,25 @@ export const reclaimStale = operation({
   effect: 'admin',
   input: z.strictObject({
     queue: fields.queue,
-    thresholdMs: z.int().min(0).max(1_000_000_000_000),
+    thresholdMs: z
+      .int()
+      .min(0)
+      .max(1_000_000_000_000)
+      .default(300_000)
+      .describe('Silent for so long, ms; 0 = everything held. Default 300 s.'),
     force: z
       .boolean()
       .optional()
       .describe('Also from processes that are alive and renewing; needs a reason.'),
     reason: fields.reason,
+    dryRun: fields.dryRun,
   }),
-  output: z.number(),
+  output: z.object({
+    entriesReclaimed: z.number(),
+    locksCleaned: z.number(),
+    recoveryTimestamp: z.number(),
+    reclaimed: report.shape.reclaimed,
+  }),
   needs: ({ queue, thresholdMs }) => ({
     defined: { select: 'queue', name: queue } as const,
     silent: { select: 'silentItems', queue, thresholdMs, limit: fields.batchMax } as const,
@@ -44,12 +55,19 @@ export const reclaimStale = operation({
     const request = { thresholdMs: input.thresholdMs, force: input.force ?? false }
     const taken = silent.flatMap((item) => reclaimStaleItem(item, rules, request, context) ?? [])
     const cleaned = locks.flatMap((lock) => recoverLock(lock, new Map(), context.now) ?? [])
+    const result = {
+      entriesReclaimed: taken.length,
+      locksCleaned: cleaned.length,
+      recoveryTimestamp: context.wall,
+      reclaimed: describeReclaimed(taken, cleaned, []),
+    }
+    if (input.dryRun) return { changes: [], result }
     return {
       changes: [
         ...taken.map((each) => withReason(itemReclaim(each, context, 'manual'), input.reason)),
         ...cleaned.map((each) => lockReclaim(each, context, 'manual')),
       ],
-      result: taken.length,
+      result,
       wakes: taken.length + cleaned.length > 0,
     }
   },

@@ -3,6 +3,7 @@ import * as z from 'zod'
 import type { Delivery } from '../domain/delivery.ts'
 import { endInstance } from '../domain/instance.ts'
 import { type Item, promoteItem } from '../domain/item.ts'
+import { isExpired, type LeaseColumns } from '../domain/lease.ts'
 import type { Lock } from '../domain/lock.ts'
 import { processingLockName } from '../domain/queue.ts'
 import { countRecovered, type Reclaimed, recoverItem, recoverLock } from '../domain/recovery.ts'
@@ -23,7 +24,7 @@ const dryRunMax = 10_000
 const recoveryTriggers = ['claim', 'open', 'timer', 'waiter', 'death', 'manual'] as const
 export type RecoveryTrigger = (typeof recoveryTriggers)[number]
 
-const report = z.object({
+export const report = z.object({
   locksCleaned: z.number(),
   entriesReclaimed: z.number(),
   quarantined: z.number(),
@@ -62,7 +63,8 @@ export const run = operation({
     trigger: z.enum(recoveryTriggers),
     queue: fields.queue.optional(),
     deaths: z.array(death).max(recoveryMax).default([]),
-    dryRun: z.boolean().default(false),
+    dryRun: z.boolean().default(false).describe('Say what would be done, and do nothing.'),
+    maxAgeMs: z.int().min(0).default(0).describe('Only what lapsed longer ago; the dead are not waited for.'),
     /** Only puts due items in line; takes nothing from anybody. */
     promoteOnly: z.boolean().default(false),
   }),
@@ -100,11 +102,13 @@ export const run = operation({
   },
   decide(rows, input, context) {
     const limit = input.dryRun ? dryRunMax : recoveryMax
-    const items = unique([...(rows.items ?? []), ...(rows.orphans ?? [])], (item) => item.id).slice(0, limit)
-    const locks = unique([...(rows.locks ?? []), ...(rows.orphanLocks ?? [])], lockRef).slice(0, limit)
-    const deliveries = lostDeliveries({ lapsed: rows.deliveries, orphans: rows.orphanDeliveries }, limit)
+    const old = <Row extends LeaseColumns>(lapsed: readonly Row[] | null): Row[] =>
+      (lapsed ?? []).filter((row) => isExpired(row, context.now - input.maxAgeMs))
+    const items = unique([...old(rows.items), ...(rows.orphans ?? [])], (item) => item.id).slice(0, limit)
+    const locks = unique([...old(rows.locks), ...(rows.orphanLocks ?? [])], lockRef).slice(0, limit)
+    const deliveries = lostDeliveries({ lapsed: old(rows.deliveries), orphans: rows.orphanDeliveries }, limit)
     const due = rows.due.filter((item) => !items.some(({ id }) => id === item.id))
-    const waiters = unique([...(rows.waiters ?? []), ...(rows.orphanWaiters ?? [])], ({ id }) => id)
+    const waiters = unique([...old(rows.waiters), ...(rows.orphanWaiters ?? [])], ({ id }) => id)
     const orphans = rows.orphanRuns ?? []
     const dead = (rows.dead ?? []).filter((instance) => instance.endedAt === null)
     if (

@@ -42,7 +42,7 @@ export const reserve = operation({
   effect: 'write',
   freshIds: () => 1,
   input: z.strictObject({
-    patterns: z.array(pattern).min(1).max(patternsMax),
+    patterns: z.array(pattern).min(1).max(patternsMax).describe('Glob patterns of paths, such as src/**.'),
     mode: z.enum(['shared', 'exclusive']).optional().describe('Shared ones may overlap; default exclusive.'),
     reason: fields.reason,
     user,
@@ -101,7 +101,9 @@ export const whoHas = operation({
   name: 'locks.whoHas',
   summary: 'Reservations that cover a path, and the locks of that name; only what is held now.',
   effect: 'read',
-  input: z.strictObject({ path: fields.text(pathLengthMax).min(1) }),
+  input: z.strictObject({
+    path: fields.text(pathLengthMax).min(1).describe('A path, or the name of a lock.'),
+  }),
   output: z.array(lockView),
   needs: ({ path }) => ({
     reserved: { select: 'reservations', limit: reservationsMax } as const,

@@ -1,8 +1,13 @@
 /** The table of operations: everything Holdfast can do, by name. Interfaces are made from it. */
 import type { Command } from '../engines/engine.ts'
 import * as agent from './agent.ts'
+import * as clock from './clock.ts'
 import * as event from './event.ts'
 import { batchMax } from './fields.ts'
+import * as fleet from './fleet.ts'
+import * as fleetDoctor from './fleet-doctor.ts'
+import * as fleetExplain from './fleet-explain.ts'
+import * as fleetPrime from './fleet-prime.ts'
 import * as instance from './instance.ts'
 import * as lease from './lease.ts'
 import * as leaseWarning from './lease-warning.ts'
@@ -46,6 +51,7 @@ const all: readonly AnyOperation[] = [
   queueDefine.defineWorkflow,
   queueDefine.defineQueue,
   queueDefine.describe,
+  queueDefine.listQueues,
   queueDefine.pause,
   queueDefine.resume,
   queueAdd.add,
@@ -116,7 +122,9 @@ const all: readonly AnyOperation[] = [
   lease.renew,
   lease.check,
   lease.release,
+  clock.read,
   instance.start,
+  instance.join,
   instance.beat,
   instance.end,
   instance.list,
@@ -172,6 +180,11 @@ const all: readonly AnyOperation[] = [
   messageRetry.record,
   messageSettle.settle,
   messageSettle.nextDue,
+  fleet.status,
+  fleetExplain.find,
+  fleetExplain.explain,
+  fleetDoctor.doctor,
+  fleetPrime.prime,
 ]
 
 export const operations: ReadonlyMap<string, AnyOperation> = new Map(all.map((each) => [each.name, each]))

@@ -216,7 +216,10 @@ export const batchClaim = operation({
   summary: 'Claim up to 100 tasks, all or none; says of each refused one why.',
   effect: 'write',
   claims: true,
-  input: z.strictObject({ refs: z.array(ref).min(1).max(batchMax), leaseMs: claimInput.leaseMs }),
+  input: z.strictObject({
+    refs: z.array(ref).min(1).max(batchMax).describe('Ids or keys of the tasks.'),
+    leaseMs: claimInput.leaseMs,
+  }),
   output: batchOutcome,
   needs: ({ refs }, caller) => ({
     defined: { select: 'queue', name: taskQueue } as const,

@@ -23,7 +23,7 @@ import { viewItem } from './view.ts'
 
 const words = {
   body: fields.text(100_000).optional().describe('What is to be done.'),
-  labels: z.array(fields.name).max(100).optional(),
+  labels: z.array(fields.name).max(100).optional().describe('Words to find it by.'),
   paths: z.array(fields.text(1000).min(1)).max(100).optional().describe('Files and folders it touches.'),
   owner: fields.name.nullable().optional().describe('Whose task it is, apart from who works on it.'),
   host: fields.name.nullable().optional().describe('The machine it belongs on.'),
@@ -31,7 +31,7 @@ const words = {
   metadata: fields.json('metadata').optional().describe('Any JSON of your own.'),
   dependsOn: z.array(ref).max(blockersMax).optional().describe('Tasks that must be done first.'),
 }
-const title = fields.text(500).min(1)
+const title = fields.text(500).min(1).describe('What it is, in a line.')
 
 /** Each dependency by id or key, under a name of its own. */
 function dependencyNeeds(refs: readonly string[]) {
@@ -129,7 +129,7 @@ export const getTask = operation({
 export const filter = {
   labels: z.array(fields.name).max(20).optional().describe('Tasks that have all of these.'),
   owner: fields.name.nullable().optional().describe('Whose they are; null = nobody’s.'),
-  host: fields.name.nullable().optional(),
+  host: fields.name.nullable().optional().describe('The machine they belong on; null = none.'),
   priorityMax: z.int().optional().describe('At least this urgent: lower numbers come first.'),
 }
 
@@ -138,7 +138,10 @@ export const listTasks = operation({
   summary: 'Tasks in the order they would be worked on, then the finished ones, page by page.',
   effect: 'read',
   input: z.strictObject({
-    status: z.union([status, z.array(status).max(4)]).optional(),
+    status: z
+      .union([status, z.array(status).max(4)])
+      .optional()
+      .describe('Only these.'),
     assignee: fields.name.optional().describe('Held by this agent.'),
     ...filter,
     limit: fields.limit,
@@ -234,7 +237,7 @@ export const checkUpdateConflict = operation({
   name: 'tasks.checkUpdateConflict',
   summary: 'Whether a task has changed since the version you read.',
   effect: 'read',
-  input: z.strictObject({ ref, expectedVersion: z.int().positive() }),
+  input: z.strictObject({ ref, expectedVersion: z.int().positive().describe('The version you read.') }),
   output: z.object({ hasConflict: z.boolean(), currentVersion: z.number() }),
   needs: (input) => ({ item: { select: 'item', queue: taskQueue, ref: input.ref } as const }),
   decide({ item: found }, input) {

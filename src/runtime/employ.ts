@@ -7,14 +7,14 @@ import type { LeaseRef } from '../operations/lease.ts'
 import type { Board } from './board.ts'
 import { Caretaker, type CaretakerOptions } from './caretaker.ts'
 import type { FromThread, ThreadData } from './caretaker-messages.ts'
-import type { Keeper } from './keeper.ts'
 import { ThreadedEngine } from './threaded-engine.ts'
 
 export interface Employment {
   readonly url: string
   readonly engine: OpenedEngine
   readonly environment: Environment
-  readonly keeper: Keeper
+  /** A lease that this process held is gone. */
+  readonly lost: (lease: LeaseRef) => void
   readonly board: Board
   readonly logger: Logger
   readonly durability: 'full' | 'normal'
@@ -24,16 +24,12 @@ export interface Employment {
   readonly rejoined: (instance: string) => void
 }
 
-const lostElsewhere = 'it was cancelled, released or granted to another holder'
 const restartAfterMs = 1000
 
 /** Returns how to stop it. */
 export function employCaretaker(employment: Employment): () => Promise<void> {
-  const { engine, keeper, board, options, rejoined } = employment
-  if (engine instanceof ThreadedEngine) {
-    const lost = (lease: LeaseRef) => keeper.lose(lease, lostElsewhere)
-    return engine.employ({ options, board, lost, rejoined })
-  }
+  const { engine, lost, board, options, rejoined } = employment
+  if (engine instanceof ThreadedEngine) return engine.employ({ options, board, lost, rejoined })
   const isPrivate = employment.engine.status.location === ':memory:'
   return employment.environment.isLocal || isPrivate ? employHere(employment) : employThread(employment)
 }
@@ -41,14 +37,14 @@ export function employCaretaker(employment: Employment): () => Promise<void> {
 function employHere({
   engine,
   environment,
-  keeper,
+  lost,
   board,
   logger,
   options,
   rejoined,
 }: Employment): () => Promise<void> {
   const caretaker = new Caretaker(engine, environment, board, options, {
-    lost: (lease) => keeper.lose(lease, lostElsewhere),
+    lost,
     rejoined,
     log: (level, name, facts) => logger[level]?.(facts, name),
   })
@@ -56,7 +52,7 @@ function employHere({
 }
 
 function employThread(employment: Employment): () => Promise<void> {
-  const { url, environment, keeper, board, logger, durability, busyTimeoutMs } = employment
+  const { url, environment, lost, board, logger, durability, busyTimeoutMs } = employment
   let { options } = employment
   let closing = false
   let thread: Worker | null = null
@@ -72,7 +68,7 @@ function employThread(employment: Employment): () => Promise<void> {
     })
     thread = started
     started.on('message', (message: FromThread) => {
-      if (message.type === 'lost') keeper.lose(message.lease, lostElsewhere)
+      if (message.type === 'lost') lost(message.lease)
       else if (message.type === 'rejoined') goOnAs(message.instance)
       else logger[message.level]?.(message.facts, message.name)
     })

@@ -10,6 +10,8 @@ export interface Healing {
   readonly trigger: RecoveryTrigger
   readonly queue?: string | undefined
   readonly dryRun?: boolean | undefined
+  /** Only what lapsed longer ago; the dead are not waited for. */
+  readonly maxAgeMs?: number | undefined
   execute(operation: string, input: Record<string, unknown>): Promise<unknown>
   log(level: 'info' | 'warn', name: LogName, facts: LogFacts): void
 }
@@ -47,7 +49,7 @@ export async function findDeaths(healing: Parameters<typeof judgeRunning>[0]): P
 
 /** Gives back everything lapsed, and what the dead held. One transaction takes a bounded piece; others get their turn. */
 export async function heal(healing: Healing, deaths: readonly Death[]): Promise<RecoveryReport> {
-  const { environment, trigger, queue, dryRun } = healing
+  const { environment, trigger, queue, dryRun, maxAgeMs } = healing
   let total: RecoveryReport | null = null
   for (let more = true; more; ) {
     const started = environment.monotonic()
@@ -56,6 +58,7 @@ export async function heal(healing: Healing, deaths: readonly Death[]): Promise<
       deaths: deaths.slice(0, recoveryMax),
       ...(queue === undefined ? {} : { queue }),
       ...(dryRun === undefined ? {} : { dryRun }),
+      ...(maxAgeMs === undefined ? {} : { maxAgeMs }),
     })) as RecoveryReport
     if (!dryRun) logRecovery(healing.log, report, trigger, environment.monotonic() - started)
     total = total ? addReports(total, report) : report

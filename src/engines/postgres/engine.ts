@@ -16,7 +16,7 @@ import { isRead, Lane, type LaneOptions } from './lane.ts'
 import { Listener } from './listener.ts'
 import { assertUsableStore } from './marks.ts'
 import { migrate, schemaVersion } from './migrate.ts'
-import { findPrimary, type ServerFacts, type Wanted } from './servers.ts'
+import { findPrimary, type Met, type ServerFacts, type Wanted } from './servers.ts'
 import type { SessionOptions } from './settings.ts'
 import { Wake } from './wake.ts'
 
@@ -29,11 +29,13 @@ export async function openPostgres(url: string, options: EngineOptions): Promise
   const address = parseAddress(url)
   const connections: Connection[] = []
   try {
-    const { connection, facts } = await findPrimary(address, wantedFrom(0, options))
-    connections.push(connection)
+    const wanted = wantedFrom(0, options)
+    const [first, second] = await bothOf([findPrimary(address, wanted), findPrimary(address, wanted)])
+    connections.push(first.connection, second.connection)
+    const { connection, facts } = first
+    if (facts.timeline !== second.facts.timeline)
+      throw unavailable(address.shown, new Error('its hosts change places at this moment'))
     await prepareStore(connection, address)
-    const second = await findPrimary(address, wantedFrom(facts.timeline, options))
-    connections.push(second.connection)
     const offset = options.environment.isLocal
       ? await movedOffset(options.environment, (query) => connection.send(query))
       : null
@@ -50,6 +52,15 @@ export async function openPostgres(url: string, options: EngineOptions): Promise
     for (const connection of connections) connection.destroy(new Error('the store was not opened'))
     throw typedAtOpen(error, address)
   }
+}
+
+/** Both, or neither: what was met beside a failure is left again. */
+async function bothOf(meetings: [Promise<Met>, Promise<Met>]): Promise<[Met, Met]> {
+  const settled = await Promise.allSettled(meetings)
+  const failed = settled.find((each) => each.status === 'rejected')
+  if (!failed) return Promise.all(meetings)
+  for (const each of settled) if (each.status === 'fulfilled') each.value.connection.destroy(failed.reason)
+  throw failed.reason
 }
 
 /** Two openers may race: whoever comes second finds the store made. */

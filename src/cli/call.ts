@@ -1,0 +1,160 @@
+/** One command being carried out: its store, opened when first needed, and its ways to speak. */
+import { existsSync } from 'node:fs'
+import { type HoldfastError, InvalidError, NotFoundError } from '../errors.ts'
+import { type Holdfast, open } from '../holdfast.ts'
+import { systemEnvironment } from '../host/system.ts'
+import type { Logger } from '../logger.ts'
+import { operations } from '../operations/table.ts'
+import { schemaVersion } from './failure.ts'
+import { makeFolderFor, storeFile } from './home.ts'
+import type { Io } from './io.ts'
+import { LeaseFiles, leaseFolder } from './lease-file.ts'
+import type { Settings } from './settings.ts'
+import type { Call, Input } from './verb.ts'
+import { printable, type View, viewFor } from './view.ts'
+
+export interface CallParts {
+  readonly io: Io
+  readonly settings: Settings
+  readonly isJson: boolean
+  readonly idempotencyKey: string | undefined
+  readonly input: Input
+  readonly options: Input
+  readonly rest: readonly string[]
+  /** A store that is not there is made. */
+  readonly mayMake: boolean
+  /** What lapsed and what the dead held is given back first. */
+  readonly heals: boolean
+  /** This process stands behind what it claims. */
+  readonly lives: boolean
+}
+
+export class CommandCall implements Call {
+  readonly io: Io
+  readonly settings: Settings
+  readonly isJson: boolean
+  readonly idempotencyKey: string | undefined
+  readonly options: Input
+  readonly rest: readonly string[]
+  readonly view: View
+  readonly leases: LeaseFiles
+  input: Input
+  readonly #parts: CallParts
+  #opening: Promise<Holdfast> | null = null
+  #opened: Holdfast | null = null
+  #leaseAheadMs = 0
+  instance: string | undefined
+
+  constructor(parts: CallParts) {
+    this.#parts = parts
+    this.io = parts.io
+    this.settings = parts.settings
+    this.isJson = parts.isJson
+    this.idempotencyKey = parts.idempotencyKey
+    this.input = parts.input
+    this.options = parts.options
+    this.rest = parts.rest
+    const now = systemEnvironment.now()
+    this.view = viewFor(parts.io, now, () => this.#leaseAheadMs)
+    const { store, namespace, agent } = parts.settings
+    const owner = { namespace: namespace.value, agent: agent.value }
+    this.leases = new LeaseFiles(leaseFolder(store.value, parts.io), owner)
+  }
+
+  open(): Promise<Holdfast> {
+    this.#opening ??= this.#open()
+    return this.#opening
+  }
+
+  async #open(): Promise<Holdfast> {
+    const { store, namespace, agent, durability, busyTimeoutMs, home } = this.settings
+    const { mayMake, heals, lives } = this.#parts
+    const file = storeFile(store.value)
+    if (!mayMake && file !== null && !existsSync(file)) throw noStore(file)
+    if (makeFolderFor(store.value, home)) this.say(`made ${home.folder}`)
+    this.#opened = await open(store.value, {
+      agent: agent.value,
+      namespace: namespace.value,
+      durability: durability.value,
+      busyTimeoutMs: busyTimeoutMs.value,
+      background: lives,
+      redelivery: false,
+      recovery: { onOpen: heals || lives },
+      logger: this.#logger(),
+    })
+    return this.#opened
+  }
+
+  async execute<Result>(operation: string, input: Input, piece = 0): Promise<Result> {
+    const hf = await this.open()
+    const isRead = operations.get(operation)?.effect === 'read'
+    const key = this.idempotencyKey
+    const answer = await hf.execute(operation, input, {
+      ...(isRead || key === undefined ? {} : { idempotencyKey: piece === 0 ? key : `${key}#${piece}` }),
+      ...(this.instance === undefined ? {} : { instance: this.instance }),
+    })
+    return answer as Result
+  }
+
+  /** Times of leases are on the store's clock; people read them on the wall's. */
+  async readClock(): Promise<void> {
+    if (this.#opened === null) return
+    const { now, wall } = await this.execute<{ now: number; wall: number }>('clock.read', {})
+    this.#leaseAheadMs = now - wall
+  }
+
+  /** What is claimed from now on belongs to this process, checked and known by its start time. */
+  async bindTo(pid: string): Promise<void> {
+    const identity = /^[1-9]\d{0,9}$/.test(pid) ? systemEnvironment.host.identify(Number(pid)) : undefined
+    if (identity === undefined) {
+      throw new InvalidError({
+        what: `--for-pid: "${pid}" is not a process id`,
+        next: 'give the number of a process of this machine, such as $PPID',
+      })
+    }
+    if (identity === null) {
+      throw new NotFoundError({
+        what: `there is no process ${pid} on this machine`,
+        next: 'give the number of a running process, such as $PPID; nothing was claimed',
+        facts: { pid: Number(pid) },
+      })
+    }
+    const hf = await this.open()
+    const { id } = (await hf.execute('instance.join', { ...identity })) as { id: string }
+    this.instance = id
+  }
+
+  emit(text: string, record: object): void {
+    this.io.out(this.isJson ? `${JSON.stringify({ schemaVersion, ...record })}\n` : `${text}\n`)
+  }
+
+  say(text: string): void {
+    this.io.err(`${this.view.colors.dim(printable(text))}\n`)
+  }
+
+  /** What healing took from whom is worth a line; its failure too. */
+  #logger(): Logger {
+    return {
+      warn: (facts, name) => {
+        // Verbs that heal say so themselves.
+        if (name === 'lease.reclaimed' && !this.#parts.heals) return
+        if (name === 'lease.reclaimed')
+          this.say(`healed ${facts.kind} ${facts.id} of ${facts.holder}: ${facts.evidence}`)
+        else this.io.err(`warning  ${name} ${printable(JSON.stringify(facts))}\n`)
+      },
+      error: (facts, name) => this.io.err(`error  ${name} ${printable(JSON.stringify(facts))}\n`),
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#opened?.close()
+  }
+}
+
+function noStore(file: string): HoldfastError {
+  return new NotFoundError({
+    what: `there is no store at ${file}`,
+    next: 'make one with `holdfast init`, or say where it is with --store or HOLDFAST_URL',
+    facts: { store: file },
+  })
+}

@@ -1,0 +1,183 @@
+/** Everything there is to command, by name; the verbs themselves are loaded when one of them is wanted. */
+import type { Verb } from './verb.ts'
+
+export interface Group {
+  readonly name: string
+  readonly summary: string
+  /** A noun with verbs, or one verb on its own. */
+  readonly load: () => Promise<readonly Verb[]>
+  readonly isSingle?: true
+  readonly isHidden?: true
+  /** Under which heading the help lists it. */
+  readonly section?: string
+  readonly alias?: string
+}
+
+export const catalogue: readonly Group[] = [
+  {
+    name: 'init',
+    section: 'Set up:',
+    summary: 'make a store for this folder or repository',
+    isSingle: true,
+    load: async () => [(await import('./verbs/init.ts')).init],
+  },
+  {
+    name: 'status',
+    section: 'Look:',
+    summary: 'the whole fleet on one screen',
+    isSingle: true,
+    load: async () => [(await import('./verbs/status.ts')).status],
+  },
+  {
+    name: 'watch',
+    section: 'Look:',
+    summary: 'the same, live',
+    isSingle: true,
+    load: async () => [(await import('./verbs/status.ts')).watch],
+  },
+  {
+    name: 'explain',
+    section: 'Look:',
+    summary: 'why something is waiting, held or stuck, with the evidence',
+    isSingle: true,
+    load: async () => [(await import('./verbs/explain.ts')).explain],
+  },
+  {
+    name: 'run',
+    section: 'Work:',
+    summary: 'run a command under a lease: a lock, an item or a task',
+    isSingle: true,
+    load: async () => [(await import('./verbs/run.ts')).run],
+  },
+  {
+    name: 'find',
+    section: 'Look:',
+    summary: 'what a word may mean here',
+    isSingle: true,
+    load: async () => [(await import('./verbs/explain.ts')).find],
+  },
+  {
+    name: 'doctor',
+    section: 'Heal:',
+    summary: 'what is wrong, and what to do about it',
+    isSingle: true,
+    load: async () => [(await import('./verbs/doctor.ts')).doctor],
+  },
+  {
+    name: 'prime',
+    section: 'Look:',
+    summary: 'one page for an agent that starts',
+    isSingle: true,
+    load: async () => [(await import('./verbs/prime.ts')).prime],
+  },
+  {
+    name: 'queue',
+    section: 'Work:',
+    summary: 'jobs and merge queues: add, claim, finish, look',
+    load: async () => (await import('./verbs/queue.ts')).queueVerbs,
+  },
+  {
+    name: 'task',
+    section: 'Work:',
+    summary: 'tasks that agents and people talk about',
+    load: async () => (await import('./verbs/task.ts')).taskVerbs,
+  },
+  {
+    name: 'lock',
+    section: 'Work:',
+    summary: 'named locks and reservations of paths',
+    load: async () => (await import('./verbs/lock.ts')).lockVerbs,
+  },
+  {
+    name: 'locks',
+    section: 'Heal:',
+    summary: 'everything held: what looks wrong, and freeing what lapsed',
+    load: async () => (await import('./verbs/locks.ts')).locksVerbs,
+  },
+  {
+    name: 'progress',
+    section: 'Work:',
+    summary: 'how far runs are, under the locks held for them',
+    load: async () => (await import('./verbs/progress.ts')).progressVerbs,
+  },
+  {
+    name: 'msg',
+    section: 'Work:',
+    summary: 'messages that must be acknowledged',
+    load: async () => (await import('./verbs/message.ts')).messageVerbs,
+  },
+  {
+    name: 'state',
+    section: 'Work:',
+    summary: 'versioned JSON documents',
+    load: async () => (await import('./verbs/state.ts')).stateVerbs,
+  },
+  {
+    name: 'agent',
+    section: 'Work:',
+    summary: 'who takes part, and which processes stand behind them',
+    load: async () => (await import('./verbs/agent.ts')).agentVerbs,
+  },
+  {
+    name: 'events',
+    section: 'Look:',
+    summary: 'the audit: what changed, when, by whom',
+    load: async () => (await import('./verbs/event.ts')).eventVerbs,
+  },
+  {
+    name: 'recover',
+    section: 'Heal:',
+    alias: 'heal',
+    summary: 'give back what lapsed and what the dead held',
+    isSingle: true,
+    load: async () => [(await import('./verbs/recover.ts')).recover],
+  },
+  {
+    name: 'workflow',
+    section: 'Work:',
+    summary: 'workflows of your own',
+    load: async () => (await import('./verbs/workflow.ts')).workflowVerbs,
+  },
+  {
+    name: 'copy',
+    section: 'Set up:',
+    summary: 'carry a whole store to another place or engine',
+    isSingle: true,
+    load: async () => [(await import('./verbs/copy.ts')).copy],
+  },
+  {
+    name: 'config',
+    section: 'Set up:',
+    summary: 'what is set, and where it comes from',
+    load: async () => (await import('./verbs/config.ts')).configVerbs,
+  },
+  // As older tools spell them.
+  {
+    name: 'cleanup-locks',
+    summary: 'the same as locks cleanup',
+    isSingle: true,
+    isHidden: true,
+    load: async () => [(await import('./verbs/locks.ts')).cleanup],
+  },
+  {
+    name: 'detect-stale-locks',
+    summary: 'the same as locks detect',
+    isSingle: true,
+    isHidden: true,
+    load: async () => [(await import('./verbs/locks.ts')).detect],
+  },
+  {
+    name: 'lock-status',
+    summary: 'what locks detect tells, and never more than that',
+    isSingle: true,
+    isHidden: true,
+    load: async () => [(await import('./verbs/locks.ts')).lockStatus],
+  },
+  {
+    name: 'demo',
+    section: 'Set up:',
+    summary: 'kill and freeze real workers and watch the work heal, in under a minute',
+    isSingle: true,
+    load: async () => [(await import('./verbs/demo.ts')).demo],
+  },
+]

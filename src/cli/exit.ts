@@ -1,0 +1,44 @@
+/** Exit codes of outcomes that are normal and yet not success; those of errors are in `errors.ts`. */
+import { errorCodes } from '../errors.ts'
+
+/** Nothing to do: for loops. */
+const nothingToDo = 6
+/** A check found more than its threshold. */
+export const aboveThreshold = 11
+
+const outcomeCodes: Readonly<Record<string, number>> = {
+  held: errorCodes.HELD.exit,
+  blocked: errorCodes.HELD.exit,
+  quarantined: errorCodes.HELD.exit,
+  refused: errorCodes.HELD.exit,
+  full: errorCodes.HELD.exit,
+  closed: errorCodes.ILLEGAL_MOVE.exit,
+  cancelled: errorCodes.ILLEGAL_MOVE.exit,
+  not_recipient: errorCodes.HELD.exit,
+  not_found: errorCodes.NOT_FOUND.exit,
+  rate_limited: errorCodes.RATE_LIMITED.exit,
+  empty: nothingToDo,
+  paused: errorCodes.PAUSED.exit,
+}
+
+/** The same with and without `--json`. */
+export function exitCodeOf(answer: unknown): number {
+  const outcome = (answer as { outcome?: unknown } | null)?.outcome
+  return (typeof outcome === 'string' ? outcomeCodes[outcome] : undefined) ?? 0
+}
+
+/** For the reference, in order. */
+export const exitCodes: readonly (readonly [code: number, meaning: string])[] = [
+  [0, 'done, or nothing was wrong'],
+  [1, 'unexpected, or not allowed'],
+  [2, 'the command line itself is wrong'],
+  [3, 'there is nothing of that name'],
+  [4, 'another holds it, or it is not in the state or version you believe'],
+  [5, 'the lease is lost: stop working on it'],
+  [6, 'nothing to do'],
+  [7, 'busy or over the time: try again'],
+  [8, 'tests failed, or files are in conflict'],
+  [9, 'paused'],
+  [10, 'the store is unfit, or `doctor` found something wrong'],
+  [11, 'a check found more than its threshold'],
+]

@@ -1,0 +1,60 @@
+/** Errors as people and machines read them: what happened, why, what to do next. */
+import { CommanderError } from 'commander'
+import { HoldfastError, InvalidError, isHoldfastError } from '../errors.ts'
+import type { Io } from './io.ts'
+import { printable, type View } from './view.ts'
+
+export const schemaVersion = 1
+
+/** Anything thrown as an error of the family. */
+export function failureOf(error: unknown): HoldfastError {
+  if (isHoldfastError(error)) return error
+  if (error instanceof CommanderError) return misuse(error)
+  const what = error instanceof Error ? error.message : String(error)
+  return new HoldfastError('INTERNAL', {
+    what,
+    next: 'please report this with the command you ran',
+    cause: error,
+  })
+}
+
+/** Commander writes its suggestion in brackets behind the message. */
+function misuse({ message, code }: CommanderError): InvalidError {
+  const [first = '', suggestion] = message.replace(/^error: /, '').split('\n')
+  return new InvalidError({
+    what: first,
+    next: suggestion ? lowerFirst(suggestion.replace(/[()]/g, '')) : 'see what there is with --help',
+    facts: { code },
+  })
+}
+
+function lowerFirst(text: string): string {
+  return text.charAt(0).toLowerCase() + text.slice(1)
+}
+
+/** Prints it and answers the exit code. */
+export function printFailure(error: HoldfastError, io: Io, isJson: boolean, view: View): number {
+  if (isJson) {
+    io.out(`${JSON.stringify({ schemaVersion, error: { ...error.toJSON(), retryable: error.retryable } })}\n`)
+    return error.exitCode
+  }
+  const { colors } = view
+  const why = whyOf(error)
+  const lines = [
+    `${colors.red('error')}  ${printable(error.what)}`,
+    ...(why === null ? [] : [`${colors.dim('why')}    ${printable(why)}`]),
+    `${colors.dim('next')}   ${printable(error.next)}`,
+  ]
+  io.err(`${lines.join('\n')}\n`)
+  return error.exitCode
+}
+
+/** What lies behind it, where the error does not say so itself. */
+function whyOf({ cause, facts, code }: HoldfastError): string | null {
+  // A store that is busy says so better than its driver does.
+  if (code === 'INTERNAL' || code === 'BUSY') return null
+  if (cause instanceof Error && cause.message !== '') return cause.message.split('\n')[0] ?? null
+  const issues = facts.issues as readonly { path: string; message: string }[] | undefined
+  if (issues === undefined || issues.length < 2) return null
+  return issues.map(({ path, message }) => (path === '' ? message : `${path}: ${message}`)).join('; ')
+}

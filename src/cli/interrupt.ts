@@ -1,0 +1,35 @@
+/** Waits end in good order when somebody interrupts them, with the exit code a shell would give. */
+import { constants } from 'node:os'
+import { HoldfastError } from '../errors.ts'
+
+export class Interrupted extends HoldfastError {
+  readonly #number: number
+
+  constructor(signal: 'SIGINT' | 'SIGTERM' | 'SIGHUP' | 'SIGQUIT') {
+    super('TIMEOUT', { what: `interrupted by ${signal}`, next: 'nothing was claimed' })
+    this.#number = constants.signals[signal]
+  }
+
+  override get exitCode(): number {
+    return 128 + this.#number
+  }
+}
+
+const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
+
+/** The signal given to `run` fires at an interrupt; `run` should then reject with its reason. */
+export async function whileInterruptible<Result>(
+  run: (signal: AbortSignal) => Promise<Result>,
+): Promise<Result> {
+  const interrupted = new AbortController()
+  const listeners = signals.map((signal) => {
+    const stop = () => interrupted.abort(new Interrupted(signal))
+    process.on(signal, stop)
+    return () => process.off(signal, stop)
+  })
+  try {
+    return await run(interrupted.signal)
+  } finally {
+    for (const remove of listeners) remove()
+  }
+}

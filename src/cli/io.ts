@@ -1,0 +1,59 @@
+/** What a command line reads and writes: the process's own streams, or those of a test. */
+import { isatty } from 'node:tty'
+
+export interface Io {
+  /** Data. */
+  out(text: string): void
+  /** Talk: errors, hints, progress. */
+  err(text: string): void
+  readonly stdin: NodeJS.ReadableStream
+  readonly env: Readonly<Record<string, string | undefined>>
+  readonly cwd: string
+  /** Somebody looks at stdout. */
+  readonly isTerminal: boolean
+  /** Somebody looks at stderr. */
+  readonly isTalkSeen: boolean
+  /** Somebody can answer a question. */
+  readonly canAsk: boolean
+  /** Width of the terminal; null where lines may be as long as they like. */
+  readonly columns: number | null
+  /** Height of the terminal; null where as much as there is may be shown. */
+  readonly rows: number | null
+  readonly hasColors: boolean
+}
+
+export function processIo(): Io {
+  const { stdin, stdout, stderr, env } = process
+  // A reader that has seen enough (`| head`) is no error.
+  stdout.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') throw error
+    process.exit(0)
+  })
+  return {
+    out: (text) => void stdout.write(text),
+    err: (text) => void stderr.write(text),
+    stdin,
+    env,
+    cwd: process.cwd(),
+    isTerminal: stdout.isTTY === true,
+    isTalkSeen: stderr.isTTY === true,
+    canAsk: isatty(0) && stderr.isTTY === true,
+    columns: stdout.isTTY ? (stdout.columns ?? 80) : null,
+    rows: stdout.isTTY ? (stdout.rows ?? 24) : null,
+    hasColors: hasColors(env, stdout.isTTY === true),
+  }
+}
+
+/** Off the terminal none; `NO_COLOR` and `FORCE_COLOR` decide where they are set. */
+function hasColors(env: Io['env'], isTerminal: boolean): boolean {
+  if (env.NO_COLOR) return false
+  if (env.FORCE_COLOR) return env.FORCE_COLOR !== '0'
+  return isTerminal && env.TERM !== 'dumb'
+}
+
+/** Everything there is on stdin. */
+export async function readStdin(io: Io): Promise<string> {
+  const chunks: Buffer[] = []
+  for await (const chunk of io.stdin) chunks.push(Buffer.from(chunk as Buffer | string))
+  return Buffer.concat(chunks).toString('utf8')
+}

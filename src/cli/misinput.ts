@@ -1,0 +1,22 @@
+/** Refusals of an operation's input, in the words of the command line: `--lease` instead of `leaseMs`. */
+import { InvalidError } from '../errors.ts'
+import type { AnyOperation } from '../operations/operation.ts'
+import { fieldsOf, typedName } from './field.ts'
+import type { Verb } from './verb.ts'
+
+/** The same error, naming what was typed; any other error as it is. */
+export function asTyped(error: unknown, verb: Verb, operation: AnyOperation | null): unknown {
+  if (!(error instanceof InvalidError) || operation === null) return error
+  const { facts } = error
+  const [issue] = (facts.issues ?? []) as readonly { path: string; message: string }[]
+  if (facts.operation !== operation.name || !issue) return error
+  const field = fieldsOf(operation.input).get(issue.path.split('.')[0] ?? '')
+  if (!field) return error
+  const isPositional = verb.positional?.includes(field.name) === true
+  const typed = typedName(field, isPositional)
+  return new InvalidError({
+    what: `${typed}: ${issue.message}`,
+    next: 'mend it; --help says what it takes',
+    facts,
+  })
+}

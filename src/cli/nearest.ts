@@ -1,0 +1,54 @@
+/** A name that is not known, and the nearest one that is. */
+import { nearestName } from '../domain/name.ts'
+import { taskQueue } from '../domain/task.ts'
+import { isHoldfastError, NotFoundError } from '../errors.ts'
+import type { CommandCall } from './call.ts'
+
+/** The same error, with the nearest name there is as its next step. */
+export async function withNearestName(error: unknown, call: CommandCall): Promise<unknown> {
+  if (!isHoldfastError(error) || error.code !== 'NOT_FOUND') return error
+  const { queue, ref, name } = error.facts as { queue?: string; ref?: string; name?: string }
+  const asked = ref ?? queue ?? name
+  if (asked === undefined) return error
+  const nearest = nearestName(asked, await knownNames(call, { queue, ref }))
+  if (nearest === null || nearest === asked) return error
+  return new NotFoundError({
+    what: error.what,
+    next: `did you mean "${nearest}"?`,
+    facts: { ...error.facts, nearest },
+  })
+}
+
+/** Keys of a queue's items, names of queues, or whatever has a name. */
+async function knownNames(
+  call: CommandCall,
+  { queue, ref }: { queue: string | undefined; ref: string | undefined },
+): Promise<string[]> {
+  try {
+    if (queue !== undefined && ref !== undefined) return await keysOf(call, queue)
+    const queues = await queueNames(call)
+    if (queue !== undefined) return queues
+    return [...queues, ...(await lockNames(call)), ...(await keysOf(call, taskQueue))]
+  } catch {
+    // It is about the first error; a second one would only hide it.
+    return []
+  }
+}
+
+async function queueNames(call: Pick<CommandCall, 'execute'>): Promise<string[]> {
+  const { queues } = await call.execute<{ queues: { name: string }[] }>('queue.listQueues', {})
+  return queues.map(({ name }) => name)
+}
+
+async function lockNames(call: Pick<CommandCall, 'execute'>): Promise<string[]> {
+  const { locks } = await call.execute<{ locks: { name: string }[] }>('locks.list', { limit: 500 })
+  return locks.map(({ name }) => name)
+}
+
+async function keysOf(call: Pick<CommandCall, 'execute'>, queue: string): Promise<string[]> {
+  const { items } = await call.execute<{ items: { key: string | null }[] }>('queue.list', {
+    queue,
+    limit: 500,
+  })
+  return items.flatMap(({ key }) => key ?? [])
+}

@@ -1,0 +1,214 @@
+/** Carries out one verb: reads its input, acts, remembers tokens, shows the answer, says how it ended. */
+import { readFileSync } from 'node:fs'
+import * as z from 'zod'
+import { InvalidError, isHoldfastError, NotFoundError } from '../errors.ts'
+import { systemEnvironment } from '../host/system.ts'
+import { type AnyOperation, parseInput } from '../operations/operation.ts'
+import { type CallParts, CommandCall } from './call.ts'
+import { confirm } from './confirm.ts'
+import { exitCodeOf } from './exit.ts'
+import { schemaVersion } from './failure.ts'
+import { type Field, fieldsOf, offeredFields, typedName } from './field.ts'
+import { type Io, readStdin } from './io.ts'
+import { asTyped } from './misinput.ts'
+import { withNearestName } from './nearest.ts'
+import { type GlobalOptions, readSettings } from './settings.ts'
+import { type Holding, holdingOf } from './token.ts'
+import { readJson, readValue, type Words } from './value.ts'
+import type { Input, Verb } from './verb.ts'
+
+/** The words of a command line, as commander sorted them. */
+export interface Given {
+  readonly positional: readonly (string | readonly string[] | undefined)[]
+  /** By the names of fields and of the verb's own options. */
+  readonly options: Readonly<Record<string, Words | undefined>>
+}
+
+export async function perform(
+  verb: Verb,
+  operation: AnyOperation | null,
+  given: Given,
+  io: Io,
+  globals: GlobalOptions,
+): Promise<number> {
+  try {
+    return await performTyped(verb, operation, given, io, globals)
+  } catch (error) {
+    throw asTyped(error, verb, operation)
+  }
+}
+
+async function performTyped(
+  verb: Verb,
+  operation: AnyOperation | null,
+  given: Given,
+  io: Io,
+  globals: GlobalOptions,
+): Promise<number> {
+  const settings = await readSettings(io, globals)
+  const words = await readInput(verb, operation, given, io)
+  const input = verb.shape?.(words, given.options) ?? words
+  // Refused before anything is asked or opened, also where the verb does more than one thing.
+  if (operation) assertInput(operation, input)
+  const call = new CommandCall({
+    io,
+    settings,
+    isJson: globals.json === true,
+    idempotencyKey: globals.idempotencyKey,
+    input,
+    options: given.options,
+    rest: operation === null ? given.positional.flat().filter((word) => word !== undefined) : [],
+    ...wantsOf(verb, operation),
+  })
+  try {
+    return await act(verb, call)
+  } catch (error) {
+    throw await withNearestName(error, call)
+  } finally {
+    await call.close()
+  }
+}
+
+/** What is there must be right; what a verb adds itself, such as a token, may still be missing. */
+function assertInput(operation: AnyOperation, input: Input): void {
+  if (!(operation.input instanceof z.ZodObject)) return
+  const given = Object.fromEntries(Object.keys(input).map((name) => [name, true])) as Record<string, true>
+  parseInput({ name: operation.name, input: operation.input.pick(given as never) }, input)
+}
+
+/** Whoever claims heals first: it may be the only one who is awake. */
+function wantsOf(verb: Verb, operation: AnyOperation | null): Pick<CallParts, 'mayMake' | 'heals' | 'lives'> {
+  const heals = operation !== null && operation.effect !== 'read' && verb.grants !== undefined
+  return { mayMake: verb.makesStore === true, heals, lives: verb.lives === true }
+}
+
+async function act(verb: Verb, call: CommandCall): Promise<number> {
+  const isRefused = await askFirst(verb, call)
+  if (isRefused) return 1
+  const { forPid } = call.options
+  if (typeof forPid === 'string') await call.bindTo(forPid)
+  const holding = await holdingOf(verb, call)
+  if (holding?.token !== undefined) call.input = { ...call.input, token: holding.token }
+  const answer = await acted(verb, call, holding)
+  remember(verb, call, holding, answer)
+  if (answer === null && verb.missing) throw notFound(verb.missing(call.input))
+  await show(verb, call, answer)
+  return verb.exit?.(answer) ?? exitCodeOf(answer)
+}
+
+/** On a terminal somebody is asked; elsewhere nobody is, so somebody must have said yes. */
+async function askFirst(verb: Verb, call: CommandCall): Promise<boolean> {
+  if (!verb.asks || call.options.yes === true || call.input.dryRun === true) return false
+  const question = await verb.asks(call)
+  if (question === null) return false
+  if (call.io.canAsk) return !(await confirm(question))
+  throw new InvalidError({
+    what: `${question} Nobody can be asked here`,
+    next: 'look with --dry-run first; with --yes it is done without a question',
+  })
+}
+
+async function acted(verb: Verb, call: CommandCall, holding: Holding | null): Promise<unknown> {
+  try {
+    if (verb.act) return await verb.act(call)
+    return await call.execute(verb.operation as string, call.input)
+  } catch (error) {
+    const isLost = isHoldfastError(error) && error.code === 'LEASE_LOST'
+    if (isLost && holding?.token !== undefined) call.leases.forget(holding, holding.token)
+    throw error
+  }
+}
+
+function remember(verb: Verb, call: CommandCall, holding: Holding | null, answer: unknown): void {
+  const { now } = call.view
+  for (const grant of verb.grants?.(answer, call) ?? []) call.leases.keep(grant, grant.token, now)
+  if (holding?.token === undefined || verb.grants) return
+  if (verb.isOver?.(answer)) call.leases.forget(holding, holding.token)
+  else call.leases.touch(holding, holding.token, now)
+}
+
+function notFound(what: string): NotFoundError {
+  return new NotFoundError({ what, next: 'check the name, and the store with `holdfast config print`' })
+}
+
+async function show(verb: Verb, call: CommandCall, answer: unknown): Promise<void> {
+  if (call.isJson) {
+    const shown = verb.json ? verb.json(answer, call.input) : asObject(answer)
+    if (shown !== null) call.io.out(`${JSON.stringify({ schemaVersion, ...shown })}\n`)
+    return
+  }
+  await call.readClock()
+  const text = verb.text(answer, call.view, call.input)
+  if (text !== '') call.io.out(`${text}\n`)
+  const hint = call.io.isTalkSeen ? verb.hint?.(answer, call.input) : null
+  if (hint) call.say(hint)
+}
+
+/** A stream has said everything already: undefined. */
+function asObject(answer: unknown): object | null {
+  if (answer === undefined) return null
+  const isObject = typeof answer === 'object' && answer !== null && !Array.isArray(answer)
+  return isObject ? answer : { result: answer }
+}
+
+async function readInput(verb: Verb, operation: AnyOperation | null, given: Given, io: Io): Promise<Input> {
+  if (operation === null) return {}
+  const now = systemEnvironment.now()
+  const fields = fieldsOf(operation.input)
+  const input: Record<string, unknown> = { ...verb.fixed }
+  const positional = verb.positional ?? []
+  for (const [index, name] of positional.entries()) {
+    const words = given.positional[index]
+    const field = fields.get(name) as Field
+    if (words === undefined || (Array.isArray(words) && words.length === 0)) continue
+    const isBody = name === verb.body && words === '-'
+    input[name] = isBody
+      ? bodyValue(field, await readStdin(io))
+      : readValue({ ...field, typed: typedName(field, true) }, severalOf(field, words), now)
+  }
+  // What is hidden may have an option of the verb's own under its name.
+  for (const field of offeredFields(verb, fields)) {
+    const { name } = field
+    const words = given.options[name]
+    if (words === undefined) continue
+    input[name] = readValue({ ...field, typed: typedName(field, false) }, words, now)
+  }
+  const { file } = given.options
+  if (verb.body !== undefined && typeof file === 'string') {
+    if (input[verb.body] !== undefined) throw twice(verb.body)
+    const text = file === '-' ? await readStdin(io) : readBodyFile(file)
+    input[verb.body] = bodyValue(fields.get(verb.body) as Field, text)
+  }
+  return input
+}
+
+/** A field that holds several and is not the last one takes them as one word, with commas. */
+function severalOf(field: Field, words: string | readonly string[]): Words {
+  if (field.kind !== 'texts' || typeof words !== 'string') return words
+  const several = words.split(',').map((word) => word.trim())
+  return several.length === 1 ? words : several
+}
+
+function bodyValue(field: Field, text: string): unknown {
+  return field.kind === 'json' ? readJson(field.name, text.trimEnd()) : text
+}
+
+function readBodyFile(path: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch (cause) {
+    throw new NotFoundError({
+      what: `--file: ${path} cannot be read`,
+      next: 'give the path of a text file, or - for stdin',
+      facts: { path },
+      cause,
+    })
+  }
+}
+
+function twice(name: string): InvalidError {
+  return new InvalidError({
+    what: `the ${name} was given twice, in the command and by --file`,
+    next: 'give it once',
+  })
+}

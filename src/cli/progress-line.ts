@@ -1,0 +1,47 @@
+/** How far long work is, on one line that is drawn over and over; only where somebody looks at the talk. */
+import { systemEnvironment } from '../host/system.ts'
+import type { Call } from './verb.ts'
+
+export interface ProgressStep {
+  readonly done: number
+  readonly total: number
+  /** What is being done. */
+  readonly what: string
+}
+
+const width = 30
+const showEveryMs = 100
+const eraseLine = '\r\u001b[2K'
+
+export class ProgressLine {
+  readonly #call: Pick<Call, 'io' | 'isJson'>
+  #shownAt = Number.NEGATIVE_INFINITY
+  #isShown = false
+
+  constructor(call: Pick<Call, 'io' | 'isJson'>) {
+    this.#call = call
+  }
+
+  show({ done, total, what }: ProgressStep): void {
+    if (!this.#call.io.isTalkSeen || this.#call.isJson) return
+    const now = systemEnvironment.monotonic()
+    if (now - this.#shownAt < showEveryMs && done < total) return
+    this.#shownAt = now
+    const share = total === 0 ? 1 : Math.min(1, done / total)
+    const full = Math.round(share * width)
+    const bar = `${'█'.repeat(full)}${'░'.repeat(width - full)}`
+    this.#write(`${bar} ${String(Math.floor(share * 100)).padStart(3)} %  ${what}  ${done}/${total}`)
+    this.#isShown = true
+  }
+
+  /** Before anything else is written. */
+  clear(): void {
+    if (this.#isShown) this.#write('')
+    this.#isShown = false
+  }
+
+  #write(text: string): void {
+    const { io } = this.#call
+    io.err(`${eraseLine}${text.slice(0, (io.columns ?? 80) - 1)}`)
+  }
+}

@@ -1,0 +1,109 @@
+/** docs/reference/cli.md, made from the commands themselves. */
+import { exitCodes } from './exit.ts'
+import { globalOptions } from './program.ts'
+import { type CommandFacts, listCommands } from './reference.ts'
+import { configKey, settingNames, variables } from './settings.ts'
+
+/** The whole page. */
+export async function referencePage(): Promise<string> {
+  const commands = await listCommands()
+  const nouns = [...new Set(commands.map(({ name }) => nounOf(name)))]
+  return [
+    '# Command line',
+    '',
+    '*Made from the commands by `node scripts/generate.mjs`; do not edit.*',
+    '',
+    '```text',
+    'holdfast [options] <command>',
+    '```',
+    '',
+    'Data goes to stdout, talk to stderr. `--json` gives one object with `schemaVersion`, streams one a line. Durations have their unit (`500ms`, `30s`, `1h30m`; only `0` may stand alone), times are ISO 8601 (`2026-11-16T08:00:00Z`, or `+10m` from now), and are ms in JSON.',
+    '',
+    '## Global options',
+    '',
+    ...table(
+      ['option', 'meaning'],
+      globalOptions.map(([flags, meaning]) => [code(flags), meaning]),
+    ),
+    '',
+    '## Settings',
+    '',
+    'An option comes before a variable, a variable before `.holdfast/config.toml`.',
+    '',
+    ...table(
+      ['in config.toml', 'variable'],
+      settingNames.map((name) => [code(configKey(name)), code(variables[name])]),
+    ),
+    '',
+    '## Exit codes',
+    '',
+    ...table(
+      ['code', 'meaning'],
+      exitCodes.map(([number, meaning]) => [String(number), meaning]),
+    ),
+    '',
+    '## Commands',
+    '',
+    ...table(
+      ['command', 'what it does', 'operation'],
+      commands.map(({ name, summary, operation }) => [
+        `[${code(name)}](#${name.replaceAll(' ', '-')})`,
+        summary,
+        operation === null ? '' : code(operation),
+      ]),
+    ),
+    ...nouns.flatMap((noun) => commands.filter(({ name }) => nounOf(name) === noun).flatMap(section)),
+    '',
+  ].join('\n')
+}
+
+function nounOf(name: string): string {
+  return name.split(' ')[0] ?? name
+}
+
+function section(command: CommandFacts): string[] {
+  const words = command.arguments.map(({ name, isRequired, isVariadic }) => {
+    const word = `${name}${isVariadic ? '...' : ''}`
+    return isRequired ? `<${word}>` : `[${word}]`
+  })
+  const rows = [
+    ...command.arguments.map(({ name, description }) => [code(name), description]),
+    ...command.options.map(({ flags, description, isRequired }) => [
+      code(flags),
+      isRequired ? `${description} Required.` : description,
+    ]),
+  ]
+  return [
+    '',
+    `### ${command.name}`,
+    '',
+    command.summary,
+    '',
+    '```text',
+    ['holdfast', command.name, ...words].join(' '),
+    '```',
+    ...(rows.length > 0 ? ['', ...table(['argument', 'meaning'], rows)] : []),
+    ...(command.help === '' ? [] : ['', ...helpLines(command.help)]),
+  ]
+}
+
+/** Examples are indented, prose is not. */
+function helpLines(help: string): string[] {
+  const lines = help.split('\n')
+  const prose = lines.filter((line) => !line.startsWith('  '))
+  const examples = lines.filter((line) => line.startsWith('  ')).map((line) => line.slice(2))
+  return [
+    ...prose,
+    ...(examples.length > 0 ? [...(prose.length > 0 ? [''] : []), '```sh', ...examples, '```'] : []),
+  ]
+}
+
+function table(head: readonly string[], rows: readonly (readonly string[])[]): string[] {
+  const line = (cells: readonly string[]) =>
+    `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`
+  return [line(head), `|${head.map(() => '---').join('|')}|`, ...rows.map(line)]
+}
+
+function code(text: string): string {
+  return `\`${text}\``
+}

@@ -1,0 +1,73 @@
+/** All commands with their arguments and options, for tests and for the generated reference. */
+import { Command } from 'commander'
+import { catalogue, type Group } from './catalogue.ts'
+import { type FieldKind, fieldsOf, offeredFields, optionName } from './field.ts'
+import { fillGroup, operationOf } from './program.ts'
+import type { Verb } from './verb.ts'
+
+export interface CommandFacts {
+  /** `queue add`, `init`, … */
+  readonly name: string
+  readonly summary: string
+  readonly help: string
+  /** The operation it is made from; null for a command of the command line's own. */
+  readonly operation: string | null
+  readonly arguments: readonly {
+    readonly name: string
+    readonly description: string
+    readonly isRequired: boolean
+    readonly isVariadic: boolean
+    readonly kind: FieldKind | null
+  }[]
+  readonly options: readonly {
+    readonly flags: string
+    readonly description: string
+    readonly isRequired: boolean
+    readonly kind: FieldKind | null
+  }[]
+}
+
+/** Every command that is not hidden, in the order of the help. */
+export async function listCommands(): Promise<CommandFacts[]> {
+  const shown = catalogue.filter(({ isHidden }) => !isHidden)
+  const groups = await Promise.all(shown.map(async (group) => factsOf(group, await group.load())))
+  return groups.flat()
+}
+
+async function factsOf(group: Group, verbs: readonly Verb[]): Promise<CommandFacts[]> {
+  const command = new Command(group.name)
+  await fillGroup(group, command, async () => {})
+  return verbs
+    .filter(({ isHidden }) => !isHidden)
+    .map((verb) => {
+      const own = group.isSingle ? command : command.commands.find((each) => each.name() === verb.name)
+      return commandFacts(group, verb, own as Command)
+    })
+}
+
+function commandFacts(group: Group, verb: Verb, command: Command): CommandFacts {
+  const operation = operationOf(verb)
+  const fields = operation ? fieldsOf(operation.input) : new Map()
+  const offered = offeredFields(verb, fields)
+  const kindOf = (flags: string) =>
+    offered.find((field) => flags.split(' ')[0] === `--${optionName(field)}`)?.kind ?? null
+  return {
+    name: group.isSingle ? group.name : `${group.name} ${verb.name}`,
+    summary: command.description(),
+    help: verb.help ?? '',
+    operation: operation?.name ?? null,
+    arguments: command.registeredArguments.map((argument, index) => ({
+      name: argument.name(),
+      description: argument.description,
+      isRequired: argument.required,
+      isVariadic: argument.variadic,
+      kind: fields.get(verb.positional?.[index] ?? '')?.kind ?? null,
+    })),
+    options: command.options.map(({ flags, description, mandatory }) => ({
+      flags,
+      description,
+      isRequired: mandatory,
+      kind: kindOf(flags),
+    })),
+  }
+}

@@ -1,0 +1,151 @@
+/** What `run` holds while its command runs: a lock, an item or a task; how it is told to the command, and given back. */
+import { isHoldfastError } from '../errors.ts'
+import type { Holdfast } from '../holdfast.ts'
+import type { Lease } from '../runtime/keeper.ts'
+import type { Ending } from './child.ts'
+
+export type RunOutcome = 'done' | 'failed' | 'released' | 'lost'
+
+export interface RunSubject {
+  readonly kind: 'lock' | 'item' | 'task'
+  readonly id: string
+  readonly token: number
+  readonly lease: Lease
+  readonly env: Readonly<Record<string, string>>
+  /** The command ended by itself, well or not. */
+  finish(ending: Ending): Promise<RunOutcome>
+  /** The command was stopped, or never started: nobody's failure. */
+  giveBack(reason: string): Promise<void>
+}
+
+export interface NotHeld {
+  readonly outcome: string
+  readonly holder?: string | null
+  readonly expiresAt?: number | null
+  readonly reason?: string | null
+}
+
+export interface RunRequest {
+  readonly lock?: string
+  readonly queue?: string
+  readonly task?: string
+  /** The next task that fits. */
+  readonly nextTask?: boolean
+  readonly slots?: number
+  readonly reason?: string
+  readonly leaseMs?: number
+  readonly waitMs: number
+  readonly signal: AbortSignal
+  /** A task whose command ended well is handed to review instead of being done. */
+  readonly review?: boolean
+}
+
+/** One string of the environment holds at most 128 KiB on Linux. */
+const payloadMax = 100 * 1024
+
+export async function take(hf: Holdfast, request: RunRequest): Promise<RunSubject | NotHeld> {
+  if (request.lock !== undefined) return takeLock(hf, request.lock, request)
+  if (request.queue !== undefined) return takeItem(hf, request.queue, request)
+  return takeTask(hf, request)
+}
+
+async function takeLock(hf: Holdfast, name: string, request: RunRequest): Promise<RunSubject | NotHeld> {
+  const { slots, reason, leaseMs, waitMs, signal } = request
+  const acquired = await hf.locks.acquireLock(name, {
+    ...(slots === undefined ? {} : { slots }),
+    ...(reason === undefined ? {} : { reason }),
+    ...(leaseMs === undefined ? {} : { leaseMs }),
+    waitMs,
+    signal,
+  })
+  if (acquired.outcome !== 'claimed') return acquired
+  const { token } = acquired.lock.lease
+  return {
+    kind: 'lock',
+    id: name,
+    token,
+    lease: acquired.lease as Lease,
+    env: {},
+    async finish() {
+      return (await hf.locks.releaseLock(name, { token })) ? 'released' : 'lost'
+    },
+    async giveBack() {
+      await hf.locks.releaseLock(name, { token })
+    },
+  }
+}
+
+async function takeItem(hf: Holdfast, name: string, request: RunRequest): Promise<RunSubject | NotHeld> {
+  const { leaseMs, waitMs, signal } = request
+  const queue = hf.queue(name)
+  const claim = await queue.next({ ...(leaseMs === undefined ? {} : { leaseMs }), waitMs, signal })
+  if (claim.outcome !== 'claimed') return claim
+  const { id, key, token, payload } = claim.item
+  const text = JSON.stringify(payload ?? null)
+  const giveBack = async (reason: string) => {
+    await queue.release(id, { token, reason })
+    if (claim.lock) await queue.releaseProcessingLock()
+  }
+  return {
+    kind: 'item',
+    id,
+    token,
+    lease: claim.lease as Lease,
+    env: {
+      HOLDFAST_QUEUE: name,
+      ...(key === null ? {} : { HOLDFAST_KEY: key }),
+      ...(text.length <= payloadMax ? { HOLDFAST_PAYLOAD: text } : {}),
+    },
+    async finish(ending) {
+      if (ending.code === 0) await queue.complete(id, { token })
+      else await queue.fail(id, endingText(ending), { token })
+      if (claim.lock) await queue.releaseProcessingLock()
+      return ending.code === 0 ? 'done' : 'failed'
+    },
+    giveBack,
+  }
+}
+
+async function takeTask(hf: Holdfast, request: RunRequest): Promise<RunSubject | NotHeld> {
+  const { task: ref, leaseMs, waitMs, signal, review } = request
+  const lease = leaseMs === undefined ? {} : { leaseMs }
+  const claim =
+    ref === undefined
+      ? await hf.tasks.claimNext({ ...lease, waitMs, signal })
+      : await hf.tasks.claimTaskForAgent(ref, lease)
+  if (claim.outcome !== 'claimed') return claim
+  const { id, key, token, title } = claim.task
+  return {
+    kind: 'task',
+    id,
+    token,
+    lease: claim.lease as Lease,
+    env: { HOLDFAST_QUEUE: 'tasks', HOLDFAST_TITLE: title, ...(key === null ? {} : { HOLDFAST_KEY: key }) },
+    async finish(ending) {
+      if (ending.code !== 0) {
+        await hf.tasks.releaseTask(id, { token, note: endingText(ending) })
+        return 'failed'
+      }
+      if (review) await hf.tasks.reviewTask(id, { token })
+      else await hf.tasks.completeTask(id, { token })
+      return 'done'
+    },
+    async giveBack(reason) {
+      await hf.tasks.releaseTask(id, { token, note: reason })
+    },
+  }
+}
+
+function endingText({ code, signal }: Ending): string {
+  return signal === null ? `the command ended with exit code ${code}` : `the command was ended by ${signal}`
+}
+
+/** A write that came too late is an outcome here, not a surprise. */
+export async function unlessLost(finishing: Promise<RunOutcome>): Promise<RunOutcome> {
+  try {
+    return await finishing
+  } catch (error) {
+    if (isHoldfastError(error) && (error.code === 'LEASE_LOST' || error.code === 'HELD')) return 'lost'
+    throw error
+  }
+}

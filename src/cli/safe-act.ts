@@ -1,0 +1,39 @@
+/** An operation somebody may safely do, as the command line that does it. */
+import type { FleetExplanation } from '../operations/fleet-explain.ts'
+import { catalogue } from './catalogue.ts'
+import { fieldsOf, optionName } from './field.ts'
+import { operationOf } from './program.ts'
+import type { Verb } from './verb.ts'
+
+type Act = FleetExplanation['can'][number]
+
+/** Null where no command does it. */
+export async function commandFor({ operation, input }: Act): Promise<string | null> {
+  // Several verbs heal; this is the one for everything.
+  if (operation === 'recovery.run') return 'holdfast recover'
+  for (const group of catalogue) {
+    const verbs = await group.load()
+    const verb = verbs.find((each) => each.operation === operation && !each.isHidden)
+    if (verb)
+      return ['holdfast', group.name, ...(group.isSingle ? [] : [verb.name]), ...words(verb, input)].join(' ')
+  }
+  return null
+}
+
+/** What is known, and a place for what only its user can say. */
+function words(verb: Verb, input: Act['input']): string[] {
+  const fields = fieldsOf((operationOf(verb) as NonNullable<ReturnType<typeof operationOf>>).input)
+  const positional = verb.positional ?? []
+  const places = positional
+    .filter((name) => name in input || name === verb.body || fields.get(name)?.isOptional !== true)
+    .map((name) => (name in input ? quoted(input[name]) : `<${name}>`))
+  const options = Object.entries(input)
+    .filter(([name]) => !positional.includes(name))
+    .flatMap(([name, value]) => [`--${optionName({ name })}`, quoted(value)])
+  return [...places, ...options]
+}
+
+function quoted(value: unknown): string {
+  const text = String(value)
+  return /^[\w./:@+=,#~-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`
+}

@@ -1,0 +1,74 @@
+/** Which lease a command acts under, and its token: from `--token`, `HOLDFAST_TOKEN`, or the file of the lease. */
+import { processingLockName } from '../domain/queue.ts'
+import { taskQueue } from '../domain/task.ts'
+import { InvalidError } from '../errors.ts'
+import type { CommandCall } from './call.ts'
+import type { Leased } from './lease-file.ts'
+import type { Verb } from './verb.ts'
+
+export interface Holding extends Leased {
+  readonly token: number | undefined
+}
+
+type Text = string | undefined
+
+/** The lease meant by the verb's input; null where it needs none. */
+export async function holdingOf(verb: Verb, call: CommandCall): Promise<Holding | null> {
+  if (verb.holds === undefined) return null
+  const { token } = call.input
+  if (token !== undefined) return { ...(await leasedBy(verb.holds, call, false)), token: token as number }
+  const direct = await leasedBy(verb.holds, call, false)
+  const granted = exportedToken(call, [direct.name]) ?? call.leases.find(direct)
+  if (granted !== undefined || direct.kind === 'lock') return { ...direct, token: granted }
+  // The file is kept under the id; a key is looked up first.
+  const leased = await leasedBy(verb.holds, call, true)
+  const known = exportedToken(call, [direct.name, leased.name]) ?? call.leases.find(leased)
+  return { ...leased, token: known }
+}
+
+async function leasedBy(
+  holds: NonNullable<Verb['holds']>,
+  call: CommandCall,
+  looksUp: boolean,
+): Promise<Leased> {
+  const { queue, ref, name, run, lock } = call.input as Record<string, Text>
+  switch (holds) {
+    case 'item':
+      return {
+        kind: 'item',
+        name: looksUp ? await idOf(call, queue as string, ref as string) : (ref as string),
+      }
+    case 'task':
+      return { kind: 'item', name: looksUp ? await idOf(call, taskQueue, ref as string) : (ref as string) }
+    case 'lock':
+      return { kind: 'lock', name: name as string }
+    case 'queueLock':
+      return { kind: 'lock', name: processingLockName(queue as string) }
+    case 'run':
+      return { kind: 'lock', name: lock ?? (await lockOf(call, run as string)) }
+    default:
+      return holds satisfies never
+  }
+}
+
+async function idOf(call: CommandCall, queue: string, ref: string): Promise<string> {
+  const item = await call.execute<{ id: string } | null>('queue.get', { queue, ref })
+  return item?.id ?? ref
+}
+
+async function lockOf(call: CommandCall, run: string): Promise<string> {
+  const progress = await call.execute<{ lock: string } | null>('progress.get', { run })
+  return progress?.lock ?? run
+}
+
+/** What `run` exported is for one lease; for another it would only be refused, and mislead. */
+function exportedToken({ io }: CommandCall, names: readonly string[]): number | undefined {
+  const { HOLDFAST_TOKEN: token, HOLDFAST_ID: id, HOLDFAST_KEY: key } = io.env
+  if (!token) return undefined
+  if (id && !names.includes(id) && !(key && names.includes(key))) return undefined
+  if (/^\d{1,16}$/.test(token)) return Number(token)
+  throw new InvalidError({
+    what: `HOLDFAST_TOKEN "${token}" is not a token`,
+    next: 'unset it, or give the number that the claim answered',
+  })
+}

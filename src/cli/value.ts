@@ -1,0 +1,103 @@
+/** Words of a command line as values of an operation's input. */
+import { nearestName } from '../domain/name.ts'
+import { InvalidError } from '../errors.ts'
+import { parseDuration, parseTime } from './duration.ts'
+import type { Field } from './field.ts'
+
+/** Given once, or as often as the option was. */
+export type Words = string | boolean | readonly string[]
+
+/** A field, and how its word was given, for refusals. */
+export interface Typed extends Field {
+  readonly typed: string
+}
+
+/** Priorities of the command line; the library takes any number. */
+const priorityMax = 10
+
+export function readValue(field: Typed, words: Words, now: number): unknown {
+  if (words === false) return field.isNullable ? null : false
+  if (words === true) return true
+  if (Array.isArray(words)) return words.map((word) => readWord(field, word, now))
+  return readWord(field, words as string, now)
+}
+
+function readWord(field: Typed, word: string, now: number): unknown {
+  switch (field.kind) {
+    case 'text':
+      return field.name === 'quorum' && /^\d+$/.test(word) ? Number(word) : word
+    case 'texts':
+      return word
+    case 'boolean':
+      return readBoolean(field, word)
+    case 'integer':
+      return readInteger(field, word)
+    case 'duration':
+    case 'durations':
+      return named(field, () => parseDuration(word))
+    case 'time':
+      return named(field, () => parseTime(word, now))
+    case 'choice':
+    case 'choices':
+      return readChoice(field, word)
+    case 'json':
+      return readJson(field.name, word)
+    default:
+      return field.kind satisfies never
+  }
+}
+
+function readBoolean(field: Typed, word: string): boolean {
+  if (word === 'true' || word === 'false') return word === 'true'
+  throw wrong(field, `"${word}" is neither true nor false`, 'give true or false')
+}
+
+function readInteger(field: Typed, word: string): number {
+  if (!/^-?\d{1,16}$/.test(word)) throw wrong(field, `"${word}" is not a whole number`, 'give digits only')
+  const value = Number(word)
+  const isOutside = field.name === 'priority' && (value < 0 || value > priorityMax)
+  if (!isOutside) return value
+  throw wrong(field, `${value} is not a priority`, `give 0 (first) to ${priorityMax} (last)`)
+}
+
+/** `in-progress`, `in_progress` and `In Progress` are the same word. */
+function readChoice(field: Typed, word: string): string {
+  const plain = (text: string) => text.toLowerCase().replace(/[\s_-]/g, '')
+  const chosen = field.choices.find((choice) => plain(choice) === plain(word))
+  if (chosen !== undefined) return chosen
+  const nearest = nearestName(word, field.choices)
+  const known = field.choices.join(', ')
+  throw wrong(
+    field,
+    `"${word}" is none of ${known}`,
+    nearest ? `did you mean "${nearest}"?` : `give one of ${known}`,
+  )
+}
+
+/** JSON, or plain text taken as a string: `holdfast queue add q hello` needs no quotes within quotes. */
+export function readJson(name: string, text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (cause) {
+    if (!/^\s*[[{"]/.test(text)) return text
+    throw new InvalidError({
+      what: `${name}: ${text.slice(0, 80)} is not JSON`,
+      next: `quote it for your shell, as in '{"a":1}'`,
+      facts: { field: name },
+      cause,
+    })
+  }
+}
+
+function named<Value>(field: Typed, read: () => Value): Value {
+  try {
+    return read()
+  } catch (error) {
+    if (!(error instanceof InvalidError)) throw error
+    throw wrong(field, error.what, error.next)
+  }
+}
+
+function wrong(field: Typed, what: string, next: string): InvalidError {
+  return new InvalidError({ what: `${field.typed}: ${what}`, next, facts: { field: field.name } })
+}

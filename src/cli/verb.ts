@@ -1,0 +1,106 @@
+/**
+ * A verb of the command line: one row that names an operation, says which of its fields are given by position, and
+ * how its answer is shown. Everything else (options, bounds, help) comes from the operation's schema.
+ */
+import type { Holdfast } from '../holdfast.ts'
+import type { Io } from './io.ts'
+import type { Leased, LeaseFiles } from './lease-file.ts'
+import type { Settings } from './settings.ts'
+import type { View } from './view.ts'
+
+/** An option of the command line itself, which no operation knows. */
+export interface OwnOption {
+  /** As commander takes it: `--wait [duration]`. */
+  readonly flags: string
+  readonly description: string
+  readonly isRequired?: true
+  /** Given several times, it is a list. */
+  readonly isRepeatable?: true
+}
+
+export type Input = Readonly<Record<string, unknown>>
+
+export interface Verb<Answer = unknown> {
+  readonly name: string
+  readonly operation?: string
+  /** Where it is not the operation's own. */
+  readonly summary?: string
+  /** Under which heading the help of its noun lists it. */
+  readonly section?: string
+  /** Longer help: what the summary leaves open, and an example. */
+  readonly help?: string
+  /** Fields given by position, in order; a field that holds several takes the rest. */
+  readonly positional?: readonly string[]
+  /** Fields that may be left out although the operation needs them: the verb finds them out. */
+  readonly optional?: readonly string[]
+  /** Of these, those that must be given although the operation can do without. */
+  readonly requires?: readonly string[]
+  /** Arguments of a verb without an operation, as commander takes them: `<file>`. */
+  readonly arguments?: readonly (readonly [name: string, description: string])[]
+  /** Input the verb fixes itself. */
+  readonly fixed?: Input
+  /** Fields that are not offered. */
+  readonly hides?: readonly string[]
+  /** Fields for which none, or no, is an answer of its own: what `--no-…` then says. */
+  readonly negatable?: Readonly<Record<string, string>>
+  readonly options?: readonly OwnOption[]
+  /** The field that may come from a file or from stdin (`-`). */
+  readonly body?: string
+  /** What its token is for: taken from `--token`, `HOLDFAST_TOKEN` or the file of the lease. */
+  readonly holds?: 'item' | 'task' | 'lock' | 'queueLock' | 'run'
+  /** Something lost for good for others: asks on a terminal, needs `--yes` elsewhere. */
+  readonly asks?: (call: Call) => Promise<string | null>
+  readonly isHidden?: true
+  /** Meant when the noun stands alone. */
+  readonly isDefault?: true
+  /** The store is made where there is none; others are refused. */
+  readonly makesStore?: true
+  /** Its process stands behind what it claims, renews it, and heals meanwhile. */
+  readonly lives?: true
+  /** Leases that came with the answer. */
+  readonly grants?: (answer: Answer, call: Call) => readonly (Leased & { readonly token: number })[]
+  /** Whether the lease has ended with this answer. */
+  readonly isOver?: (answer: Answer) => boolean
+  /** What the answer `null` means: there is nothing of that name. */
+  readonly missing?: (input: Input) => string
+  /** The operation's input, made from the words of the command line. */
+  readonly shape?: (input: Input, options: Input) => Input
+  /** Instead of executing the operation once. */
+  readonly act?: (call: Call) => Promise<Answer>
+  readonly text: (answer: Answer, view: View, input: Input) => string
+  /** What `--json` shows, where that is not the answer itself. */
+  readonly json?: (answer: Answer, input: Input) => object | null
+  /** What may be done next; talk for people, on a terminal only. */
+  readonly hint?: (answer: Answer, input: Input) => string | null
+  readonly exit?: (answer: Answer) => number
+}
+
+/** What a verb acts on and with. */
+export interface Call {
+  readonly io: Io
+  readonly settings: Settings
+  readonly isJson: boolean
+  readonly idempotencyKey: string | undefined
+  /** The process named by `--for-pid`. */
+  readonly instance: string | undefined
+  /** Of the operation. */
+  readonly input: Input
+  /** Of the command line itself, by the names commander gives them. */
+  readonly options: Input
+  /** What stands after the options of `run`. */
+  readonly rest: readonly string[]
+  readonly view: View
+  readonly leases: LeaseFiles
+  open(): Promise<Holdfast>
+  /** `piece`: which one of a change that takes several, so that each is asked under a key of its own. */
+  execute<Result>(operation: string, input: Input, piece?: number): Promise<Result>
+  /** One record of a stream: its text, or its line of JSON. */
+  emit(text: string, record: object): void
+  /** Talk. */
+  say(text: string): void
+}
+
+/** Checks the types of a row, then forgets the type of its answer. */
+export function verb<Answer>(row: Verb<Answer>): Verb {
+  return row as unknown as Verb
+}

@@ -1,0 +1,100 @@
+/** `holdfast agent`: who takes part. */
+import type { Agent } from '../../agents.ts'
+import { errorCodes, InvalidError } from '../../errors.ts'
+import type { StaleLocks } from '../../operations/lease-watch.ts'
+import { formatDuration } from '../duration.ts'
+import { verb } from '../verb.ts'
+import { printable, type View } from '../view.ts'
+
+const register = verb<Agent>({
+  name: 'register',
+  summary:
+    'Say which running process stands behind an agent: its leases end at once when that is proven dead.',
+  options: [
+    { flags: '--pid <pid>', description: 'the process, such as $PPID; never the command that registers it' },
+  ],
+  makesStore: true,
+  help: '  holdfast agent register --agent ada --pid $PPID',
+  async act(call) {
+    const { pid } = call.options as { pid?: string }
+    if (pid === undefined || !/^[1-9]\d{0,9}$/.test(pid)) {
+      throw new InvalidError({
+        what: pid === undefined ? 'no process was named' : `--pid: "${pid}" is not a process id`,
+        next: 'give the number of the process that lives as long as the agent, such as $PPID',
+      })
+    }
+    const hf = await call.open()
+    return hf.agents.register({ pid: Number(pid) })
+  },
+  text: (agent, view) => agentTable([agent], view),
+  json: (agent) => ({ agent }),
+})
+
+const beat = verb<boolean>({
+  name: 'beat',
+  operation: 'agents.beat',
+  text: (alive) => (alive ? 'alive' : 'no running process is registered'),
+  json: (alive) => ({ alive }),
+  exit: (alive) => (alive ? 0 : errorCodes.NOT_FOUND.exit),
+})
+
+function agentTable(agents: readonly Agent[], view: View): string {
+  return view.table(
+    ['agent', 'host', 'pid', 'since', 'crashes', 'liveness'],
+    agents.map((agent) => [
+      printable(agent.agent),
+      printable(agent.hostName),
+      agent.pid,
+      view.time(agent.startedAt),
+      agent.suspect ? `${agent.crashes} (suspect)` : agent.crashes,
+      `${agent.liveness}: ${agent.evidence}`,
+    ]),
+  )
+}
+
+const list = verb<Agent[]>({
+  name: 'list',
+  operation: 'agents.list',
+  async act(call) {
+    const hf = await call.open()
+    return hf.agents.list({ ...call.input })
+  },
+  text: agentTable,
+  json: (agents) => ({ agents }),
+})
+
+interface Shown {
+  readonly agent: string
+  readonly processes: Agent[]
+  readonly holds: StaleLocks['locks']
+}
+
+const show = verb<Shown>({
+  name: 'show',
+  summary: 'The processes of one agent and everything it holds.',
+  arguments: [['<name>', 'name of the agent']],
+  async act(call) {
+    const hf = await call.open()
+    const [name = ''] = call.rest
+    const [agents, held] = [await hf.agents.list({ limit: 500 }), await hf.recovery.detectStaleLocks()]
+    return {
+      agent: name,
+      processes: agents.filter(({ agent }) => agent === name),
+      holds: held.locks.filter(({ assignee }) => assignee === name),
+    }
+  },
+  text({ agent, processes, holds }, view) {
+    const rows = holds.map(({ kind, title, token, isExpired, expiredMs, remainingMs }) => [
+      kind,
+      printable(title),
+      token,
+      isExpired ? `expired ${formatDuration(expiredMs)} ago` : `${formatDuration(remainingMs)} left`,
+    ])
+    return [
+      processes.length === 0 ? `${printable(agent)} has no running process` : agentTable(processes, view),
+      rows.length === 0 ? 'holds nothing' : `\n${view.table(['kind', 'what', 'token', 'lease'], rows)}`,
+    ].join('\n')
+  },
+})
+
+export const agentVerbs = [register, beat, list, show]

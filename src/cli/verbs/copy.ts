@@ -1,0 +1,73 @@
+/** `holdfast copy --from A --to B`: a store grows up. */
+import type { CopyReport } from '../../copy/copy.ts'
+import { errorCodes } from '../../errors.ts'
+import { formatDuration } from '../duration.ts'
+import { ProgressLine } from '../progress-line.ts'
+import { located } from '../settings.ts'
+import { verb } from '../verb.ts'
+import { printable, type View } from '../view.ts'
+
+export const copy = verb<CopyReport>({
+  name: 'copy',
+  summary:
+    'Carry a whole store to another place or engine, verified row by row. Run it again to go on with one that was stopped.',
+  options: [
+    { flags: '--from <url>', description: 'the store to copy; it is shut afterwards', isRequired: true },
+    { flags: '--to <url>', description: 'a new file, or an empty database or schema', isRequired: true },
+    { flags: '--dry-run', description: 'say what would be done, and do nothing' },
+    {
+      flags: '--keep-source',
+      description: 'leave the source usable; the two go their own ways from then on',
+    },
+    { flags: '--restart', description: 'begin an unfinished copy anew' },
+  ],
+  help: 'Exit code 4: processes that work on the source must be stopped first; they are named.',
+  async act(call) {
+    const { copyStore } = await import('../../copy/copy.ts')
+    const { from, to, dryRun, keepSource, restart } = call.options as Record<string, string | undefined>
+    const line = new ProgressLine(call)
+    const place = (url: string | undefined) => located(url as string, call.io.cwd)
+    return copyStore({
+      from: place(from),
+      to: place(to),
+      dryRun: dryRun !== undefined,
+      keepSource: keepSource !== undefined,
+      restart: restart !== undefined,
+      onProgress: ({ phase, table, done, total }) => line.show({ done, total, what: `${phase} ${table}` }),
+    }).finally(() => line.clear())
+  },
+  text: copyText,
+  // A dry run that found who must be stopped first ends as the copy itself would.
+  exit: ({ running }) => (running.length > 0 ? errorCodes.HELD.exit : 0),
+})
+
+function copyText(report: CopyReport, view: View): string {
+  const { outcome, from, to, tables, rows, running, source, ms } = report
+  if (outcome === 'already') return `${from} was copied to ${to} before; nothing was left to do`
+  const table = view.table(
+    ['table', 'rows', 'digest'],
+    tables
+      .filter((each) => each.rows > 0)
+      .map(({ table: name, rows: count, digest }) => [name, count, digest?.slice(0, 16) ?? null]),
+  )
+  if (outcome === 'copied') {
+    return [
+      table,
+      `${rows} rows of ${from} are in ${to}, each compared with its original (${formatDuration(ms)})`,
+      source === 'shut' ? `${from} is shut: open ${to} from now on` : `${from} stays usable`,
+    ].join('\n')
+  }
+  return [
+    table,
+    `${rows} rows of ${from} would go to ${to}${planOf(report)}; nothing was changed`,
+    ...running.map(
+      ({ agent, pid, host, namespace }) =>
+        `first stop ${printable(agent)} (pid ${pid} on ${printable(host)}, namespace ${printable(namespace)})`,
+    ),
+  ].join('\n')
+}
+
+function planOf({ began }: CopyReport): string {
+  if (began === 'resumed') return ', as far as they are not there yet'
+  return began === 'restarted' ? ', from the beginning again, since the source or its clock has changed' : ''
+}

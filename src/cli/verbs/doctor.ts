@@ -1,0 +1,71 @@
+/** `holdfast doctor`. */
+import { isHoldfastError } from '../../errors.ts'
+import type { DoctorVisit } from '../../fleet.ts'
+import type { DoctorReport } from '../../operations/fleet-doctor.ts'
+import { type Call, verb } from '../verb.ts'
+import { printable, type View } from '../view.ts'
+import { freedText, linesOption } from './healing-text.ts'
+
+export const doctor = verb<DoctorVisit>({
+  name: 'doctor',
+  operation: 'fleet.doctor',
+  hides: ['judged', 'store'],
+  options: [
+    { flags: '--fix', description: 'first give back what lapsed and what the dead held' },
+    { ...linesOption, description: 'with --json: a line for each finding, then one for the whole' },
+  ],
+  help: 'Exit code 10: something keeps the store from being relied on. Warnings alone end with 0.',
+  async act(call) {
+    const visit = await visited(call)
+    if (!call.isJson || call.options.lines !== true) return visit
+    for (const finding of visit.findings) call.emit('', finding)
+    return { ...visit, findings: [] }
+  },
+  text: ({ findings, fixed }, view) =>
+    [
+      ...(fixed === null ? [] : [`fixed: freed ${freedText(fixed)}`]),
+      ...findings.map((finding) => findingText(finding, Math.max(...findings.map(nameLength)), view)),
+    ].join('\n'),
+  exit: ({ healthy }) => (healthy ? 0 : 10),
+})
+
+/** A store that cannot be opened is a finding too. */
+async function visited(call: Call): Promise<DoctorVisit> {
+  try {
+    const hf = await call.open()
+    return await hf.fleet.doctor({ fix: call.options.fix === true })
+  } catch (error) {
+    if (!isHoldfastError(error)) throw error
+    const finding = {
+      check: 'store',
+      level: 'error',
+      what: error.what,
+      remedy: error.next,
+      isFixable: false,
+    } as const
+    return { healthy: false, findings: [finding], fixed: null }
+  }
+}
+
+function nameLength({ check }: { readonly check: string }): number {
+  return check.length
+}
+
+function findingText(
+  { check, level, what, remedy, isFixable }: DoctorReport['findings'][number],
+  width: number,
+  view: View,
+): string {
+  const { colors } = view
+  const marks = {
+    ok: colors.green('ok     '),
+    notice: colors.dim('notice '),
+    warning: colors.yellow('warning'),
+    error: colors.red('error  '),
+  }
+  const fixable = isFixable ? ' (--fix does it)' : ''
+  const line = `${marks[level]}  ${check.padEnd(width)}  ${printable(what)}`
+  return remedy === null
+    ? line
+    : `${line}\n${' '.repeat(width + 11)}${colors.dim(`${printable(remedy)}${fixable}`)}`
+}

@@ -1,0 +1,74 @@
+/** `holdfast events`: the audit. */
+
+import { InvalidError } from '../../errors.ts'
+import type { EventView } from '../../operations/event.ts'
+import { verb } from '../verb.ts'
+import { brief, printable, type View } from '../view.ts'
+import { untilInterrupted } from './stream.ts'
+
+function eventLine(event: EventView, view: View): string {
+  const { seq, at, kind, subject, id, agent, token, detail } = event
+  const parts = [
+    String(seq).padStart(6),
+    view.time(at),
+    kind.padEnd(16),
+    `${subject} ${printable(id)}`,
+    agent === null ? '' : `by ${printable(agent)}`,
+    token === null || token === 0 ? '' : `token ${token}`,
+    detail === null ? '' : brief(detail),
+  ]
+  return parts.filter((part) => part !== '').join('  ')
+}
+
+const list = verb<EventView[]>({
+  name: 'list',
+  operation: 'events.list',
+  isDefault: true,
+  text: (events, view) => events.map((event) => eventLine(event, view)).join('\n'),
+  json: (events) => ({ events }),
+})
+
+const follow = verb<undefined>({
+  name: 'follow',
+  summary: 'Everything that happens, in order and without gaps, until interrupted.',
+  options: [
+    { flags: '--since <seq>', description: 'begin after this sequence number; default with what is new' },
+  ],
+  async act(call) {
+    const hf = await call.open()
+    const since = await beginning(call.options.since, () =>
+      call.execute<EventView[]>('events.list', { newest: true, limit: 1 }),
+    )
+    await untilInterrupted(async (signal) => {
+      for await (const event of hf.events({ since, signal })) call.emit(eventLine(event, call.view), event)
+    })
+  },
+  text: () => '',
+})
+
+async function beginning(given: unknown, newest: () => Promise<EventView[]>): Promise<number> {
+  if (given === undefined) return (await newest())[0]?.seq ?? 0
+  if (typeof given === 'string' && /^\d{1,15}$/.test(given)) return Number(given)
+  throw new InvalidError({
+    what: `--since: "${given}" is not a sequence number`,
+    next: 'give the number of the last event you have seen, 0 for the beginning',
+  })
+}
+
+interface Images {
+  readonly seq: number
+  readonly digest: string | null
+  readonly images: { subject: string; id: string; image: object }[]
+}
+
+const images = verb<Images>({
+  name: 'images',
+  operation: 'events.images',
+  text: ({ seq, digest, images: all }) =>
+    [
+      ...all.map(({ subject, id, image }) => `${subject} ${printable(id)}  ${brief(image)}`),
+      `events before ${seq + 1} were removed${digest === null ? '' : `, digest ${digest}`}`,
+    ].join('\n'),
+})
+
+export const eventVerbs = [list, follow, images]

@@ -1,0 +1,102 @@
+/** `holdfast explain`. */
+import { errorCodes } from '../../errors.ts'
+import type { FleetThing } from '../../fleet.ts'
+import type { FleetExplanation } from '../../operations/fleet-explain.ts'
+import { formatDuration } from '../duration.ts'
+import { commandFor } from '../safe-act.ts'
+import { verb } from '../verb.ts'
+import { brief, leaseLeft, printable, type View } from '../view.ts'
+
+type Can = FleetExplanation['can'][number] & { readonly command: string | null }
+type Shown = Omit<FleetExplanation, 'can'> & { readonly can: readonly Can[] }
+
+export const find = verb<{ found: FleetThing[] }>({
+  name: 'find',
+  operation: 'fleet.find',
+  positional: ['ref'],
+  text: ({ found }, view) =>
+    view.table(
+      ['kind', 'id', 'queue', 'title'],
+      found.map(({ kind, id, queue, title }) => [
+        kind,
+        printable(id),
+        queue && printable(queue),
+        printable(title),
+      ]),
+    ),
+  exit: ({ found }) => (found.length === 0 ? errorCodes.NOT_FOUND.exit : 0),
+})
+
+export const explain = verb<Shown>({
+  name: 'explain',
+  operation: 'fleet.explain',
+  hides: ['judged'],
+  positional: ['id'],
+  // It is found out, unless the word means several things.
+  optional: ['kind'],
+  help: 'An id or a key, or the name of a lock, run, agent or queue:\n  holdfast explain T-1\n  holdfast explain deploy --kind lock',
+  async act(call) {
+    const hf = await call.open()
+    const { id, kind } = call.input as { id: string; kind?: FleetExplanation['kind'] }
+    const explained = await hf.fleet.explain(id, kind === undefined ? {} : { kind })
+    const can = await Promise.all(
+      explained.can.map(async (act) => ({ ...act, command: await commandFor(act) })),
+    )
+    return { ...explained, can }
+  },
+  text: explainText,
+})
+
+function explainText(shown: Shown, view: View): string {
+  const { colors } = view
+  const { holder } = shown
+  const kind = shown.queue === 'tasks' ? 'task' : shown.kind
+  const head = `${kind} ${colors.bold(printable(shown.title))} is ${paint(shown.verdict, view)}: ${printable(shown.why)}`
+  const facts = view.pairs([
+    ['id', shown.id === shown.title ? null : printable(shown.id)],
+    ['queue', shown.queue && printable(shown.queue)],
+    [
+      'holder',
+      holder &&
+        `${printable(holder.agent ?? 'nobody known')}, ${holder.kind} lease, ${leaseLeft(holder.remainingMs)}`,
+    ],
+    ['process', holder && processText(holder)],
+    ['token', holder?.token],
+    ['since', holder && view.leaseTime(holder.grantedAt)],
+    ['until', holder && view.leaseTime(holder.expiresAt)],
+    ...shown.evidence.map((each) => ['evidence', printable(each)] as const),
+    ...shown.next.map(
+      ({ what, inMs }) =>
+        ['next', `${inMs ? `in ${formatDuration(inMs)}: ` : ''}${printable(what)}`] as const,
+    ),
+    ...shown.can.map(
+      ({ command, because }) =>
+        ['you can', `${command ?? because}${command === null ? '' : colors.dim(`  # ${because}`)}`] as const,
+    ),
+    ...shown.history.map(
+      ({ at, kind: happened, agent, detail }) =>
+        [
+          'history',
+          `${view.time(at)}  ${happened}${agent === null ? '' : ` by ${printable(agent)}`}${detail === null ? '' : `  ${detailText(detail)}`}`,
+        ] as const,
+    ),
+  ])
+  return `${head}\n${facts}`
+}
+
+function processText({ kind, liveness, evidence }: NonNullable<Shown['holder']>): string {
+  return kind === 'manual' ? evidence : `${liveness}: ${printable(evidence)}`
+}
+
+/** From whom and why, where that was recorded; else everything. */
+function detailText(detail: NonNullable<Shown['history'][number]['detail']>): string {
+  const { holder, evidence, reason } = detail
+  const told = [evidence, reason].filter((part) => typeof part === 'string')
+  if (told.length === 0) return brief(detail, 120)
+  return printable([typeof holder === 'string' ? `of ${holder}` : '', ...told].filter(Boolean).join(': '))
+}
+
+function paint(verdict: Shown['verdict'], { colors }: View): string {
+  if (verdict === 'stuck') return colors.red(verdict)
+  return verdict === 'ready' || verdict === 'free' ? colors.green(verdict) : colors.yellow(verdict)
+}

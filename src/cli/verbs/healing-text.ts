@@ -1,0 +1,64 @@
+/** What healing did: a dated line for each thing that was freed, and one for the whole; fit for the log of a cron job. */
+import { counted } from '../../domain/count.ts'
+import type { RecoveryReport } from '../../operations/recovery.ts'
+import type { RecoveryStats } from '../../session.ts'
+import type { Call, OwnOption } from '../verb.ts'
+import { printable, type View } from '../view.ts'
+
+export type Healing = Pick<RecoveryReport, 'reclaimed' | 'recoveryTimestamp'>
+
+export const linesOption: OwnOption = {
+  flags: '--lines',
+  description: 'with --json: a line for each thing that was freed, then one for the whole',
+}
+
+export function healingText(
+  { reclaimed, recoveryTimestamp }: Healing,
+  view: View,
+  summary: string,
+  isDryRun: boolean,
+): string {
+  const at = view.time(recoveryTimestamp)
+  const did = isDryRun ? 'would free' : 'freed'
+  return [
+    ...reclaimed.map(
+      ({ kind, id, holder, evidence }) =>
+        `${at}  ${did} ${kind} ${printable(id)} of ${printable(holder ?? 'nobody known')}: ${printable(evidence)}`,
+    ),
+    `${at}  ${did} ${summary}`,
+  ].join('\n')
+}
+
+/** What was freed, by kind. */
+export function freedText(counts: {
+  readonly entriesReclaimed: number
+  readonly locksCleaned: number
+  readonly messagesReclaimed?: number
+}): string {
+  const kinds = [counted(counts.entriesReclaimed, 'item'), counted(counts.locksCleaned, 'lock')]
+  if (counts.messagesReclaimed !== undefined) kinds.push(counted(counts.messagesReclaimed, 'delivery'))
+  return kinds.join(', ')
+}
+
+/** With `--lines` each thing is said on its own; what is left to say is the whole. */
+export function healingLines<Report extends Healing>(call: Call, report: Report): Report {
+  if (!call.isJson || call.options.lines !== true) return report
+  const { recoveryTimestamp } = report
+  const action = call.input.dryRun === true ? 'would free' : 'freed'
+  for (const each of report.reclaimed) call.emit('', { at: recoveryTimestamp, action, ...each })
+  return { ...report, reclaimed: [] }
+}
+
+export function recoveryStatsText(stats: RecoveryStats, view: View): string {
+  const { lastRun, totals } = stats
+  return view.pairs([
+    ['due now', freedText(stats)],
+    [
+      'last run',
+      lastRun &&
+        `${view.time(lastRun.at)} by ${printable(lastRun.by)} (${lastRun.trigger}): ${freedText(lastRun)}`,
+    ],
+    ['in all', freedText(totals)],
+    ['last look', stats.lastSweptAt === null ? null : view.time(stats.lastSweptAt)],
+  ])
+}

@@ -1,0 +1,42 @@
+/** `holdfast init`. */
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { makeHome, storeFile } from '../home.ts'
+import { configName, folderName } from '../location.ts'
+import { verb } from '../verb.ts'
+
+interface Made {
+  readonly created: boolean
+  readonly folder: string
+  readonly config: string
+  readonly store: string
+}
+
+export const init = verb<Made>({
+  name: 'init',
+  summary: 'Make a store: .holdfast/ with its own .gitignore and config.toml; harmless when it is there.',
+  options: [{ flags: '--here', description: 'in this folder, also where a store is found further up' }],
+  makesStore: true,
+  help: 'In a git repository it is made in the main work tree, so that agents in all work trees share it.',
+  async act(call) {
+    const { settings, io } = call
+    const folder = call.options.here === true ? join(io.cwd, folderName) : settings.home.folder
+    const isHere = call.options.here === true && settings.home.folder !== folder
+    const file = storeFile(settings.store.value)
+    const isNew = makeHome({ folder }) || (file !== null && !existsSync(file))
+    // A store elsewhere is opened by the next command that is run here.
+    if (!isHere) await call.open()
+    return {
+      created: isNew,
+      folder,
+      config: join(folder, configName),
+      store: isHere ? join(folder, 'store.db') : settings.store.value,
+    }
+  },
+  text: ({ created, store, config }, view) =>
+    view.pairs([
+      [created ? 'made' : 'was there', store],
+      ['settings', config],
+    ]),
+  hint: () => "add work: holdfast task add 'fix the flaky test'; look: holdfast --help",
+})

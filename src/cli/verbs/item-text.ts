@@ -1,0 +1,94 @@
+/** Items, leases and locks in words. */
+import type { ItemView, LeaseView, LockView } from '../../operations/view.ts'
+import { formatDuration } from '../duration.ts'
+import type { Leased } from '../lease-file.ts'
+import { brief, leaseLeft, printable, type View } from '../view.ts'
+
+/** What a person calls it: its key where it has one. */
+export function nameOf({ id, key }: Pick<ItemView, 'id' | 'key'>): string {
+  return key === null ? id : `${printable(key)} (${id})`
+}
+
+/** One line on where an item stands now. */
+export function itemLine(item: ItemView): string {
+  return `${nameOf(item)}  ${item.state}`
+}
+
+export function itemTable(items: readonly ItemView[], view: View): string {
+  return view.table(
+    ['id', 'key', 'state', 'pri', 'holder'],
+    items.map((item) => [
+      item.id,
+      printable(item.key ?? ''),
+      item.quarantine ? `${item.state} (quarantined)` : item.state,
+      item.priority,
+      holderText(item.lease),
+    ]),
+  )
+}
+
+export function holderText(lease: LeaseView | null): string {
+  if (lease === null) return ''
+  return `${printable(lease.agent ?? 'nobody known')}, ${leaseLeft(lease.remainingMs)}`
+}
+
+/** Everything about one item, for `show`. */
+export function itemPairs(item: ItemView, view: View): string {
+  return view.pairs([
+    ['id', item.id],
+    ['queue', item.queue],
+    ['key', item.key && printable(item.key)],
+    ['state', `${item.state} (${item.standing})`],
+    ['priority', item.priority],
+    ['holder', item.lease && holderText(item.lease)],
+    ['lease', item.lease && leasePeriod(item.lease, view)],
+    ['token', item.lease && item.token],
+    ['waits for', item.waitingFor.join(', ')],
+    ['not before', item.runAt === null ? null : view.time(item.runAt)],
+    ['quarantine', item.quarantine && printable(item.quarantine.reason ?? view.time(item.quarantine.at))],
+    [
+      'attempts',
+      `${item.attempts} (${item.failures} of ${item.attemptsMax} failures, ${item.crashes} crashes)`,
+    ],
+    ['error', item.error && printable(item.error.message)],
+    ['added', `${view.time(item.addedAt)} by ${printable(item.submittedBy ?? 'nobody known')}`],
+    ['closed', item.closedAt === null ? null : view.time(item.closedAt)],
+    ['progress', item.progress == null ? null : brief(item.progress)],
+    ['result', item.result == null ? null : brief(item.result)],
+    ['data', Object.keys(item.data).length === 0 ? null : brief(item.data)],
+    ['payload', item.payload == null ? null : brief(item.payload)],
+    ['version', item.version],
+  ])
+}
+
+export function leasePeriod(lease: LeaseView, view: View): string {
+  const kind = lease.instance === null ? 'manual' : 'bound to its process'
+  return `${lease.leaseMs === null ? '' : `${formatDuration(lease.leaseMs)}, `}until ${view.leaseTime(lease.expiresAt)} (${leaseLeft(lease.remainingMs)}), ${kind}`
+}
+
+export function heldBy(holder: string | null, expiresAt: number | null, view: View): string {
+  return `held by ${printable(holder ?? 'nobody known')} until ${view.leaseTime(expiresAt)}`
+}
+
+export function pausedText(reason: string | null): string {
+  return reason ? `paused: ${printable(reason)}` : 'paused'
+}
+
+/** How a list goes on. */
+export function withNext(text: string, next: string | null, view: View): string {
+  return next === null ? text : `${text}\n${view.colors.dim(`more: --after '${next}'`)}`
+}
+
+export function itemGrant({ id, token }: Pick<ItemView, 'id' | 'token'>): Leased & { token: number } {
+  return { kind: 'item', name: id, token }
+}
+
+export function lockGrant({ name, lease }: LockView): Leased & { token: number } {
+  return { kind: 'lock', name, token: lease.token }
+}
+
+export const isItemOver = ({ standing }: ItemView): boolean => standing !== 'held'
+
+export function lockLine(lock: LockView, view: View): string {
+  return `${printable(lock.name)}  token ${lock.lease.token}  until ${view.leaseTime(lock.lease.expiresAt)} (${leaseLeft(lock.lease.remainingMs)})`
+}

@@ -1,0 +1,225 @@
+/** `holdfast lock`: named locks and reservations. */
+import { counted } from '../../domain/count.ts'
+import { errorCodes } from '../../errors.ts'
+import type { NamedAcquireOutcome } from '../../operations/lock.ts'
+import type { LockInfo } from '../../operations/lock-read.ts'
+import type { ReserveOutcome } from '../../operations/reservation.ts'
+import type { LockView } from '../../operations/view.ts'
+import { whileInterruptible } from '../interrupt.ts'
+import { type Call, verb } from '../verb.ts'
+import { printable, type View } from '../view.ts'
+import { forPid } from './claim-options.ts'
+import { heldBy, holderText, lockGrant, lockLine, withNext } from './item-text.ts'
+import { progressBar } from './progress-text.ts'
+import { manyRequests, waitOption, waitOptionMs } from './wait.ts'
+
+const acquire = verb<NamedAcquireOutcome>({
+  name: 'acquire',
+  operation: 'locks.acquireLock',
+  positional: ['name'],
+  hides: ['wait', 'waiter'],
+  options: [forPid, waitOption],
+  act: acquireWaiting,
+  holds: 'lock',
+  makesStore: true,
+  help: 'Exit code 4: another holds it. `holdfast run --lock` holds one for as long as a command runs.',
+  text(answer, view) {
+    if (answer.outcome !== 'claimed') return heldBy(answer.holder, answer.expiresAt, view)
+    const { recoveredFrom } = answer
+    const from =
+      recoveredFrom === null ? '' : `, taken over from ${printable(recoveredFrom.holder ?? 'nobody known')}`
+    return `${lockLine(answer.lock, view)}${from}`
+  },
+  grants: (answer) => (answer.outcome === 'claimed' ? [lockGrant(answer.lock)] : []),
+})
+
+/** With `--wait` in line, first come first served. */
+async function acquireWaiting(call: Call): Promise<NamedAcquireOutcome> {
+  const waitMs = waitOptionMs(call)
+  if (waitMs === 0) return call.execute('locks.acquireLock', call.input)
+  if (call.idempotencyKey !== undefined) throw manyRequests()
+  const { name, ...input } = call.input as { name: string }
+  const hf = await call.open()
+  return whileInterruptible(async (signal) => {
+    for (;;) {
+      const { lease, ...answer } = {
+        lease: null,
+        ...(await hf.locks.acquireLock(name, {
+          ...input,
+          waitMs,
+          signal,
+          ...(call.instance === undefined ? {} : { instance: call.instance }),
+        })),
+      }
+      if (answer.outcome === 'claimed' || call.options.wait !== true) return answer
+    }
+  })
+}
+
+const release = verb<{ released: boolean; depth: number }>({
+  name: 'release',
+  operation: 'locks.releaseLock',
+  positional: ['name'],
+  holds: 'lock',
+  isOver: ({ depth }) => depth === 0,
+  text({ released, depth }) {
+    if (!released) return 'not released: it is not yours any more'
+    return depth === 0 ? 'released' : `released once, ${depth} to go`
+  },
+  exit: ({ released }) => (released ? 0 : errorCodes.LEASE_LOST.exit),
+})
+
+const renew = verb<LockView>({
+  name: 'renew',
+  operation: 'locks.renewLock',
+  positional: ['name'],
+  holds: 'lock',
+  text: lockLine,
+})
+
+const status = verb<LockInfo>({
+  name: 'status',
+  operation: 'locks.getCurrentLockInfo',
+  positional: ['name'],
+  text: infoText,
+})
+
+function infoText(info: LockInfo, view: View): string {
+  const [slot] = info.slots
+  const held = info.isLocked ? 'held' : 'free'
+  return view.pairs([
+    ['lock', printable(info.name)],
+    ['state', info.stale ? 'free (its last lease lapsed)' : held],
+    ['for', info.lockedBy === info.holder ? null : info.lockedBy && printable(info.lockedBy)],
+    ['holder', slot && info.isLocked ? holderText(slot.lease) : null],
+    ['user', info.lockedByUser && printable(info.lockedByUser)],
+    ['reason', info.lockReason && printable(info.lockReason)],
+    ['since', info.isLocked ? view.time(info.lockedAt) : null],
+    ['until', info.isLocked ? view.leaseTime(info.expiresAt) : null],
+    ['slots', info.slots.length > 1 ? info.slots.length : null],
+    ['waiting', info.waiting === 0 ? null : info.waiting],
+    ['progress', info.progress && `${info.progress.status}  ${progressBar(info.progress)}`],
+    ['token', info.isLocked ? info.token : null],
+  ])
+}
+
+function lockTable(locks: readonly LockView[], view: View): string {
+  return view.table(
+    ['lock', 'slot', 'since', 'holder', 'for'],
+    locks.map((lock) => [
+      printable(lock.name),
+      lock.slot,
+      view.time(lock.acquiredAt),
+      lock.delayed ? 'nobody (delay after a loss)' : holderText(lock.lease),
+      printable([...(lock.patterns ?? []), lock.run, lock.reason].filter((part) => part).join(' ')),
+    ]),
+  )
+}
+
+const list = verb<{ locks: LockView[]; next: string | null }>({
+  name: 'list',
+  operation: 'locks.list',
+  text: ({ locks, next }, view) => withNext(lockTable(locks, view), next, view),
+})
+
+const whoHas = verb<LockView[]>({
+  name: 'who-has',
+  operation: 'locks.whoHas',
+  positional: ['path'],
+  text: (locks, view) => (locks.length === 0 ? 'nobody' : lockTable(locks, view)),
+  json: (locks) => ({ locks }),
+})
+
+const reserve = verb<ReserveOutcome>({
+  name: 'reserve',
+  operation: 'locks.reserve',
+  positional: ['patterns'],
+  options: [forPid],
+  makesStore: true,
+  help: "Renewed and released as a lock, by the name it got.\n  holdfast lock reserve 'src/parser/**' --reason 'rewriting it'",
+  text: (answer, view) =>
+    answer.outcome === 'claimed'
+      ? lockLine(answer.lock, view)
+      : `${heldBy(answer.holder, answer.expiresAt, view)}\n${lockTable(answer.by, view)}`,
+  grants: (answer) => (answer.outcome === 'claimed' ? [lockGrant(answer.lock)] : []),
+})
+
+const forceRelease = verb<{ released: number }>({
+  name: 'force-release',
+  operation: 'locks.forceRelease',
+  positional: ['name'],
+  help: "An operator's act: the holder is told, and refused from then on. The reason is kept.",
+  text: ({ released }) => (released === 0 ? 'nobody held it' : `released ${released}`),
+  exit: ({ released }) => (released === 0 ? errorCodes.NOT_FOUND.exit : 0),
+})
+
+interface Forced {
+  readonly released: number
+  readonly isDryRun: boolean
+}
+
+const forceReleaseAgent = verb<Forced>({
+  name: 'force-release-agent',
+  operation: 'locks.forceReleaseAgent',
+  summary: 'Take every named lock and reservation from an agent.',
+  // The caller's own name is given by --agent, so whose locks are meant comes by position.
+  positional: ['agent'],
+  asks: async (call) => {
+    const input = { ...call.input, dryRun: true }
+    const { released } = await call.execute<{ released: number }>('locks.forceReleaseAgent', input)
+    return released === 0 ? null : `This takes ${counted(released, 'lock')} from ${call.input.agent}.`
+  },
+  async act(call) {
+    const isDryRun = call.input.dryRun === true
+    let total = 0
+    for (let piece = 0, more = true; more; piece++) {
+      const answer = await call.execute<{ released: number; more: boolean }>(
+        'locks.forceReleaseAgent',
+        call.input,
+        piece,
+      )
+      total += answer.released
+      more = answer.more && !isDryRun
+    }
+    return { released: total, isDryRun }
+  },
+  text: ({ released, isDryRun }) => `${isDryRun ? 'would release' : 'released'} ${released}`,
+  json: ({ released, isDryRun }) => ({ released, dryRun: isDryRun }),
+})
+
+const transfer = verb<LockView>({
+  name: 'transfer',
+  operation: 'locks.transfer',
+  positional: ['name', 'to'],
+  text: (lock, view) => `${lockLine(lock, view)}, held by ${printable(lock.holder ?? '')}`,
+})
+
+const isLockedBy = verb<boolean>({
+  name: 'is-locked-by',
+  operation: 'locks.isLockedBy',
+  positional: ['name', 'agent'],
+  text: (held) => (held ? 'yes' : 'no'),
+  json: (held) => ({ held }),
+})
+
+const isAnyLocked = verb<boolean>({
+  name: 'is-any-locked',
+  operation: 'locks.isAnyLocked',
+  text: (held) => (held ? 'yes' : 'no'),
+  json: (held) => ({ held }),
+})
+
+export const lockVerbs = [
+  acquire,
+  release,
+  renew,
+  status,
+  list,
+  whoHas,
+  reserve,
+  forceRelease,
+  forceReleaseAgent,
+  transfer,
+  isLockedBy,
+  isAnyLocked,
+]

@@ -1,0 +1,109 @@
+/** `holdfast locks`: everything held, whatever it is; what looks wrong, and freeing what lapsed. */
+
+import { InvalidError } from '../../errors.ts'
+import type { StaleLocks } from '../../operations/lease-watch.ts'
+import type { RecoveryReport } from '../../operations/recovery.ts'
+import { formatDuration } from '../duration.ts'
+import { aboveThreshold } from '../exit.ts'
+import { type Call, type Verb, verb } from '../verb.ts'
+import { printable, type View } from '../view.ts'
+import { freedText, healingLines, healingText, linesOption } from './healing-text.ts'
+
+/** More stale leases than this, and somebody should be told. */
+const alertDefault = 10
+
+type Detected = StaleLocks & { readonly alertAbove: number }
+
+export const detect = verb<Detected>({
+  name: 'detect',
+  operation: 'recovery.detectStaleLocks',
+  hides: ['deaths'],
+  options: [{ flags: '--alert-above <number>', description: 'exit with 11 when more are stale; default 10' }],
+  help: 'Changes nothing. Exit code 11: more leases are stale than the threshold allows.',
+  async act(call) {
+    const alertAbove = readAlert(call)
+    const { queue, ...limits } = call.input as { queue?: string; nearMs?: number; staleMs?: number }
+    const hf = await call.open()
+    const report = await hf.recovery.detectStaleLocks({
+      ...limits,
+      ...(queue === undefined ? {} : { queue }),
+    })
+    return { ...report, alertAbove }
+  },
+  text: detectText,
+  exit: ({ staleCount, alertAbove }) => (staleCount > alertAbove ? aboveThreshold : 0),
+})
+
+/** The older spelling that only tells: no threshold, no exit code of its own. */
+export const lockStatus: Verb = { ...detect, name: 'lock-status', options: [], exit: () => 0 }
+
+function readAlert(call: Call): number {
+  const { alertAbove } = call.options as { alertAbove?: string }
+  if (alertAbove === undefined) return alertDefault
+  if (/^\d{1,9}$/.test(alertAbove)) return Number(alertAbove)
+  throw new InvalidError({
+    what: `--alert-above: "${alertAbove}" is not a whole number`,
+    next: 'give how many stale leases are still in order, such as 10',
+  })
+}
+
+function detectText(report: Detected, view: View): string {
+  const { total, expiredCount, nearExpiryCount, staleCount, orphanedCount, suspectCount } = report
+  const counts = `${total} held, ${expiredCount} expired, ${staleCount} stale, ${nearExpiryCount} near expiry, ${orphanedCount} orphaned, ${suspectCount} suspect`
+  const rows = report.locks.map((lock) => [
+    lock.kind,
+    printable(lock.title),
+    printable(lock.assignee ?? ''),
+    lock.isExpired
+      ? `expired ${formatDuration(lock.expiredMs)} ago`
+      : `${formatDuration(lock.remainingMs)} left`,
+    marksOf(lock),
+  ])
+  const patterns = report.crashPatterns.map(
+    ({ agent, crashes, lastAt }) =>
+      `${printable(agent)} lost ${crashes} leases in the last hour, the last at ${view.time(lastAt)}`,
+  )
+  const table = rows.length === 0 ? [] : [view.table(['kind', 'what', 'holder', 'lease', 'looks'], rows)]
+  return [...table, ...patterns, counts].join('\n')
+}
+
+function marksOf(lock: StaleLocks['locks'][number]): string {
+  const marks = [
+    lock.isStale && 'stale',
+    lock.isOrphaned && 'orphaned',
+    lock.isNear && 'near its end',
+    lock.isSuspect && 'suspect',
+  ]
+  return marks.filter((mark) => mark).join(', ')
+}
+
+interface Cleanup extends RecoveryReport {
+  readonly left?: Pick<StaleLocks, 'total' | 'expiredCount' | 'staleCount' | 'nearExpiryCount'>
+}
+
+export const cleanup = verb<Cleanup>({
+  name: 'cleanup',
+  operation: 'recovery.run',
+  summary: 'Free what lapsed longer ago than an age, and what the dead held; safe at any rate, never asks.',
+  fixed: { trigger: 'manual' },
+  hides: ['deaths', 'promoteOnly', 'queue'],
+  options: [{ flags: '--report', description: 'also say what is still held afterwards' }, linesOption],
+  help: 'Frees tasks, items, locks and deliveries. A lease that still runs is never touched.\n  */5 * * * * holdfast locks cleanup --max-age 1h --report',
+  async act(call) {
+    const { dryRun = false, maxAgeMs = 0 } = call.input as { dryRun?: boolean; maxAgeMs?: number }
+    const hf = await call.open()
+    const report = await hf.recovery.detectAndRecoverStale({ dryRun, maxAgeMs })
+    const healed = healingLines(call, report)
+    if (call.options.report !== true) return healed
+    const { total, expiredCount, staleCount, nearExpiryCount } = await hf.recovery.detectStaleLocks()
+    return { ...healed, left: { total, expiredCount, staleCount, nearExpiryCount } }
+  },
+  text(report, view, { dryRun }) {
+    const healed = healingText(report, view, freedText(report), dryRun === true)
+    const { left } = report
+    if (left === undefined) return healed
+    return `${healed}\n${view.time(report.recoveryTimestamp)}  still held ${left.total}, ${left.expiredCount} expired, ${left.staleCount} stale, ${left.nearExpiryCount} near expiry`
+  },
+})
+
+export const locksVerbs = [detect, cleanup]

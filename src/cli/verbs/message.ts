@@ -1,0 +1,256 @@
+/** `holdfast msg`: messages that must be acknowledged. */
+import { counted } from '../../domain/count.ts'
+import type { AckAnswer, MessageAnswer } from '../../operations/message-answer.ts'
+import type { RecipientView } from '../../operations/message-control.ts'
+import type { LetterPage, MessagePage } from '../../operations/message-read.ts'
+import type { Sent } from '../../operations/message-send.ts'
+import type { MessageView } from '../../operations/message-view.ts'
+import type { RetryCounts } from '../../runtime/redelivery.ts'
+import { formatDuration } from '../duration.ts'
+import { verb } from '../verb.ts'
+import { brief, printable, type View } from '../view.ts'
+import { withNext } from './item-text.ts'
+
+function messageLine({ id, state, deliveries }: MessageView): string {
+  return `${id}  ${state}  to ${deliveries.map(({ recipient }) => printable(recipient)).join(', ')}`
+}
+
+const send = verb<Sent>({
+  name: 'send',
+  operation: 'messages.sendWithAck',
+  positional: ['to', 'content'],
+  body: 'content',
+  makesStore: true,
+  help: "Several recipients with commas, * for everybody:\n  holdfast msg send ada,bob 'the API changed' --type INFO\n  holdfast msg send '*' - < notice.txt",
+  text: ({ message, deferredMs }) =>
+    `${messageLine(message)}${deferredMs > 0 ? `, put off for ${formatDuration(deferredMs)} by your limit` : ''}`,
+})
+
+const inbox = verb<LetterPage>({
+  name: 'inbox',
+  operation: 'messages.inbox',
+  text: ({ messages, next }, view) =>
+    withNext(
+      view.table(
+        ['message', 'from', 'type', 'state', 'content'],
+        messages.map((letter) => [
+          letter.id,
+          printable(letter.sender),
+          `${letter.marker ? `${letter.marker} ` : ''}${letter.type}`,
+          letter.state,
+          brief(letter.content),
+        ]),
+      ),
+      next,
+      view,
+    ),
+  hint: ({ messages: [first] }) => (first ? `answer with: holdfast msg ack ${first.id}` : null),
+})
+
+const answerTexts: Readonly<Record<string, string>> = {
+  acked: 'acknowledged',
+  already_acked: 'was acknowledged already',
+  answered: 'answered',
+  not_found: 'there is no such message',
+  not_recipient: 'you are none of its recipients',
+  cancelled: 'it was cancelled',
+  closed: 'it has ended',
+  rate_limited: 'too many answers this minute',
+}
+
+function answerText({ outcome, message }: AckAnswer | MessageAnswer): string {
+  return `${message ? `${message.id}  ` : ''}${answerTexts[outcome]}`
+}
+
+const ack = verb<AckAnswer>({
+  name: 'ack',
+  operation: 'messages.receiveAck',
+  positional: ['message'],
+  text: answerText,
+})
+
+const nack = verb<MessageAnswer>({
+  name: 'nack',
+  operation: 'messages.nack',
+  positional: ['message'],
+  text: answerText,
+})
+
+const progress = verb<MessageAnswer>({
+  name: 'progress',
+  operation: 'messages.progressAck',
+  positional: ['message'],
+  text: answerText,
+})
+
+const read = verb<boolean>({
+  name: 'read',
+  operation: 'messages.markAsRead',
+  positional: ['message'],
+  text: (marked) => (marked ? 'marked as read' : 'nothing to mark'),
+  json: (marked) => ({ marked }),
+})
+
+const status = verb<MessageView | null>({
+  name: 'status',
+  operation: 'messages.get',
+  summary: 'One message with what became of it at each recipient.',
+  positional: ['message'],
+  missing: ({ message }) => `there is no message "${message}"`,
+  text: (message, view) => messagePairs(message as MessageView, view),
+  json: (message) => ({ message }),
+})
+
+function messagePairs(message: MessageView, view: View): string {
+  const facts = view.pairs([
+    ['id', message.id],
+    ['from', printable(message.sender)],
+    ['type', message.type],
+    ['state', message.state],
+    ['quorum', message.quorum],
+    ['about', message.context && printable(message.context)],
+    ['sent', view.time(message.createdAt)],
+    ['closed', message.closedAt === null ? null : view.time(message.closedAt)],
+    ['level', message.level === 0 ? null : message.level],
+    ['note', message.note && printable(message.note)],
+    ['content', brief(message.content)],
+  ])
+  const rows = message.deliveries.map((delivery) => [
+    printable(delivery.recipient),
+    delivery.state,
+    delivery.attempts,
+    view.time(delivery.ackedAt),
+    dueText(delivery),
+    printable(delivery.note ?? delivery.error ?? ''),
+  ])
+  return `${facts}\n\n${view.table(['recipient', 'state', 'tries', 'answered', 'next', 'note'], rows)}`
+}
+
+function dueText({ dueInMs, givesUpInMs }: MessageView['deliveries'][number]): string {
+  if (dueInMs !== null) return `again in ${formatDuration(dueInMs)}`
+  return givesUpInMs === null ? '' : `waits ${formatDuration(givesUpInMs)}`
+}
+
+function messageTable({ messages, next }: MessagePage, view: View): string {
+  const rows = messages.map((message) => [
+    message.id,
+    printable(message.sender),
+    message.deliveries.map(({ recipient }) => printable(recipient)).join(','),
+    message.state,
+    view.time(message.createdAt),
+    brief(message.content),
+  ])
+  return withNext(view.table(['message', 'from', 'to', 'state', 'sent', 'content'], rows), next, view)
+}
+
+const pending = verb<MessagePage>({
+  name: 'pending',
+  operation: 'messages.checkPendingAcks',
+  text: messageTable,
+})
+
+const count = verb<number>({
+  name: 'count',
+  operation: 'messages.getPendingCount',
+  text: String,
+  json: (pendingCount) => ({ pending: pendingCount }),
+})
+
+const dead = verb<MessagePage>({ name: 'dead', operation: 'messages.listDeadLetters', text: messageTable })
+
+const retry = verb<Readonly<RetryCounts>>({
+  name: 'retry',
+  summary: 'Send what is due again and escalate what nobody answered; every open process does so by itself.',
+  async act(call) {
+    const hf = await call.open()
+    return hf.messages.processRetries()
+  },
+  text: ({ processed, retried, escalated, failed, deferred }) =>
+    `${processed} looked at, ${retried} sent again, ${escalated} escalated, ${failed} failed, ${deferred} put off`,
+})
+
+interface Cleared {
+  readonly cancelled: number
+  readonly isDryRun: boolean
+}
+
+const clear = verb<Cleared>({
+  name: 'clear',
+  operation: 'messages.clearPendingAcks',
+  summary: 'Cancel messages that still wait for their answer.',
+  asks: async (call) => {
+    const pendingNow = await countPending(call.input, call.execute.bind(call))
+    return pendingNow === 0 ? null : `This cancels ${counted(pendingNow, 'message')} waiting for an answer.`
+  },
+  async act(call) {
+    const isDryRun = call.input.dryRun === true
+    // Not more than there were when it began: what is sent meanwhile is not meant.
+    const before = await countPending(call.input, call.execute.bind(call))
+    if (isDryRun) return { cancelled: before, isDryRun }
+    let cancelled = 0
+    for (let piece = 0, more = before > 0; more && cancelled < before; piece++) {
+      const answer = await call.execute<{ cancelled: number; more: boolean }>(
+        'messages.clearPendingAcks',
+        call.input,
+        piece,
+      )
+      cancelled += answer.cancelled
+      more = answer.more
+    }
+    return { cancelled, isDryRun }
+  },
+  text: ({ cancelled, isDryRun }) => `${isDryRun ? 'would cancel' : 'cancelled'} ${cancelled}`,
+  json: ({ cancelled, isDryRun }) => ({ cancelled, dryRun: isDryRun }),
+})
+
+function countPending(
+  { sender }: { readonly sender?: unknown },
+  execute: <Result>(operation: string, input: { readonly sender?: unknown }) => Promise<Result>,
+): Promise<number> {
+  return execute<number>('messages.getPendingCount', sender === undefined ? {} : { sender })
+}
+
+const redrive = verb<MessageView>({
+  name: 'redrive',
+  operation: 'messages.redrive',
+  positional: ['message'],
+  text: messageLine,
+})
+
+const register = verb<RecipientView>({
+  name: 'register',
+  operation: 'messages.register',
+  positional: ['name'],
+  negatable: { address: 'it needs none' },
+  makesStore: true,
+  text: (recipient, view) =>
+    view.pairs([
+      ['recipient', printable(recipient.name)],
+      ['adapter', printable(recipient.adapter)],
+      ['address', recipient.address && printable(recipient.address)],
+      ['sends', perMinute(recipient.sendsPerMinute)],
+      ['answers', perMinute(recipient.acksPerMinute)],
+      ['deliveries', perMinute(recipient.deliveriesPerMinute)],
+    ]),
+})
+
+function perMinute(limit: number): string {
+  return limit === 0 ? 'no limit' : `${limit} a minute`
+}
+
+export const messageVerbs = [
+  send,
+  inbox,
+  ack,
+  nack,
+  progress,
+  read,
+  status,
+  pending,
+  count,
+  dead,
+  retry,
+  clear,
+  redrive,
+  register,
+]

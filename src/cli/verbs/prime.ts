@@ -1,0 +1,70 @@
+/** `holdfast prime`: one page an agent reads at its start. */
+import type { PrimePage } from '../../operations/fleet-prime.ts'
+import { verb } from '../verb.ts'
+import { brief, leaseLeft, printable } from '../view.ts'
+
+export const prime = verb<PrimePage>({
+  name: 'prime',
+  operation: 'fleet.prime',
+  hides: ['judged'],
+  help: 'Made for the hook that runs when a session of an agent starts:\n  HOLDFAST_AGENT=coder-1 holdfast prime',
+  async act(call) {
+    const hf = await call.open()
+    return hf.fleet.prime()
+  },
+  text: pageText,
+})
+
+/** Plain text, because a model reads it: short, with the commands to go on with. */
+function pageText(page: PrimePage): string {
+  const { agent, process, holds, unread, tasks, queues, advice } = page
+  const section = (title: string, lines: readonly string[]) =>
+    lines.length === 0 ? [] : ['', `## ${title}`, ...lines]
+  return [
+    `# Holdfast: you are ${printable(agent)}`,
+    process === null ? '' : `Your process is ${process.pid} on ${printable(process.hostName)}.`,
+    ...section(
+      'You hold',
+      holds.map(
+        ({ kind, title, queue, holder }) =>
+          `- ${kind} ${printable(title)}${queue === null || kind === 'task' ? '' : ` (queue ${printable(queue)})`}: ${leaseLeft(holder.remainingMs)}`,
+      ),
+    ),
+    ...section(
+      'Unread messages',
+      unread.map(
+        ({ id, sender, type, content }) =>
+          `- ${id} ${type} from ${printable(sender)}: ${brief(content, 160)}`,
+      ),
+    ),
+    ...section(
+      'Tasks you could claim, best first',
+      tasks.map(
+        ({ id, key, title, priority }) =>
+          `- ${printable(key ?? id)} ${printable(title)} (priority ${priority})`,
+      ),
+    ),
+    ...section(
+      'Queues',
+      queues.map(
+        ({ name, ready, held, paused }) =>
+          `- ${printable(name)}: ${ready} ready, ${held} held${paused ? ', paused' : ''}`,
+      ),
+    ),
+    ...section(
+      'Do first',
+      advice.map(({ what }) => `- ${printable(what)}`),
+    ),
+    ...section('Commands', commands),
+  ]
+    .filter((line, index, lines) => line !== '' || lines[index - 1] !== '')
+    .join('\n')
+}
+
+const commands = [
+  '- `holdfast task next` claims a task under a lease of 30 min; `task renew`, `task update --note`, `task done` go on with it',
+  '- `holdfast msg inbox`, `msg ack <id>`, `msg send <to> <text>`',
+  "- `holdfast lock reserve 'src/x/**'` before you edit; `lock who-has <path>` says who did",
+  '- `holdfast explain <id>` says why something is waiting, held or stuck',
+  '- Exit code 5 means the lease is lost: stop working on that thing. 6 means nothing to do.',
+]

@@ -1,0 +1,23 @@
+/** How far a run is, on one line. */
+import type { ProgressView } from '../../operations/progress-view.ts'
+import { formatDuration } from '../duration.ts'
+import { printable } from '../view.ts'
+
+const barWidth = 20
+
+export function progressBar(run: ProgressView): string {
+  const { processed, total, failed, status, etaMs } = run
+  const counts = total === null ? `${processed} done` : `${processed} of ${total}`
+  const bar = total === null || total === 0 ? '' : `${drawBar(processed / total)} `
+  const rest = [
+    failed > 0 ? `${failed} failed` : null,
+    status === 'running' && etaMs !== null ? `${formatDuration(etaMs)} to go` : null,
+    run.pauseReason && printable(run.pauseReason),
+  ].filter((part) => part)
+  return `${bar}${[counts, ...rest].join(', ')}`
+}
+
+function drawBar(share: number): string {
+  const full = Math.round(Math.min(1, share) * barWidth)
+  return `${'█'.repeat(full)}${'░'.repeat(barWidth - full)}`
+}

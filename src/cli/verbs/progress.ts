@@ -1,0 +1,169 @@
+/** `holdfast progress`: how far runs are. */
+import { errorCodes } from '../../errors.ts'
+import type { StopAnswer } from '../../operations/progress-read.ts'
+import type { RecordedProgress } from '../../operations/progress-record.ts'
+import type { ProgressView } from '../../operations/progress-view.ts'
+import type { ItemOutcome } from '../../runs.ts'
+import { verb } from '../verb.ts'
+import { brief, printable, type View } from '../view.ts'
+import { withNext } from './item-text.ts'
+import { progressBar } from './progress-text.ts'
+
+function runLine(run: ProgressView): string {
+  return `${printable(run.run)}  ${run.status}  ${progressBar(run)}`
+}
+
+const underLock = { positional: ['run'], holds: 'run', text: runLine } as const
+
+const start = verb<ProgressView>({
+  name: 'start',
+  operation: 'progress.start',
+  ...underLock,
+  help: '  holdfast lock acquire evaluation --run spring\n  holdfast progress start spring --lock evaluation --total 500',
+})
+
+const resume = verb<ProgressView>({ name: 'resume', operation: 'progress.resume', ...underLock })
+
+const record = verb<RecordedProgress>({
+  name: 'record',
+  operation: 'progress.record',
+  positional: ['run'],
+  holds: 'run',
+  help: '  holdfast progress record spring --done 10 --failed 1',
+  text: ({ progress }) => runLine(progress),
+})
+
+const pause = verb<ProgressView>({
+  name: 'pause',
+  operation: 'progress.pause',
+  positional: ['run'],
+  text: runLine,
+})
+
+const fail = verb<ProgressView>({ name: 'fail', operation: 'progress.fail', ...underLock })
+
+const reopen = verb<ProgressView>({
+  name: 'reopen',
+  operation: 'progress.reopen',
+  positional: ['run'],
+  text: runLine,
+})
+
+const remove = verb<{ removed: boolean }>({
+  name: 'remove',
+  operation: 'progress.remove',
+  summary: 'Forget a run that does not run, and what became of its items.',
+  positional: ['run'],
+  async act(call) {
+    for (let piece = 0; ; piece++) {
+      const answer = await call.execute<{ removed: boolean; more: boolean }>(
+        'progress.remove',
+        call.input,
+        piece,
+      )
+      if (!answer.more) return { removed: answer.removed }
+    }
+  },
+  text: ({ removed }, _view, { run }) => (removed ? `removed ${run}` : `there is no run "${run}"`),
+  exit: ({ removed }) => (removed ? 0 : errorCodes.NOT_FOUND.exit),
+})
+
+function runPairs(run: ProgressView, view: View): string {
+  return view.pairs([
+    ['run', printable(run.run)],
+    ['lock', printable(run.lock)],
+    ['status', run.status],
+    ['progress', progressBar(run)],
+    ['done', run.done],
+    ['failed', run.failed],
+    ['skipped', run.skipped],
+    ['cursor', run.cursor == null ? null : brief(run.cursor)],
+    ['started', view.time(run.startedAt)],
+    ['last record', view.time(run.updatedAt)],
+    ['ended', run.endedAt === null ? null : view.time(run.endedAt)],
+    ['version', run.version],
+  ])
+}
+
+const show = verb<ProgressView | null>({
+  name: 'show',
+  operation: 'progress.get',
+  summary: 'How far a run is.',
+  positional: ['run'],
+  missing: ({ run }) => `there is no run "${run}"`,
+  text: (run, view) => runPairs(run as ProgressView, view),
+  json: (run) => ({ progress: run }),
+})
+
+const list = verb<{ runs: ProgressView[]; next: string | null }>({
+  name: 'list',
+  operation: 'progress.list',
+  text: ({ runs, next }, view) =>
+    withNext(
+      view.table(
+        ['run', 'status', 'lock', 'last record', 'progress'],
+        runs.map((run) => [
+          printable(run.run),
+          run.status,
+          printable(run.lock),
+          view.time(run.updatedAt),
+          progressBar(run),
+        ]),
+      ),
+      next,
+      view,
+    ),
+})
+
+const outcomes = verb<{ outcomes: ItemOutcome[]; next: string | null }>({
+  name: 'outcomes',
+  operation: 'progress.outcomes',
+  positional: ['run'],
+  text: ({ outcomes: all, next }, view) =>
+    withNext(
+      view.table(
+        ['key', 'outcome', 'at', 'error'],
+        all.map(({ key, outcome, at, error }) => [
+          printable(key),
+          outcome,
+          view.time(at),
+          printable(error ?? ''),
+        ]),
+      ),
+      next,
+      view,
+    ),
+})
+
+const left = verb<string[]>({
+  name: 'left',
+  operation: 'progress.left',
+  positional: ['run', 'keys'],
+  text: (keys) => keys.map(printable).join('\n'),
+  json: (keys) => ({ left: keys }),
+})
+
+const shouldStop = verb<StopAnswer>({
+  name: 'should-stop',
+  operation: 'progress.shouldStop',
+  positional: ['run'],
+  holds: 'run',
+  help: 'Exit code 0: go on; 9: begin no other item.',
+  text: ({ stop, reason }) => (stop ? `stop: ${printable(reason ?? '')}` : 'go on'),
+  exit: ({ stop }) => (stop ? errorCodes.PAUSED.exit : 0),
+})
+
+export const progressVerbs = [
+  start,
+  resume,
+  record,
+  pause,
+  fail,
+  reopen,
+  remove,
+  show,
+  list,
+  outcomes,
+  left,
+  shouldStop,
+]

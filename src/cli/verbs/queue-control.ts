@@ -1,0 +1,173 @@
+/** Verbs of operators: what becomes of items and queues whoever holds them. */
+import { counted } from '../../domain/count.ts'
+import type { QueueView } from '../../operations/queue-define.ts'
+import type { RecoveryReport } from '../../operations/recovery.ts'
+import type { ItemView } from '../../operations/view.ts'
+import type { RecoveryStats } from '../../session.ts'
+import { verb } from '../verb.ts'
+import { printable } from '../view.ts'
+import {
+  freedText,
+  type Healing,
+  healingLines,
+  healingText,
+  linesOption,
+  recoveryStatsText,
+} from './healing-text.ts'
+import { itemLine } from './item-text.ts'
+import { describeQueue } from './queue-look.ts'
+
+const retry = verb<ItemView>({
+  name: 'retry',
+  operation: 'queue.retry',
+  positional: ['queue', 'ref'],
+  text: itemLine,
+})
+
+const cancel = verb<ItemView>({
+  name: 'cancel',
+  operation: 'queue.cancel',
+  positional: ['queue', 'ref'],
+  text: itemLine,
+})
+
+const priority = verb<ItemView>({
+  name: 'priority',
+  operation: 'queue.setPriority',
+  positional: ['queue', 'ref', 'priority'],
+  text: (item) => `${itemLine(item)}, priority ${item.priority}`,
+})
+
+const unquarantine = verb<ItemView>({
+  name: 'unquarantine',
+  operation: 'queue.releaseFromQuarantine',
+  positional: ['queue', 'ref'],
+  text: itemLine,
+})
+
+const pause = verb<{ changed: boolean; queue: QueueView }>({
+  name: 'pause',
+  operation: 'queue.pause',
+  positional: ['queue'],
+  text: ({ changed, queue }) => `${printable(queue.name)}  ${changed ? 'paused' : 'was paused already'}`,
+})
+
+const resume = verb<{ changed: boolean; queue: QueueView }>({
+  name: 'resume',
+  operation: 'queue.resume',
+  positional: ['queue'],
+  text: ({ changed, queue }) => `${printable(queue.name)}  ${changed ? 'resumed' : 'was not paused'}`,
+})
+
+const define = verb<QueueView>({
+  name: 'define',
+  operation: 'queue.define',
+  makesStore: true,
+  positional: ['queue'],
+  help: '  holdfast queue define merges --workflow merge',
+  text: describeQueue,
+})
+
+const remove = verb<boolean>({
+  name: 'remove',
+  operation: 'queue.remove',
+  positional: ['queue', 'ref'],
+  text: (removed, _view, { ref }) => (removed ? `removed ${ref}` : `there is no item "${ref}"`),
+  json: (removed) => ({ removed }),
+  exit: (removed) => (removed ? 0 : 3),
+})
+
+interface Piece {
+  readonly removed: number
+  readonly more: boolean
+}
+
+interface Cleaned {
+  readonly removed: number
+  readonly isDryRun: boolean
+}
+
+const cleanup = verb<Cleaned>({
+  name: 'cleanup',
+  operation: 'queue.cleanup',
+  summary: 'Remove finished items older than an age (0 = all finished); their events stay.',
+  positional: ['queue'],
+  asks: async (call) => {
+    const { removed, more } = await call.execute<Piece>('queue.cleanup', { ...call.input, dryRun: true })
+    if (removed === 0) return null
+    return `This removes ${more ? 'more than ' : ''}${counted(removed, 'finished item')}.`
+  },
+  async act(call) {
+    const isDryRun = call.input.dryRun === true
+    let total = 0
+    for (let piece = 0, more = true; more; piece++) {
+      const answer = await call.execute<Piece>('queue.cleanup', call.input, piece)
+      total += answer.removed
+      more = answer.more && !isDryRun
+    }
+    return { removed: total, isDryRun }
+  },
+  text: ({ removed, isDryRun }) => `${isDryRun ? 'would remove' : 'removed'} ${removed}`,
+  json: ({ removed, isDryRun }) => ({ removed, dryRun: isDryRun }),
+})
+
+const reclaimStale = verb<Healing & Pick<RecoveryReport, 'entriesReclaimed' | 'locksCleaned'>>({
+  name: 'reclaim-stale',
+  operation: 'queue.reclaimStale',
+  positional: ['queue', 'thresholdMs'],
+  options: [linesOption],
+  help: 'Judged by the last sign of life, not by the lease: it also takes manual leases that have not lapsed.\nKeep it out of cron; `holdfast recover` and `holdfast locks cleanup` are safe there.\n  holdfast queue reclaim-stale merges 300s',
+  act: async (call) => healingLines(call, await call.execute('queue.reclaimStale', call.input)),
+  text: (report, view, { dryRun }) =>
+    healingText(
+      report,
+      view,
+      freedText({ entriesReclaimed: report.entriesReclaimed, locksCleaned: report.locksCleaned }),
+      dryRun === true,
+    ),
+})
+
+const recover = verb<RecoveryReport>({
+  name: 'recover',
+  operation: 'recovery.run',
+  summary: 'Give back what lapsed in one queue, and what the dead held there.',
+  positional: ['queue'],
+  requires: ['queue'],
+  fixed: { trigger: 'manual' },
+  hides: ['deaths', 'promoteOnly', 'maxAgeMs'],
+  options: [linesOption],
+  async act(call) {
+    const hf = await call.open()
+    const queue = hf.queue(call.input.queue as string)
+    return healingLines(call, await queue.detectAndRecoverStale({ dryRun: call.input.dryRun === true }))
+  },
+  text: (report, view, { dryRun }) =>
+    healingText(
+      report,
+      view,
+      `${freedText({ entriesReclaimed: report.entriesReclaimed, locksCleaned: report.locksCleaned })}; put ${counted(report.promoted, 'due item')} in line`,
+      dryRun === true,
+    ),
+})
+
+const recoveryStats = verb<RecoveryStats>({
+  name: 'recovery-stats',
+  operation: 'recovery.stats',
+  positional: ['queue'],
+  text: (stats, view) => recoveryStatsText(stats, view),
+})
+
+export const queueControlVerbs = [
+  retry,
+  cancel,
+  priority,
+  unquarantine,
+  pause,
+  resume,
+  define,
+  remove,
+  cleanup,
+  reclaimStale,
+  recover,
+  recoveryStats,
+]

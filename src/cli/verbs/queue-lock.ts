@@ -1,0 +1,71 @@
+/** Verbs of the processing lock of a queue. */
+
+import { errorCodes } from '../../errors.ts'
+import type { AcquireOutcome } from '../../operations/processing-lock.ts'
+import type { LockView } from '../../operations/view.ts'
+import { verb } from '../verb.ts'
+import { printable } from '../view.ts'
+import { forPid } from './claim-options.ts'
+import { heldBy, holderText, lockGrant, lockLine } from './item-text.ts'
+
+const lock = verb<AcquireOutcome>({
+  name: 'lock',
+  operation: 'queue.acquireProcessingLock',
+  positional: ['queue'],
+  options: [forPid],
+  holds: 'queueLock',
+  text: (answer, view) =>
+    answer.outcome === 'claimed'
+      ? lockLine(answer.lock, view)
+      : heldBy(answer.holder, answer.expiresAt, view),
+  grants: (answer) => (answer.outcome === 'claimed' ? [lockGrant(answer.lock)] : []),
+})
+
+const unlock = verb<boolean>({
+  name: 'unlock',
+  operation: 'queue.releaseProcessingLock',
+  positional: ['queue'],
+  holds: 'queueLock',
+  isOver: () => true,
+  text: (released) => (released ? 'unlocked' : 'not unlocked: it is not yours any more'),
+  json: (released) => ({ released }),
+  exit: (released) => (released ? 0 : errorCodes.LEASE_LOST.exit),
+})
+
+const renewLock = verb<LockView>({
+  name: 'renew-lock',
+  operation: 'queue.renewLock',
+  positional: ['queue'],
+  holds: 'queueLock',
+  text: lockLine,
+})
+
+const extendLock = verb<LockView & { capped: boolean }>({
+  name: 'extend-lock',
+  operation: 'queue.extendLock',
+  positional: ['queue', 'extraMs'],
+  holds: 'queueLock',
+  help: '  holdfast queue extend-lock merges 60s',
+  text: (extended, view) => `${lockLine(extended, view)}${extended.capped ? ', as long as is allowed' : ''}`,
+})
+
+const lockStatus = verb<LockView | null>({
+  name: 'lock-status',
+  operation: 'queue.getProcessingLock',
+  positional: ['queue'],
+  text: (held) =>
+    held === null
+      ? 'free'
+      : `${printable(held.name)}  ${holderText(held.lease)}${held.stale ? ' (stale)' : ''}`,
+  json: (held) => ({ lock: held, stale: held?.stale ?? false }),
+})
+
+const isLockStale = verb<boolean>({
+  name: 'is-lock-stale',
+  operation: 'queue.isLockStale',
+  positional: ['queue'],
+  text: (stale) => (stale ? 'stale' : 'not stale'),
+  json: (stale) => ({ stale }),
+})
+
+export const queueLockVerbs = [lock, unlock, renewLock, extendLock, lockStatus, isLockStale]

@@ -1,0 +1,135 @@
+/** Verbs that look at queues. */
+import type { QueueView } from '../../operations/queue-define.ts'
+import type { ItemView } from '../../operations/view.ts'
+import type { QueueStats } from '../../queue.ts'
+import { formatDuration } from '../duration.ts'
+import { verb } from '../verb.ts'
+import { printable, type View } from '../view.ts'
+import { itemPairs, itemTable, withNext } from './item-text.ts'
+
+interface ItemPage {
+  readonly items: ItemView[]
+  readonly next: string | null
+}
+
+const list = verb<ItemPage>({
+  name: 'list',
+  operation: 'queue.list',
+  positional: ['queue'],
+  negatable: { quarantined: 'only what is not quarantined' },
+  text: ({ items, next }, view) => withNext(itemTable(items, view), next, view),
+})
+
+const queues = verb<{ queues: QueueView[] }>({
+  name: 'queues',
+  operation: 'queue.listQueues',
+  text: ({ queues: all }, view) =>
+    view.table(
+      ['queue', 'workflow', 'slots', 'attempts', 'crashes', 'paused'],
+      all.map((queue) => [
+        printable(queue.name),
+        printable(queue.workflow),
+        queue.slots,
+        queue.attemptsMax,
+        queue.crashesMax === 0 ? 'any' : queue.crashesMax,
+        pausedSince(queue, view),
+      ]),
+    ),
+})
+
+function pausedSince(queue: QueueView, view: View): string {
+  if (queue.pausedAt === null) return ''
+  const reason = queue.pauseReason === null ? '' : `: ${printable(queue.pauseReason)}`
+  return `${view.time(queue.pausedAt)} by ${printable(queue.pausedBy ?? 'nobody known')}${reason}`
+}
+
+const show = verb<ItemView | null>({
+  name: 'show',
+  operation: 'queue.get',
+  summary: 'One item by id or key.',
+  positional: ['queue', 'ref'],
+  missing: ({ queue, ref }) => `queue ${queue} has no item "${ref}"`,
+  text: (item, view) => itemPairs(item as ItemView, view),
+  json: (item) => ({ item }),
+})
+
+const position = verb<number | null>({
+  name: 'position',
+  operation: 'queue.position',
+  positional: ['queue', 'ref'],
+  text: (place) => (place === null ? 'not in line' : String(place)),
+  json: (place) => ({ position: place }),
+})
+
+const stats = verb<QueueStats>({
+  name: 'stats',
+  operation: 'queue.stats',
+  positional: ['queue'],
+  text: (counts, view) =>
+    view.pairs([
+      ['total', counts.total],
+      ['pending', counts.pending],
+      ['processing', counts.processing],
+      ['completed', counts.completed],
+      ['failed', counts.failed],
+      ['cancelled', counts.cancelled],
+      ['blocked', counts.blocked],
+      ['quarantined', counts.quarantined],
+      ['oldest ready', counts.oldestReadyMs === null ? null : formatDuration(counts.oldestReadyMs)],
+      ['paused', counts.paused ? 'yes' : null],
+      [
+        'by state',
+        Object.entries(counts.byState)
+          .map(([state, count]) => `${state} ${count}`)
+          .join(', '),
+      ],
+    ]),
+})
+
+const describe = verb<QueueView | null>({
+  name: 'describe',
+  operation: 'queue.describe',
+  summary: 'A queue with its workflow and limits.',
+  positional: ['queue'],
+  missing: ({ queue }) => `there is no queue "${queue}"`,
+  text: (queue, view) => describeQueue(queue as QueueView, view),
+  json: (queue) => ({ queue }),
+})
+
+export function describeQueue(queue: QueueView, view: View): string {
+  return view.pairs([
+    ['queue', printable(queue.name)],
+    ['workflow', printable(queue.workflow)],
+    ['slots', queue.slots],
+    ['attempts', queue.attemptsMax],
+    ['crashes', queue.crashesMax === 0 ? 'any' : queue.crashesMax],
+    ['paused', pausedSince(queue, view)],
+    ['made', view.time(queue.createdAt)],
+  ])
+}
+
+const quarantine = verb<ItemPage>({
+  name: 'quarantine',
+  operation: 'queue.list',
+  summary: 'Items that were set aside because they lost holder after holder, and why.',
+  positional: ['queue'],
+  fixed: { quarantined: true },
+  hides: ['states', 'standing'],
+  text: ({ items, next }, view) =>
+    withNext(
+      view.table(
+        ['id', 'key', 'crashes', 'since', 'why'],
+        items.map((item) => [
+          item.id,
+          printable(item.key ?? ''),
+          item.crashes,
+          view.time(item.quarantine?.at),
+          printable(item.quarantine?.reason ?? ''),
+        ]),
+      ),
+      next,
+      view,
+    ),
+})
+
+export const queueLookVerbs = [list, queues, show, position, stats, describe, quarantine]

@@ -1,0 +1,63 @@
+/** Verbs of the merge workflow's own acts, each under the name it has in the library. */
+import type { ItemView } from '../../operations/view.ts'
+import { verb } from '../verb.ts'
+import { isItemOver, itemLine } from './item-text.ts'
+import { failInput, failOptions } from './queue-work.ts'
+
+const held = { holds: 'item', isOver: isItemOver, text: itemLine } as const
+
+const updateRebaseMetadata = verb<ItemView>({
+  name: 'update-rebase-metadata',
+  operation: 'queue.updateRebaseMetadata',
+  positional: ['queue', 'ref'],
+  ...held,
+})
+
+const isFresh = verb<boolean>({
+  name: 'is-fresh',
+  operation: 'queue.isFresh',
+  positional: ['queue', 'ref', 'mainSha'],
+  text: (fresh) => (fresh ? 'fresh' : 'not fresh'),
+  json: (fresh) => ({ fresh }),
+})
+
+const returnToRebasing = verb<ItemView>({
+  name: 'return-to-rebasing',
+  operation: 'queue.returnToRebasing',
+  positional: ['queue', 'ref', 'mainSha'],
+  ...held,
+})
+
+const beginMerge = verb<ItemView>({
+  name: 'begin-merge',
+  operation: 'queue.beginMerge',
+  positional: ['queue', 'ref'],
+  ...held,
+})
+
+const completeMerge = verb<ItemView>({
+  name: 'complete-merge',
+  operation: 'queue.completeMerge',
+  positional: ['queue', 'ref', 'mergedSha'],
+  ...held,
+})
+
+const failMerge = verb<ItemView>({
+  name: 'fail-merge',
+  operation: 'queue.failMerge',
+  positional: ['queue', 'ref', 'error'],
+  hides: ['backoff'],
+  negatable: { retryable: 'another try cannot help' },
+  options: failOptions,
+  shape: failInput,
+  ...held,
+})
+
+export const queueMergeVerbs = [
+  updateRebaseMetadata,
+  isFresh,
+  returnToRebasing,
+  beginMerge,
+  completeMerge,
+  failMerge,
+]

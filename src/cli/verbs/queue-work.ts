@@ -1,0 +1,244 @@
+/** Verbs of a queue for those who bring work and those who do it. */
+
+import { errorCodes, InvalidError } from '../../errors.ts'
+import type { ClaimManyOutcome, ClaimOutcome } from '../../operations/queue-claim.ts'
+import type { ItemView } from '../../operations/view.ts'
+import { readStdin } from '../io.ts'
+import { type Input, verb } from '../verb.ts'
+import { brief, leaseLeft, type View } from '../view.ts'
+import { forPid } from './claim-options.ts'
+import {
+  heldBy,
+  isItemOver,
+  itemGrant,
+  itemLine,
+  itemTable,
+  lockGrant,
+  nameOf,
+  pausedText,
+} from './item-text.ts'
+import { claimWaiting, waitOption } from './wait.ts'
+
+interface Added {
+  readonly item: ItemView
+  readonly position: number | null
+  readonly totalPending: number
+}
+
+function placeText({ item, position, totalPending }: Added): string {
+  return position === null ? itemLine(item) : `${itemLine(item)}, position ${position} of ${totalPending}`
+}
+
+const add = verb<Added>({
+  name: 'add',
+  operation: 'queue.add',
+  makesStore: true,
+  positional: ['queue', 'payload'],
+  body: 'payload',
+  help: 'The payload is JSON, or plain text:\n  holdfast queue add builds \'{"branch":"main"}\' --priority 3\n  holdfast queue add builds - < payload.json',
+  text: placeText,
+})
+
+/** Items one command adds at once, as many as one transaction takes. */
+const addManyMax = 1000
+
+const addMany = verb<{ ids: string[] }>({
+  name: 'add-many',
+  operation: 'queue.addMany',
+  makesStore: true,
+  summary: 'Add many items, a JSON value a line on stdin; up to 1,000 at once, all of them or none.',
+  positional: ['queue'],
+  hides: ['items'],
+  help: '  seq 100 | holdfast queue add-many numbers',
+  async act(call) {
+    const lines = (await readStdin(call.io)).split('\n').filter((line) => line.trim() !== '')
+    if (lines.length === 0 || lines.length > addManyMax) {
+      throw new InvalidError({
+        what: `stdin has ${lines.length} lines`,
+        next: `give 1 to ${addManyMax} lines, a JSON value each`,
+      })
+    }
+    const items = lines.map((line, index) => ({ payload: lineValue(line, index + 1) }))
+    return call.execute<{ ids: string[] }>('queue.addMany', { ...call.input, items })
+  },
+  text: ({ ids }) => ids.join('\n'),
+})
+
+function lineValue(line: string, number: number): unknown {
+  try {
+    return JSON.parse(line)
+  } catch (cause) {
+    throw new InvalidError({
+      what: `line ${number} is not JSON: ${line.slice(0, 80)}`,
+      next: 'nothing was added; mend the line',
+      cause,
+    })
+  }
+}
+
+const submit = verb<Added & { outcome: string }>({
+  name: 'submit',
+  operation: 'queue.submit',
+  makesStore: true,
+  positional: ['queue', 'key'],
+  body: 'payload',
+  help: '  holdfast queue submit merges feature-x --head-sha 4f2a9c1',
+  text: (answer) => `${answer.outcome}  ${placeText(answer)}`,
+})
+
+const peek = verb<ItemView | null>({
+  name: 'peek',
+  operation: 'queue.peek',
+  positional: ['queue'],
+  text: (item) => (item === null ? 'nothing to claim' : `${itemLine(item)}  ${brief(item.payload)}`),
+  json: (item) => ({ item }),
+  exit: (item) => (item === null ? 6 : 0),
+})
+
+function claimText(claim: ClaimOutcome, view: View): string {
+  switch (claim.outcome) {
+    case 'claimed':
+      return `${nameOf(claim.item)}  token ${claim.item.token}  ${brief(claim.item.payload)}`
+    case 'held':
+      return heldBy(claim.holder, claim.expiresAt, view)
+    case 'paused':
+      return pausedText(claim.reason)
+    case 'empty':
+      return claim.nextDueAt === null
+        ? 'nothing to claim'
+        : `nothing to claim before ${view.time(claim.nextDueAt)}`
+    default:
+      return claim satisfies never
+  }
+}
+
+const claiming = {
+  positional: ['queue'],
+  options: [forPid, waitOption],
+  holds: 'queueLock',
+  makesStore: true,
+  help: 'Exit code 6: nothing to claim; 4: the processing lock is held; 9: the queue is paused.',
+  text: claimText,
+  hint: (claim: ClaimOutcome, { queue }: Input) =>
+    claim.outcome === 'claimed'
+      ? `${leaseLeft(claim.lease.remainingMs)}; then: holdfast queue done ${queue} ${claim.item.key ?? claim.item.id}`
+      : null,
+  grants: (claim: ClaimOutcome) =>
+    claim.outcome === 'claimed'
+      ? [itemGrant(claim.item), ...(claim.lock ? [lockGrant(claim.lock)] : [])]
+      : [],
+} as const
+
+const next = verb<ClaimOutcome>({
+  name: 'next',
+  operation: 'queue.next',
+  act: (call) => claimWaiting(call, call.input.queue as string, 'queue.next'),
+  ...claiming,
+})
+
+const nextWithLock = verb<ClaimOutcome>({
+  name: 'next-with-lock',
+  operation: 'queue.nextWithLock',
+  act: (call) => claimWaiting(call, call.input.queue as string, 'queue.nextWithLock'),
+  ...claiming,
+})
+
+const claimMany = verb<ClaimManyOutcome>({
+  name: 'claim-many',
+  operation: 'queue.claimMany',
+  positional: ['queue'],
+  options: [forPid],
+  text(claim, view) {
+    if (claim.outcome === 'claimed') return itemTable(claim.items, view)
+    return claim.outcome === 'paused' ? pausedText(claim.reason) : 'nothing to claim'
+  },
+  grants: (claim) => (claim.outcome === 'claimed' ? claim.items.map(itemGrant) : []),
+})
+
+const renew = verb<ItemView>({
+  name: 'renew',
+  operation: 'queue.renew',
+  positional: ['queue', 'ref'],
+  holds: 'item',
+  text: (item) => `${itemLine(item)}, ${leaseLeft(item.lease?.remainingMs ?? 0)}`,
+})
+
+const release = verb<boolean>({
+  name: 'release',
+  operation: 'queue.release',
+  positional: ['queue', 'ref'],
+  holds: 'item',
+  isOver: () => true,
+  text: (released) => (released ? 'released' : 'not released: it is not yours any more'),
+  json: (released) => ({ released }),
+  exit: (released) => (released ? 0 : errorCodes.LEASE_LOST.exit),
+})
+
+const progress = verb<ItemView>({
+  name: 'progress',
+  operation: 'queue.progress',
+  positional: ['queue', 'ref', 'progress'],
+  body: 'progress',
+  holds: 'item',
+  isOver: isItemOver,
+  text: (item) => `${itemLine(item)}  ${brief(item.progress)}`,
+})
+
+const move = verb<ItemView>({
+  name: 'move',
+  operation: 'queue.move',
+  positional: ['queue', 'ref', 'to'],
+  holds: 'item',
+  isOver: isItemOver,
+  text: itemLine,
+})
+
+const done = verb<ItemView>({
+  name: 'done',
+  operation: 'queue.complete',
+  positional: ['queue', 'ref'],
+  body: 'result',
+  holds: 'item',
+  isOver: isItemOver,
+  text: itemLine,
+})
+
+/** The message by position, its code as an option. */
+export function failInput(input: Input, options: Input): Input {
+  const { error } = input
+  const { code } = options
+  const message = typeof error === 'string' ? error : JSON.stringify(error)
+  return { ...input, error: { message, ...(code === undefined ? {} : { code }) } }
+}
+
+export const failOptions = [{ flags: '--code <text>', description: 'a word for the kind of failure' }]
+
+const fail = verb<ItemView>({
+  name: 'fail',
+  operation: 'queue.fail',
+  positional: ['queue', 'ref', 'error'],
+  hides: ['backoff'],
+  negatable: { retryable: 'another try cannot help' },
+  options: failOptions,
+  holds: 'item',
+  isOver: isItemOver,
+  shape: failInput,
+  text: (item, view) =>
+    item.runAt === null ? itemLine(item) : `${itemLine(item)}, tried again at ${view.time(item.runAt)}`,
+})
+
+export const queueWorkVerbs = [
+  add,
+  addMany,
+  submit,
+  peek,
+  next,
+  nextWithLock,
+  claimMany,
+  renew,
+  release,
+  progress,
+  move,
+  done,
+  fail,
+]

@@ -1,0 +1,29 @@
+/** `holdfast recover`. */
+import { counted } from '../../domain/count.ts'
+import type { RecoveryReport } from '../../operations/recovery.ts'
+import { verb } from '../verb.ts'
+import { freedText, healingLines, healingText, linesOption } from './healing-text.ts'
+
+export const recover = verb<RecoveryReport>({
+  name: 'recover',
+  operation: 'recovery.run',
+  summary:
+    'Give back everything that lapsed and what the dead held, and put what is due in line; never asks.',
+  fixed: { trigger: 'manual' },
+  hides: ['deaths', 'promoteOnly', 'queue'],
+  options: [linesOption],
+  help: 'Safe at any rate and from any number of processes: each thing is freed once.\n  * * * * * holdfast recover',
+  async act(call) {
+    const { dryRun = false, maxAgeMs = 0 } = call.input as { dryRun?: boolean; maxAgeMs?: number }
+    const hf = await call.open()
+    return healingLines(call, await hf.recovery.detectAndRecoverStale({ dryRun, maxAgeMs }))
+  },
+  text(report, view, { dryRun }) {
+    const beside = [
+      report.promoted > 0 && `put ${counted(report.promoted, 'due item')} in line`,
+      report.waitersRemoved > 0 && `removed ${counted(report.waitersRemoved, 'waiter')}`,
+      report.progressPaused > 0 && `paused ${counted(report.progressPaused, 'run')}`,
+    ].filter((part) => part !== false)
+    return healingText(report, view, [freedText(report), ...beside].join('; '), dryRun === true)
+  },
+})

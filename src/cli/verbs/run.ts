@@ -1,0 +1,209 @@
+/** `holdfast run`: a command under a lease. */
+import { errorCodes, InvalidError, isHoldfastError } from '../../errors.ts'
+import { Child, type Ending, exitCodeOfEnding, NotStartedError } from '../child.ts'
+import { parseDuration } from '../duration.ts'
+import { exitCodeOf } from '../exit.ts'
+import { schemaVersion } from '../failure.ts'
+import {
+  type NotHeld,
+  type RunOutcome,
+  type RunRequest,
+  type RunSubject,
+  take,
+  unlessLost,
+} from '../run-subject.ts'
+import { SignalRelay } from '../signal-relay.ts'
+import { type Call, verb } from '../verb.ts'
+import { heldBy, pausedText } from './item-text.ts'
+import { waitOption, waitOptionMs } from './wait.ts'
+
+interface Ran {
+  readonly kind: RunSubject['kind']
+  readonly id: string
+  readonly token: number
+  readonly outcome: RunOutcome
+  readonly exitCode: number
+}
+
+const graceDefault = '5s'
+
+export const run = verb<Ran | NotHeld>({
+  name: 'run',
+  summary:
+    'Run a command under a lease: taken before it starts, renewed while it runs, given back when it ends.',
+  arguments: [['<command...>', 'the command and its arguments, behind --']],
+  options: [
+    { flags: '--lock <name>', description: 'hold this lock while it runs' },
+    {
+      flags: '--queue <name>',
+      description: 'claim the next item: exit code 0 completes it, another fails it',
+    },
+    {
+      flags: '--task <ref>',
+      description: 'claim this task: exit code 0 completes it, another gives it back with a note',
+    },
+    { flags: '--next-task', description: 'claim the next task' },
+    waitOption,
+    {
+      flags: '--lease <duration>',
+      description: 'length of the lease; default 30s, renewed every third of it',
+    },
+    { flags: '--slots <number>', description: 'with --lock: how many may hold it at once' },
+    { flags: '--reason <text>', description: 'with --lock: why; kept in the audit' },
+    { flags: '--review', description: 'with a task: hand it to review when the command ended well' },
+    {
+      flags: '--kill-after <duration>',
+      description: `between TERM and KILL when the lease is lost; default ${graceDefault}`,
+    },
+  ],
+  makesStore: true,
+  lives: true,
+  help: `The command finds HOLDFAST_TOKEN, HOLDFAST_ID, HOLDFAST_KIND, HOLDFAST_URL, HOLDFAST_NAMESPACE and
+HOLDFAST_AGENT in its environment, for an item also HOLDFAST_QUEUE, HOLDFAST_KEY and HOLDFAST_PAYLOAD.
+Signals are passed on. When the lease is lost, the command and its whole process group are stopped.
+Exits with the code of the command; with 5 when the lease was lost, with 4, 6 or 9 when nothing was claimed.
+  holdfast run --lock deploy --wait 10m -- ./deploy.sh
+  holdfast run --queue builds --wait -- ./build.sh`,
+  act: runCommand,
+  text: (answer, view) => ('kind' in answer ? '' : refusalText(answer, view)),
+  // Stdout belongs to the command.
+  json: (answer) => ('kind' in answer ? null : answer),
+  exit: (answer) => ('kind' in answer ? answer.exitCode : exitCodeOf(answer)),
+})
+
+async function runCommand(call: Call): Promise<Ran | NotHeld> {
+  const request = readRequest(call)
+  const hf = await call.open()
+  const sharesTerminal = process.stdin.isTTY === true
+  const signals = new SignalRelay(sharesTerminal)
+  try {
+    const { interrupted } = signals
+    const taken = await take(hf, { ...request, signal: interrupted })
+    if (!('lease' in taken)) return taken
+    if (interrupted.aborted) {
+      await taken.giveBack('interrupted before the command was started')
+      throw interrupted.reason
+    }
+    const ran = await underLease(taken, call, signals, sharesTerminal)
+    if (call.isJson) call.io.err(`${JSON.stringify({ schemaVersion, ...ran })}\n`)
+    else if (ran.outcome === 'lost') call.io.err(lostText(taken))
+    return ran
+  } finally {
+    signals.end()
+  }
+}
+
+function lostText({ kind, id }: RunSubject): string {
+  return `holdfast: the lease of ${kind} ${id} was lost; the command was stopped\n`
+}
+
+async function underLease(
+  subject: RunSubject,
+  call: Call,
+  signals: SignalRelay,
+  sharesTerminal: boolean,
+): Promise<Ran> {
+  const [command = '', ...args] = call.rest
+  const { store, namespace, agent } = call.settings
+  try {
+    const child = new Child({
+      command,
+      args,
+      cwd: call.io.cwd,
+      graceMs: graceMs(call),
+      sharesTerminal,
+      env: {
+        ...call.io.env,
+        HOLDFAST_URL: store.value,
+        HOLDFAST_NAMESPACE: namespace.value,
+        HOLDFAST_AGENT: agent.value,
+        HOLDFAST_KIND: subject.kind,
+        HOLDFAST_ID: subject.id,
+        HOLDFAST_TOKEN: String(subject.token),
+        ...subject.env,
+      },
+    })
+    signals.passTo((signal) => child.send(signal))
+    const ending = await Promise.race([child.ended, lossOf(subject)])
+    if (ending === 'lost') {
+      await child.stop()
+      return told(subject, 'lost', errorCodes.LEASE_LOST.exit)
+    }
+    return await settle(subject, ending, signals.wasStopped)
+  } catch (error) {
+    if (error instanceof NotStartedError) await subject.giveBack('the command could not be started')
+    throw error
+  }
+}
+
+function lossOf({ lease: { signal } }: RunSubject): Promise<'lost'> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve('lost')
+    else signal.addEventListener('abort', () => resolve('lost'), { once: true })
+  })
+}
+
+/** A stop from outside is nobody's failure: what was held goes back as it was. */
+async function settle(subject: RunSubject, ending: Ending, wasStopped: boolean): Promise<Ran> {
+  const exitCode = exitCodeOfEnding(ending)
+  if (wasStopped && exitCode !== 0) {
+    await subject.giveBack('the command was interrupted')
+    return told(subject, 'released', exitCode)
+  }
+  const outcome = await unlessLost(subject.finish(ending))
+  return told(subject, outcome, outcome === 'lost' ? errorCodes.LEASE_LOST.exit : exitCode)
+}
+
+function told({ kind, id, token }: RunSubject, outcome: RunOutcome, exitCode: number): Ran {
+  return { kind, id, token, outcome, exitCode }
+}
+
+function readRequest(call: Call): Omit<RunRequest, 'signal'> {
+  const { lock, queue, task, nextTask, lease, slots, reason, review } = call.options as Record<
+    string,
+    string | undefined
+  >
+  const given = [lock, queue, task, nextTask].filter((each) => each !== undefined)
+  if (given.length !== 1) {
+    throw new InvalidError({
+      what: given.length === 0 ? 'nothing to hold was named' : 'only one thing can be held',
+      next: 'give one of --lock, --queue, --task and --next-task',
+    })
+  }
+  if (slots !== undefined && !/^[1-9]\d{0,3}$/.test(slots)) {
+    throw new InvalidError({ what: `--slots: "${slots}" is not a number of slots`, next: 'give 1 to 1000' })
+  }
+  graceMs(call)
+  return {
+    ...(lock === undefined ? {} : { lock }),
+    ...(queue === undefined ? {} : { queue }),
+    ...(task === undefined ? {} : { task }),
+    ...(nextTask === undefined ? {} : { nextTask: true }),
+    ...(slots === undefined ? {} : { slots: Number(slots) }),
+    ...(reason === undefined ? {} : { reason }),
+    ...(lease === undefined ? {} : { leaseMs: named('--lease', lease) }),
+    ...(review === undefined ? {} : { review: true }),
+    waitMs: waitOptionMs(call),
+  }
+}
+
+function graceMs(call: Call): number {
+  const { killAfter = graceDefault } = call.options as { killAfter?: string }
+  return named('--kill-after', killAfter)
+}
+
+function named(option: string, text: string): number {
+  try {
+    return parseDuration(text)
+  } catch (error) {
+    if (!isHoldfastError(error)) throw error
+    throw new InvalidError({ what: `${option}: ${error.what}`, next: error.next })
+  }
+}
+
+function refusalText(answer: NotHeld, view: Parameters<typeof heldBy>[2]): string {
+  const { outcome, holder = null, expiresAt = null, reason = null } = answer
+  if (outcome === 'held') return heldBy(holder, expiresAt, view)
+  if (outcome === 'paused') return pausedText(reason)
+  return outcome === 'empty' ? 'nothing to claim' : outcome
+}

@@ -1,0 +1,104 @@
+/** `holdfast state`: versioned documents. */
+import { errorCodes, InvalidError } from '../../errors.ts'
+import type { SavedView, StatePage, StateView } from '../../operations/state.ts'
+import type { StateHistory } from '../../operations/state-history.ts'
+import { verb } from '../verb.ts'
+import { brief, printable } from '../view.ts'
+import { withNext } from './item-text.ts'
+import { untilInterrupted } from './stream.ts'
+
+const get = verb<StateView | null>({
+  name: 'get',
+  operation: 'state.get',
+  summary: 'A document with its version.',
+  positional: ['key'],
+  missing: ({ key }) => `there is no document "${key}"`,
+  // For another program to read: the value and nothing else.
+  text: (state) => JSON.stringify(state?.value, null, 2),
+  hint: (state) => (state ? `version ${state.version} by ${state.updatedBy}` : null),
+})
+
+const set = verb<SavedView>({
+  name: 'set',
+  operation: 'state.set',
+  positional: ['key', 'value'],
+  body: 'value',
+  makesStore: true,
+  help: '  holdfast state set config/limits \'{"max":5}\' --expected-version 3',
+  text: ({ version }, _view, { key }) => `${printable(String(key))}  version ${version}`,
+})
+
+const remove = verb<boolean>({
+  name: 'delete',
+  operation: 'state.delete',
+  positional: ['key'],
+  text: (removed, _view, { key }) => (removed ? `deleted ${key}` : `there is no document "${key}"`),
+  json: (removed) => ({ deleted: removed }),
+  exit: (removed) => (removed ? 0 : errorCodes.NOT_FOUND.exit),
+})
+
+const list = verb<StatePage>({
+  name: 'list',
+  operation: 'state.list',
+  text: ({ states, next }, view) =>
+    withNext(
+      view.table(
+        ['key', 'version', 'saved', 'by'],
+        states.map(({ key, version, updatedAt, updatedBy }) => [
+          printable(key),
+          version,
+          view.time(updatedAt),
+          printable(updatedBy),
+        ]),
+      ),
+      next,
+      view,
+    ),
+})
+
+const history = verb<StateHistory>({
+  name: 'history',
+  operation: 'state.history',
+  positional: ['key'],
+  text: ({ entries, next }, view) => {
+    const rows = entries.map(({ version, at, by, value, deleted }) => [
+      version,
+      view.time(at),
+      printable(by ?? ''),
+      deleted ? '(deleted)' : brief(value),
+    ])
+    const table = view.table(['version', 'at', 'by', 'value'], rows)
+    return next === null ? table : `${table}\n${view.colors.dim(`more: --before ${next}`)}`
+  },
+})
+
+const watch = verb<undefined>({
+  name: 'watch',
+  operation: 'state.get',
+  summary: 'A document now and after each change, until interrupted.',
+  positional: ['key'],
+  options: [
+    { flags: '--since <version>', description: 'begin with the first version that differs from this one' },
+  ],
+  async act(call) {
+    const hf = await call.open()
+    const { since } = call.options as { since?: string }
+    if (since !== undefined && !/^\d{1,15}$/.test(since)) {
+      throw new InvalidError({
+        what: `--since: "${since}" is not a version`,
+        next: 'give the version you know, 0 for none',
+      })
+    }
+    await untilInterrupted(async (signal) => {
+      const watching = hf.state(call.input.key as string).watch({
+        signal,
+        ...(since === undefined ? {} : { since: Number(since) }),
+      })
+      for await (const state of watching)
+        call.emit(`${state?.version ?? 0}  ${brief(state?.value ?? null)}`, { state })
+    })
+  },
+  text: () => '',
+})
+
+export const stateVerbs = [get, set, remove, list, history, watch]

@@ -1,0 +1,217 @@
+/** `holdfast status` and `holdfast watch`: the whole fleet on one screen. */
+import type { FleetReport } from '../../fleet.ts'
+import { formatDuration, parseDuration } from '../duration.ts'
+import { schemaVersion } from '../failure.ts'
+import { LiveScreen } from '../live-screen.ts'
+import { verb } from '../verb.ts'
+import { type Cell, leaseLeft, printable, type View, viewFor } from '../view.ts'
+import { progressBar } from './progress-text.ts'
+import { untilInterrupted } from './stream.ts'
+
+export const status = verb<FleetReport>({
+  name: 'status',
+  operation: 'fleet.status',
+  hides: ['judged'],
+  async act(call) {
+    const hf = await call.open()
+    return hf.fleet.status()
+  },
+  // The prompt takes a line of the screen too.
+  text: (fleet, view) => statusText(fleet, view, view.rows === null ? null : view.rows - 1),
+})
+
+/** More often, nobody could read it. */
+const everyMin = 100
+
+export const watch = verb<undefined>({
+  name: 'watch',
+  summary:
+    'The whole fleet, live: redrawn on a terminal, a JSON line for each look elsewhere. Ends with q or Ctrl-C.',
+  options: [{ flags: '--every <duration>', description: 'how often to look; default 1s' }],
+  async act(call) {
+    const { every = '1s' } = call.options as { every?: string }
+    const everyMs = Math.max(everyMin, parseDuration(every))
+    const hf = await call.open()
+    const screen = call.io.isTerminal && !call.isJson ? new LiveScreen() : null
+    await untilInterrupted(async (stopped) => {
+      const signal = screen ? AbortSignal.any([stopped, screen.closed]) : stopped
+      try {
+        for await (const fleet of hf.fleet.watch({ everyMs, signal })) {
+          if (screen)
+            screen.draw((size) => statusText(fleet, viewFor({ ...call.io, ...size }, fleet.at), size.rows))
+          else call.io.out(`${JSON.stringify({ schemaVersion, ...fleet })}\n`)
+        }
+      } finally {
+        screen?.close()
+      }
+    })
+  },
+  text: () => '',
+})
+
+/** What needs somebody comes first; what is quiet takes no room. Cut to so many lines, where that matters. */
+function statusText(fleet: FleetReport, view: View, lines: number | null): string {
+  // On a low screen what to do gives way to what is there; `doctor` tells it.
+  const isLow = lines !== null && lines < advisedLines
+  const above = [storeText(fleet, view), alertText(fleet, view, isLow)].filter((section) => section !== '')
+  const below = [runText(fleet, view), restText(fleet, view)].filter((section) => section !== '')
+  const tables = [queueTable(fleet, view), heldTable(fleet, view), agentTable(fleet, view)].filter(
+    ({ rows }) => rows.length > 0,
+  )
+  const taken = [...above, ...below].reduce((sum, section) => sum + section.split('\n').length + 1, 0)
+  // A table has a blank line before it, and one for its head.
+  const room = lines === null ? null : lines - taken + 1 - 2 * tables.length
+  const shares = shareLines(
+    room,
+    tables.map(({ total }) => total),
+  )
+  const drawn = tables.map((table, index) => tableText(table, shares[index] as number, view))
+  return [...above, ...drawn, ...below].join('\n\n')
+}
+
+interface Section {
+  readonly head: readonly string[]
+  /** What matters most comes first. */
+  readonly rows: readonly (readonly Cell[])[]
+  /** More may be there than can be shown. */
+  readonly total: number
+}
+
+/** A line each in turn, until there is no room; at least one. */
+function shareLines(room: number | null, wanted: readonly number[]): number[] {
+  if (room === null) return [...wanted]
+  const shares = wanted.map(() => 0)
+  for (let left = Math.max(room, wanted.length); left > 0; ) {
+    const hungry = shares.flatMap((share, index) => (share < (wanted[index] as number) ? [index] : []))
+    if (hungry.length === 0) break
+    for (const index of hungry.slice(0, left)) shares[index] = (shares[index] as number) + 1
+    left -= hungry.length
+  }
+  return shares
+}
+
+function tableText({ head, rows, total }: Section, lines: number, view: View): string {
+  const isWhole = rows.length === total && total <= lines
+  // The line that says how many are left out takes the place of a row.
+  const shown = isWhole ? rows : rows.slice(0, Math.max(0, lines - 1))
+  const more = isWhole
+    ? []
+    : [view.colors.dim(`${shown.length === 0 ? '' : 'and '}${total - shown.length} more`)]
+  const table = shown.length === 0 ? view.colors.bold(head[0] ?? '') : view.table(head, shown)
+  return [table, ...more].join('\n')
+}
+
+function storeText({ store, at }: FleetReport, view: View): string {
+  const { colors } = view
+  const { engine, engineVersion, durability, server } = store
+  const told = [`${engine} ${engineVersion}`, `durability ${durability}`]
+  if (server) {
+    told.push(
+      `fsync ${server.fsync ? 'on' : 'off'}`,
+      `synchronous_commit ${printable(server.synchronousCommit)}`,
+      `standbys ${printable(server.synchronousStandbys) || 'none'}`,
+      `timeline ${server.timeline}`,
+    )
+  }
+  const line = `${colors.bold(printable(store.location))}  ${view.time(at)}`
+  return `${line}\n${colors.dim(told.join(', '))}`
+}
+
+/** More than these are a case for `doctor`. */
+const alertsMax = 5
+const advisedLines = 40
+
+function alertText({ alerts }: FleetReport, { colors, columns }: View, isBrief: boolean): string {
+  const lines = alerts.slice(0, alertsMax).map(({ level, what, next }, index) => {
+    const mark = level === 'warning' ? colors.yellow('!') : colors.dim('i')
+    const line = `${mark} ${printable(what)}`
+    if (isBrief || next === alerts[index - 1]?.next) return line
+    const fits = columns === null || what.length + next.length + 4 <= columns
+    return `${line}${fits ? '  ' : '\n  '}${colors.dim(printable(next))}`
+  })
+  const more = alerts.length - alertsMax
+  return [...lines, ...(more > 0 ? [colors.dim(`  and ${more} more: holdfast doctor`)] : [])].join('\n')
+}
+
+function queueTable({ queues }: FleetReport, _view: View): Section {
+  const isBusy = ({ ready, held, waiting, paused }: FleetReport['queues'][number]) =>
+    paused || ready + held + waiting > 0
+  const ordered = [...queues.filter(isBusy), ...queues.filter((queue) => !isBusy(queue))]
+  return {
+    head: ['queue', 'ready', 'held', 'waiting', 'closed', 'oldest', ''],
+    total: queues.length,
+    rows: ordered.map((queue) => [
+      printable(queue.name),
+      queue.ready,
+      queue.held,
+      queue.waiting,
+      queue.closed,
+      queue.oldestReadyMs === null ? '-' : formatDuration(queue.oldestReadyMs),
+      [queue.paused && 'paused', queue.quarantined > 0 && `${queue.quarantined} quarantined`]
+        .filter((mark) => mark)
+        .join(', ') || ' ',
+    ]),
+  }
+}
+
+function heldTable({ held }: FleetReport, _view: View): Section {
+  return {
+    head: ['held', 'what', 'state', 'by', 'lease', 'holder'],
+    total: held.total,
+    rows: held.shown.map(({ kind, title, state, holder }) => [
+      kind,
+      printable(title),
+      state ?? '-',
+      printable(holder.agent ?? 'nobody known'),
+      leaseLeft(holder.remainingMs),
+      holder.kind === 'manual' ? 'manual' : `${holder.liveness}: ${holder.evidence}`,
+    ]),
+  }
+}
+
+function agentTable({ agents }: FleetReport, view: View): Section {
+  const trouble = ({ suspect, dead, crashes }: FleetReport['agents'][number]) =>
+    (suspect ? 4 : 0) + (dead > 0 ? 2 : 0) + (crashes > 0 ? 1 : 0)
+  const ordered = agents.toSorted((left, right) => trouble(right) - trouble(left) || right.holds - left.holds)
+  return {
+    head: ['agent', 'processes', 'holds', 'last beat', 'crashes'],
+    total: agents.length,
+    rows: ordered.map((agent) => [
+      printable(agent.agent),
+      agent.processes === 0 ? '-' : processText(agent),
+      agent.holds,
+      view.time(agent.beatAt),
+      agent.suspect ? `${agent.crashes} (suspect)` : agent.crashes,
+    ]),
+  }
+}
+
+function processText({ processes, alive, dead }: FleetReport['agents'][number]): string {
+  const unseen = processes - alive - dead
+  return [alive > 0 && `${alive} alive`, dead > 0 && `${dead} dead`, unseen > 0 && `${unseen} out of sight`]
+    .filter((part) => part)
+    .join(', ')
+}
+
+const runsMax = 5
+
+function runText({ runs }: FleetReport, { colors }: View): string {
+  const lines = runs
+    .slice(0, runsMax)
+    .map((run) => `${colors.bold('run')} ${printable(run.run)}  ${progressBar(run)}`)
+  const more = runs.length - runsMax
+  return [...lines, ...(more > 0 ? [colors.dim(`and ${more} more`)] : [])].join('\n')
+}
+
+function restText({ messages, recovery }: FleetReport, view: View): string {
+  const due = recovery.due === 0 ? 'nothing due' : `${recovery.due} due`
+  const looked =
+    recovery.lastSweptAt === null
+      ? 'nobody looks by itself'
+      : `last looked ${view.time(recovery.lastSweptAt)}`
+  const needed = recovery.lastRunAt === null ? 'never needed' : `last needed ${view.time(recovery.lastRunAt)}`
+  return [
+    `messages  ${messages.pending} waiting for an answer, ${messages.dead} dead`,
+    `healing   ${due}, ${needed}, ${looked}`,
+  ].join('\n')
+}

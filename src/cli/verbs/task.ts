@@ -1,0 +1,340 @@
+/** `holdfast task`. */
+
+import { counted } from '../../domain/count.ts'
+import { taskQueue } from '../../domain/task.ts'
+import { errorCodes } from '../../errors.ts'
+import type { LockStatus } from '../../operations/lease-watch.ts'
+import type { BatchClaimOutcome, NextTaskOutcome, TaskClaimOutcome } from '../../operations/task-claim.ts'
+import type { LockCleanup } from '../../operations/task-cleanup.ts'
+import type { TaskHints } from '../../operations/task-hint.ts'
+import type { TaskView } from '../../operations/task-view.ts'
+import { formatDuration } from '../duration.ts'
+import { verb } from '../verb.ts'
+import { brief, leaseLeft, printable, type View } from '../view.ts'
+import { forPid } from './claim-options.ts'
+import { healingText } from './healing-text.ts'
+import { heldBy, holderText, itemGrant, leasePeriod, pausedText, withNext } from './item-text.ts'
+import { claimWaiting, waitOption } from './wait.ts'
+
+function nameOf({ id, key }: Pick<TaskView, 'id' | 'key'>): string {
+  return key === null ? id : `${printable(key)} (${id})`
+}
+
+function taskLine(task: TaskView): string {
+  return `${nameOf(task)}  ${task.status}  ${printable(task.title)}`
+}
+
+const isTaskOver = ({ lease }: TaskView) => lease === null
+
+function taskTable(tasks: readonly TaskView[], view: View): string {
+  return view.table(
+    ['task', 'status', 'pri', 'assignee', 'title'],
+    tasks.map((task) => [
+      printable(task.key ?? task.id),
+      task.waitingFor.length > 0 ? `${task.status} (waits)` : task.status,
+      task.priority,
+      task.lease === null ? '' : holderText(task.lease),
+      printable(task.title),
+    ]),
+  )
+}
+
+function taskPairs(task: TaskView, view: View): string {
+  const facts = view.pairs([
+    ['id', task.id],
+    ['key', task.key && printable(task.key)],
+    ['title', printable(task.title)],
+    ['status', task.status],
+    ['priority', task.priority],
+    ['labels', printable(task.labels.join(', '))],
+    ['paths', printable(task.paths.join(', '))],
+    ['owner', task.owner && printable(task.owner)],
+    ['host', task.host && printable(task.host)],
+    ['assignee', task.lease && holderText(task.lease)],
+    ['lease', task.lease && leasePeriod(task.lease, view)],
+    ['token', task.lease && task.token],
+    ['waits for', task.waitingFor.join(', ')],
+    ['quarantine', task.quarantine && printable(task.quarantine.reason ?? view.time(task.quarantine.at))],
+    ['attempts', task.attempts],
+    ['progress', task.progress == null ? null : brief(task.progress)],
+    ['result', task.result == null ? null : brief(task.result)],
+    ['created', `${view.time(task.createdAt)} by ${printable(task.createdBy ?? 'nobody known')}`],
+    ['done', task.completedAt === null ? null : view.time(task.completedAt)],
+    ['version', task.version],
+    ...task.notes.map(
+      ({ at, by, text }) => ['note', `${view.time(at)} ${printable(by)}: ${printable(text)}`] as const,
+    ),
+  ])
+  const lines = task.body === '' ? [] : ['', ...task.body.split('\n').map(printable)]
+  return [facts, ...lines].join('\n')
+}
+
+const add = verb<TaskView>({
+  name: 'add',
+  operation: 'tasks.addTask',
+  makesStore: true,
+  positional: ['title'],
+  body: 'body',
+  help: "  holdfast task add 'Fix the flaky login test' --key T-1 --label bug --path src/login.ts",
+  text: taskLine,
+})
+
+const list = verb<{ tasks: TaskView[]; next: string | null }>({
+  name: 'list',
+  operation: 'tasks.listTasks',
+  negatable: { owner: 'only what is nobody’s', host: 'only what belongs on no machine' },
+  text: ({ tasks, next }, view) => withNext(taskTable(tasks, view), next, view),
+})
+
+const show = verb<TaskView | null>({
+  name: 'show',
+  operation: 'tasks.getTask',
+  summary: 'One task by id or key.',
+  positional: ['ref'],
+  missing: ({ ref }) => `there is no task "${ref}"`,
+  text: (task, view) => taskPairs(task as TaskView, view),
+  json: (task) => ({ task }),
+})
+
+function claimText(claim: TaskClaimOutcome | NextTaskOutcome, view: View): string {
+  switch (claim.outcome) {
+    case 'claimed':
+      return `${taskLine(claim.task)}  token ${claim.task.token}${claim.renewed ? ' (it was yours already)' : ''}`
+    case 'held':
+      return heldBy(claim.holder, claim.expiresAt, view)
+    case 'blocked':
+      return claim.runAt === null
+        ? `waits for ${claim.waitingFor.join(', ')}`
+        : `not before ${view.time(claim.runAt)}`
+    case 'quarantined':
+      return `quarantined: ${printable(claim.reason ?? 'no reason known')}`
+    case 'paused':
+      return pausedText(claim.reason)
+    case 'empty':
+      return 'nothing to claim'
+    case 'full':
+      return `${claim.holds} tasks are held already, as many as allowed`
+    default:
+      return claim satisfies never
+  }
+}
+
+const claimed = {
+  options: [forPid],
+  text: claimText,
+  hint: (claim: TaskClaimOutcome | NextTaskOutcome) =>
+    claim.outcome === 'claimed'
+      ? `${leaseLeft(claim.task.lease?.remainingMs ?? 0)}; then: holdfast task done ${claim.task.key ?? claim.task.id}`
+      : null,
+  grants: (claim: TaskClaimOutcome | NextTaskOutcome) =>
+    claim.outcome === 'claimed' ? [itemGrant(claim.task)] : [],
+} as const
+
+const claim = verb<TaskClaimOutcome>({
+  name: 'claim',
+  operation: 'tasks.claimTaskForAgent',
+  positional: ['ref'],
+  holds: 'task',
+  ...claimed,
+})
+
+const next = verb<NextTaskOutcome>({
+  name: 'next',
+  operation: 'tasks.claimNext',
+  act: (call) => claimWaiting(call, taskQueue, 'tasks.claimNext'),
+  negatable: { owner: 'only what is nobody’s', host: 'only what belongs on no machine' },
+  makesStore: true,
+  help: 'Exit code 6: nothing fits; 4: as many tasks are held as allowed; 9: tasks are paused.',
+  ...claimed,
+  options: [forPid, waitOption],
+})
+
+const claimMany = verb<BatchClaimOutcome>({
+  name: 'claim-many',
+  operation: 'tasks.batchClaim',
+  positional: ['refs'],
+  options: [forPid],
+  text(answer, view) {
+    if (answer.outcome === 'claimed') return taskTable(answer.tasks, view)
+    if (answer.outcome === 'paused') return pausedText(answer.reason)
+    const lines = answer.failed.map((each) => `${printable(each.ref)}  ${refusalText(each, view)}`)
+    return ['none claimed', ...lines].join('\n')
+  },
+  grants: (answer) => (answer.outcome === 'claimed' ? answer.tasks.map(itemGrant) : []),
+})
+
+function refusalText(
+  each: Extract<BatchClaimOutcome, { outcome: 'refused' }>['failed'][number],
+  view: View,
+): string {
+  return each.outcome === 'impossible' ? printable(each.reason) : claimText(each, view)
+}
+
+const renew = verb<TaskView>({
+  name: 'renew',
+  operation: 'tasks.renewLease',
+  positional: ['ref'],
+  holds: 'task',
+  text: (task) => `${taskLine(task)}, ${leaseLeft(task.lease?.remainingMs ?? 0)}`,
+})
+
+const release = verb<boolean>({
+  name: 'release',
+  operation: 'tasks.releaseTask',
+  positional: ['ref'],
+  holds: 'task',
+  isOver: () => true,
+  text: (released) => (released ? 'released' : 'not released: nobody held it any more'),
+  json: (released) => ({ released }),
+  exit: (released) => (released ? 0 : errorCodes.LEASE_LOST.exit),
+})
+
+const update = verb<TaskView>({
+  name: 'update',
+  operation: 'tasks.updateTask',
+  negatable: { owner: 'it is nobody’s', host: 'it belongs on no machine' },
+  positional: ['ref'],
+  body: 'body',
+  holds: 'task',
+  isOver: isTaskOver,
+  help: '  holdfast task update T-1 --note "the parser is done" --expected-version 3',
+  text: (task) => `${taskLine(task)}, version ${task.version}`,
+})
+
+const review = verb<TaskView>({
+  name: 'review',
+  operation: 'tasks.reviewTask',
+  positional: ['ref'],
+  holds: 'task',
+  isOver: isTaskOver,
+  text: taskLine,
+})
+
+const done = verb<TaskView>({
+  name: 'done',
+  operation: 'tasks.completeTask',
+  positional: ['ref'],
+  body: 'result',
+  holds: 'task',
+  isOver: isTaskOver,
+  text: taskLine,
+})
+
+const handoff = verb<{ tasks: { id: string; token: number }[] }>({
+  name: 'handoff',
+  operation: 'tasks.handoff',
+  negatable: { to: 'they become nobody’s' },
+  summary: 'Give back every task you hold, with a note for whoever comes next.',
+  options: [forPid],
+  async act(call) {
+    const tasks: { id: string; token: number }[] = []
+    for (let piece = 0, more = true; more; piece++) {
+      const answer = await call.execute<{ tasks: typeof tasks; more: boolean }>(
+        'tasks.handoff',
+        call.input,
+        piece,
+      )
+      tasks.push(...answer.tasks)
+      for (const { id, token } of answer.tasks) call.leases.forget({ kind: 'item', name: id }, token)
+      more = answer.more
+    }
+    return { tasks }
+  },
+  text: ({ tasks }) => [...tasks.map(({ id }) => id), `gave back ${tasks.length}`].join('\n'),
+})
+
+const conflict = verb<{ hasConflict: boolean; currentVersion: number }>({
+  name: 'check-conflict',
+  operation: 'tasks.checkUpdateConflict',
+  positional: ['ref', 'expectedVersion'],
+  text: ({ hasConflict, currentVersion }) =>
+    `${hasConflict ? 'changed meanwhile' : 'unchanged'}, version ${currentVersion}`,
+  exit: ({ hasConflict }) => (hasConflict ? errorCodes.VERSION_MISMATCH.exit : 0),
+})
+
+const lockStatus = verb<LockStatus | null>({
+  name: 'lock-status',
+  operation: 'tasks.getLockStatus',
+  positional: ['ref'],
+  text: (status, view) => (status === null ? 'not locked' : statusText(status, view)),
+  json: (status) => ({ lock: status }),
+})
+
+export function statusText(status: LockStatus, view: View): string {
+  const marks = [
+    status.isExpired && `expired ${formatDuration(status.expiredMs)} ago`,
+    status.isStale && 'stale',
+    status.isOrphaned && 'orphaned',
+    status.isNear && 'near its end',
+    status.isSuspect && 'suspect',
+  ].filter((mark) => mark !== false)
+  return view.pairs([
+    ['task', status.taskId],
+    ['assignee', printable(status.assignee ?? 'nobody known')],
+    ['since', view.leaseTime(status.assignedAt)],
+    ['until', view.leaseTime(status.lockUntil)],
+    ['left', status.isExpired ? null : formatDuration(status.remainingMs)],
+    ['state', marks.join(', ') || 'held'],
+    ['token', status.token],
+  ])
+}
+
+const cleanupLocks = verb<LockCleanup>({
+  name: 'cleanup-locks',
+  operation: 'tasks.cleanupExpiredLocks',
+  summary: 'Put tasks whose lock expired longer ago than an age back to Todo; never asks.',
+  async act(call) {
+    const { maxAgeMs = 0, dryRun = false } = call.input as { maxAgeMs?: number; dryRun?: boolean }
+    const hf = await call.open()
+    return hf.tasks.cleanupExpiredLocksWithReport({ maxAgeMs, dryRun })
+  },
+  text: ({ locks }, view, { dryRun }) =>
+    healingText(
+      {
+        recoveryTimestamp: view.now,
+        reclaimed: locks.map(({ taskId, assignee, expiredMs, evidence }) => ({
+          kind: 'item',
+          id: taskId,
+          holder: assignee,
+          expiredForMs: expiredMs,
+          evidence,
+        })),
+      },
+      view,
+      counted(locks.length, 'task'),
+      dryRun === true,
+    ),
+})
+
+const hints = verb<TaskHints>({
+  name: 'hints',
+  operation: 'tasks.hints',
+  text: ({ overlaps, waves, criticalPath }) =>
+    [
+      ...overlaps.map(
+        ({ tasks, because, shared }) =>
+          `overlap: ${tasks.join(' and ')} by ${because}${shared.length > 0 ? ` (${printable(shared.join(', '))})` : ''}`,
+      ),
+      ...waves.map((wave, index) => `wave ${index + 1}: ${wave.join(', ')}`),
+      ...(criticalPath.length > 0 ? [`longest chain: ${criticalPath.join(' > ')}`] : []),
+    ].join('\n'),
+})
+
+export const taskVerbs = [
+  add,
+  list,
+  show,
+  claim,
+  next,
+  claimMany,
+  renew,
+  release,
+  update,
+  review,
+  done,
+  handoff,
+  conflict,
+  lockStatus,
+  cleanupLocks,
+  hints,
+]

@@ -1,0 +1,135 @@
+/** How answers look to people: tables without frames, aligned pairs, times in UTC, nothing that draws on a terminal. */
+import Table from 'cli-table3'
+import colors from 'picocolors'
+import { formatDuration, formatTime } from './duration.ts'
+import type { Io } from './io.ts'
+
+export interface View {
+  readonly colors: ReturnType<typeof colors.createColors>
+  readonly columns: number | null
+  readonly rows: number | null
+  /** Wall time. */
+  readonly now: number
+  /** An ISO time; `-` for none. */
+  time(at: number | null | undefined): string
+  /** A time of the lease clock, told in wall time. */
+  leaseTime(at: number | null | undefined): string
+  table(head: readonly string[], rows: readonly (readonly Cell[])[]): string
+  /** One thing: a line for each fact that is there. */
+  pairs(facts: readonly (readonly [label: string, value: Cell | undefined])[]): string
+}
+
+export type Cell = string | number | null
+
+/** Terminal control characters in stored text would let one agent draw on another's screen. */
+export function printable(text: string): string {
+  return text.replace(/\p{Cc}/gu, '\u00b7')
+}
+
+/** A value of somebody's on one line. */
+export function brief(value: unknown, length = 200): string {
+  const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? '')
+  return printable(text.length > length ? `${text.slice(0, length - 1)}…` : text)
+}
+
+export function viewFor(io: Io, now: number, leaseAheadMs: () => number = () => 0): View {
+  const paint = colors.createColors(io.hasColors)
+  const time = (at: number | null | undefined) => (at == null ? '-' : formatTime(at))
+  return {
+    colors: paint,
+    columns: io.columns,
+    rows: io.rows,
+    now,
+    time,
+    leaseTime: (at) => (at == null ? '-' : time(at - leaseAheadMs())),
+    table: (head, rows) => drawTable(head, rows, io.columns, paint),
+    pairs: (facts) => drawPairs(facts, paint),
+  }
+}
+
+function cellText(cell: Cell | undefined): string {
+  return cell == null || cell === '' ? '-' : String(cell)
+}
+
+const noFrame = {
+  top: '',
+  'top-mid': '',
+  'top-left': '',
+  'top-right': '',
+  bottom: '',
+  'bottom-mid': '',
+  'bottom-left': '',
+  'bottom-right': '',
+  left: '',
+  'left-mid': '',
+  mid: '',
+  'mid-mid': '',
+  right: '',
+  'right-mid': '',
+  middle: '  ',
+}
+
+/** On a terminal the widest column gives way, so that a row stays a line. */
+function drawTable(
+  head: readonly string[],
+  rows: readonly (readonly Cell[])[],
+  columns: number | null,
+  paint: View['colors'],
+): string {
+  if (rows.length === 0) return paint.dim('(none)')
+  const texts = rows.map((row) => row.map(cellText))
+  const widths = head.map((title, column) =>
+    Math.max(title.length, ...texts.map((row) => row[column]?.length ?? 0)),
+  )
+  const rooms = columns === null ? widths : shrink(widths, columns)
+  const fitted = texts.map((row) => row.map((text, column) => cut(text, rooms[column] as number)))
+  const table = new Table({
+    chars: noFrame,
+    style: { head: [], border: [], 'padding-left': 0, 'padding-right': 0, compact: true },
+  })
+  table.push(
+    head.map((title) => paint.bold(title)),
+    ...fitted,
+  )
+  return table
+    .toString()
+    .split('\n')
+    .map((line) => line.trimEnd())
+    .join('\n')
+}
+
+/** Narrower than this, a column tells nothing any more. */
+const columnMin = 8
+
+function shrink(widths: readonly number[], columns: number): number[] {
+  const rooms = [...widths]
+  let excess = rooms.reduce((sum, width) => sum + width, 2 * (rooms.length - 1)) - columns
+  while (excess > 0) {
+    const widest = rooms.indexOf(Math.max(...rooms))
+    if ((rooms[widest] as number) <= columnMin) break
+    rooms[widest] = (rooms[widest] as number) - 1
+    excess -= 1
+  }
+  return rooms
+}
+
+/** What does not fit ends with a mark. */
+function cut(text: string, room: number): string {
+  return text.length <= room ? text : `${text.slice(0, room - 1)}…`
+}
+
+function drawPairs(
+  facts: readonly (readonly [label: string, value: Cell | undefined])[],
+  paint: View['colors'],
+): string {
+  const shown = facts.filter(([, value]) => value != null && value !== '')
+  const width = Math.max(0, ...shown.map(([label]) => label.length))
+  return shown.map(([label, value]) => `${paint.dim(label.padEnd(width))}  ${value}`).join('\n')
+}
+
+/** How much of a lease is left or since when it is over. */
+export function leaseLeft(remainingMs: number): string {
+  return remainingMs < 0
+    ? `lapsed ${formatDuration(-remainingMs)} ago`
+    : `${formatDuration(remainingMs)} left`
+}

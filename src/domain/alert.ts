@@ -1,0 +1,141 @@
+/** What somebody should be told: decided from what was seen, the same for `status`, `doctor` and whoever sends alerts. */
+import { counted } from './count.ts'
+import type { CrashPattern } from './crash-pattern.ts'
+import { formatDuration } from './duration.ts'
+
+export type AlertCode =
+  | 'stale_leases'
+  | 'dead_holders'
+  | 'recovery_late'
+  | 'lease_not_renewed'
+  | 'crash_pattern'
+  | 'suspect_agent'
+  | 'quarantine'
+  | 'dead_letters'
+  | 'oldest_waiting'
+
+export interface Alert {
+  readonly code: AlertCode
+  readonly level: 'notice' | 'warning'
+  readonly what: string
+  /** What to do about it. */
+  readonly next: string
+}
+
+export interface AlertFacts {
+  /** Leases expired for over five minutes. */
+  readonly stale: number
+  /** Expired at all and not given back yet, and for how long the longest. */
+  readonly lapsed: number
+  readonly lapsedForMs: number
+  /** Since any running process last looked for things to heal; null when none does. */
+  readonly sweptAgoMs: number | null
+  /** Bound leases whose process is proven dead. */
+  readonly orphaned: number
+  /** Bound leases in their last third: their process should have renewed them. */
+  readonly unrenewed: readonly {
+    readonly title: string
+    readonly holder: string | null
+    readonly remainingMs: number
+  }[]
+  readonly patterns: readonly CrashPattern[]
+  readonly suspects: readonly string[]
+  readonly quarantined: readonly { readonly queue: string; readonly count: number }[]
+  readonly deadLetters: number
+  /** Queues that are not paused, with their oldest ready item. */
+  readonly waiting: readonly { readonly queue: string; readonly oldestReadyMs: number }[]
+}
+
+/** More stale leases than this are no accident. */
+export const staleMax = 10
+/** Three sweeps of a running process, which come every five seconds. */
+const sweepLateMs = 15_000
+/** An hour in line although nobody paused the queue: there are too few workers, or none. */
+const waitingMs = 60 * 60 * 1000
+
+const recover = 'run `holdfast recover`, or keep any process that opened the store running'
+
+export function decideAlerts(facts: AlertFacts): Alert[] {
+  const { sweptAgoMs, lapsedForMs } = facts
+  const isLate =
+    facts.lapsed > 0 && lapsedForMs > sweepLateMs && (sweptAgoMs ?? Number.POSITIVE_INFINITY) > sweepLateMs
+  return [
+    ...when(
+      facts.stale > staleMax,
+      'warning',
+      'stale_leases',
+      `${facts.stale} leases expired over five minutes ago`,
+      recover,
+    ),
+    ...when(
+      isLate,
+      'warning',
+      'recovery_late',
+      `${counted(facts.lapsed, 'lapsed lease')} not given back yet, the first for ${formatDuration(lapsedForMs)}`,
+      recover,
+    ),
+    ...when(
+      facts.orphaned > 0,
+      'notice',
+      'dead_holders',
+      `${counted(facts.orphaned, 'lease')} of dead processes not given back yet`,
+      recover,
+    ),
+    ...facts.unrenewed.flatMap(({ title, holder, remainingMs }) =>
+      when(
+        true,
+        'warning',
+        'lease_not_renewed',
+        `${holder ?? 'nobody known'} has not renewed ${title}; ${formatDuration(remainingMs)} left`,
+        'look whether that process is stopped or cut off from the store',
+      ),
+    ),
+    ...facts.patterns.flatMap(({ agent, crashes }) =>
+      when(
+        true,
+        'warning',
+        'crash_pattern',
+        `${agent} lost ${crashes} leases in the last hour`,
+        'look at its log',
+      ),
+    ),
+    ...facts.suspects.flatMap((agent) =>
+      when(
+        true,
+        'warning',
+        'suspect_agent',
+        `the last three grants of ${agent} all ended as crashes`,
+        'stop it until the cause is known: it may be the worker, not its work',
+      ),
+    ),
+    ...facts.quarantined.flatMap(({ queue, count }) =>
+      when(
+        true,
+        'warning',
+        'quarantine',
+        `queue ${queue} has ${counted(count, 'quarantined item')}`,
+        `see why with \`holdfast queue quarantine ${queue}\``,
+      ),
+    ),
+    ...when(
+      facts.deadLetters > 0,
+      'warning',
+      'dead_letters',
+      `${counted(facts.deadLetters, 'message')} answered by nobody`,
+      'see them with `holdfast msg dead`',
+    ),
+    ...facts.waiting.flatMap(({ queue, oldestReadyMs }) =>
+      when(
+        oldestReadyMs > waitingMs,
+        'notice',
+        'oldest_waiting',
+        `queue ${queue} has had work for ${formatDuration(oldestReadyMs)} that nobody claims`,
+        'start a worker for it',
+      ),
+    ),
+  ]
+}
+
+function when(is: boolean, level: Alert['level'], code: AlertCode, what: string, next: string): Alert[] {
+  return is ? [{ code, level, what, next }] : []
+}

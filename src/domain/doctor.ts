@@ -1,0 +1,219 @@
+/** What is wrong with a store and its fleet: findings, each with its remedy. Facts come from outside; this judges them. */
+import type { Alert } from './alert.ts'
+import { counted } from './count.ts'
+import { formatDuration } from './duration.ts'
+import type { Judged } from './holding.ts'
+
+export type FindingLevel = 'ok' | 'notice' | 'warning' | 'error'
+
+export interface Finding {
+  readonly check: string
+  readonly level: FindingLevel
+  readonly what: string
+  /** What to do; null where nothing has to be done. */
+  readonly remedy: string | null
+  /** Whether `--fix` does it. */
+  readonly isFixable: boolean
+}
+
+/** What the process that looks knows of the store beside its rows. */
+export interface StoreFacts {
+  readonly engine: 'sqlite' | 'postgres'
+  readonly location: string
+  readonly durability: 'full' | 'normal'
+  readonly schemaVersion: number
+  readonly engineVersion: string
+  /** What a PostgreSQL server said of itself. */
+  readonly server: {
+    readonly fsync: boolean
+    readonly synchronousCommit: string
+    readonly synchronousStandbys: string
+  } | null
+  readonly version: string
+  readonly node: string
+  /** Wall time of whoever looks. */
+  readonly wallAt: number
+  /** Sizes in bytes; null where they cannot be had. */
+  readonly storeBytes: number | null
+  readonly logBytes: number | null
+  readonly freeBytes: number | null
+  /** The last failure to heal that this process saw. */
+  readonly recoveryError: string | null
+}
+
+export interface DoctorFacts {
+  readonly store: StoreFacts
+  /** How far the lease clock is ahead of the store's wall clock. */
+  readonly leaseClockAheadMs: number
+  /** How far the wall clock of whoever looks is ahead of the store's. */
+  readonly wallAheadMs: number
+  readonly processes: readonly (Judged & { readonly agent: string; readonly pid: number })[]
+  /** What a recovery would free now. */
+  readonly lapsed: number
+  readonly orphaned: number
+  readonly alerts: readonly Alert[]
+}
+
+const mebibyte = 1024 * 1024
+const freeBytesLow = 100 * mebibyte
+const freeBytesMin = 10 * mebibyte
+/** Where a commit moves the log itself, it has 32 MiB; four times that is a reader that does not let go. */
+const logBytesMax = 128 * mebibyte
+/** Clocks are read one after the other, and people round. */
+const clockSlackMs = 60_000
+
+/** Alerts that say what a check here already says. */
+const saidByChecks = new Set(['stale_leases', 'recovery_late', 'dead_holders'])
+
+export function examine(facts: DoctorFacts): Finding[] {
+  return [
+    checkStore(facts.store),
+    ok('version', `Holdfast ${facts.store.version} on Node ${facts.store.node}`),
+    ok('schema', `schema ${facts.store.schemaVersion}, as new as this program`),
+    facts.store.engine === 'sqlite' ? checkOwnClock(facts) : checkServerClock(facts),
+    ...checkDisk(facts.store),
+    checkLeases(facts),
+    ...checkProcesses(facts.processes),
+    checkRecovery(facts.store),
+    ...facts.alerts
+      .filter(({ code }) => !saidByChecks.has(code))
+      .map(({ code, level, what, next }) => finding(code, level, what, next)),
+  ]
+}
+
+function finding(
+  check: string,
+  level: FindingLevel,
+  what: string,
+  remedy: string | null,
+  isFixable = false,
+): Finding {
+  return { check, level, what, remedy, isFixable }
+}
+
+function ok(check: string, what: string): Finding {
+  return finding(check, 'ok', what, null)
+}
+
+function checkStore({ engine, engineVersion, location, durability, server }: StoreFacts): Finding {
+  const what = `${engine} ${engineVersion} at ${location}`
+  if (server?.fsync === false) {
+    return finding(
+      'store',
+      'error',
+      `${what}; fsync is off: if its machine fails, the last changes or the whole store may be lost`,
+      'set fsync = on in the configuration of the server, and restart it',
+    )
+  }
+  if (durability === 'full')
+    return ok('store', `${what}; every acknowledged change is on disk${standbysText(server)}`)
+  return finding(
+    'store',
+    'notice',
+    `${what}; the last changes may be lost at a power failure`,
+    'open it with durability full where that matters',
+  )
+}
+
+/** Whether a failover could forget what was acknowledged. */
+function standbysText(server: StoreFacts['server']): string {
+  if (server === null) return ''
+  return server.synchronousStandbys === ''
+    ? '; it waits for no standby, so a failover may lose the last ones'
+    : ` and on standbys (${server.synchronousStandbys}, synchronous_commit ${server.synchronousCommit})`
+}
+
+function checkServerClock({ wallAheadMs }: DoctorFacts): Finding {
+  if (Math.abs(wallAheadMs) <= clockSlackMs)
+    return ok('clock', 'leases are counted by the clock of the server')
+  return finding(
+    'clock',
+    'notice',
+    `the clock of this machine is ${formatDuration(Math.abs(wallAheadMs))} ${wallAheadMs > 0 ? 'ahead of' : 'behind'} that of the server; leases are not concerned`,
+    'look at both clocks: what is told to run at a time runs when the server has it',
+  )
+}
+
+/** The lease clock stands while the host sleeps, so it may be behind; ahead means that somebody set the date back. */
+function checkOwnClock({ leaseClockAheadMs: aheadMs }: DoctorFacts): Finding {
+  if (aheadMs > clockSlackMs) {
+    return finding(
+      'clock',
+      'notice',
+      `the date was set back by ${formatDuration(aheadMs)} since the last start of the machine; leases are not concerned`,
+      'look at the clock of this machine: delays and retention go by the date',
+    )
+  }
+  const behind = aheadMs < -clockSlackMs ? `; the machine slept for ${formatDuration(-aheadMs)}` : ''
+  return ok('clock', `leases are counted in awake time${behind}`)
+}
+
+function checkDisk({ storeBytes, logBytes, freeBytes }: StoreFacts): Finding[] {
+  if (storeBytes === null || logBytes === null || freeBytes === null) return []
+  const sizes = `${formatBytes(storeBytes)}, log ${formatBytes(logBytes)}, ${formatBytes(freeBytes)} free`
+  const log =
+    logBytes > logBytesMax
+      ? [
+          finding(
+            'log',
+            'warning',
+            `the log of the store has grown to ${formatBytes(logBytes)}`,
+            'look for a stopped process that has the store open: it keeps the log from beginning anew',
+          ),
+        ]
+      : []
+  if (freeBytes >= freeBytesLow) return [ok('disk', sizes), ...log]
+  const level = freeBytes < freeBytesMin ? 'error' : 'warning'
+  return [finding('disk', level, `only ${sizes}`, 'make room: a full disk refuses every change'), ...log]
+}
+
+function formatBytes(bytes: number): string {
+  if (bytes < mebibyte) return `${Math.ceil(bytes / 1024)} KiB`
+  return bytes < 1024 * mebibyte
+    ? `${Math.round(bytes / mebibyte)} MiB`
+    : `${Math.round(bytes / (1024 * mebibyte))} GiB`
+}
+
+function checkLeases({ lapsed, orphaned }: DoctorFacts): Finding {
+  if (lapsed + orphaned === 0) return ok('leases', 'nothing lapsed and nothing held by the dead')
+  return finding(
+    'leases',
+    'warning',
+    `${counted(lapsed, 'lease')} lapsed, ${counted(orphaned, 'lease')} of dead processes`,
+    'a recovery gives them back',
+    true,
+  )
+}
+
+function checkProcesses(processes: DoctorFacts['processes']): Finding[] {
+  const stopped = processes.filter(({ isStopped }) => isStopped)
+  const count = (liveness: Judged['liveness']) =>
+    processes.filter((each) => each.liveness === liveness).length
+  const dead = count('dead')
+  return [
+    ok('processes', `${count('alive')} alive, ${count('unknown')} out of sight, ${dead} dead`),
+    ...stopped.map(({ agent, pid }) =>
+      finding(
+        'stopped',
+        'warning',
+        `process ${pid} of ${agent} is stopped`,
+        'let it go on or end it: stopped while it writes, it keeps everybody from writing',
+      ),
+    ),
+  ]
+}
+
+function checkRecovery({ recoveryError }: StoreFacts): Finding {
+  if (recoveryError === null) return ok('recovery', 'no failure seen')
+  return finding(
+    'recovery',
+    'error',
+    `healing failed: ${recoveryError}`,
+    'mend what it names; work goes on meanwhile',
+  )
+}
+
+/** Something that keeps the store from being relied on. */
+export function isUnhealthy(findings: readonly Finding[]): boolean {
+  return findings.some(({ level }) => level === 'error')
+}

@@ -1,0 +1,77 @@
+/** Why a queue gives nothing out, and what is known of an agent. */
+import { counted } from './count.ts'
+import { formatDuration } from './duration.ts'
+import { type Explanation, explanation, healNow } from './explain.ts'
+import type { Holding, Judged } from './holding.ts'
+import type { Queue } from './queue.ts'
+
+export interface QueueFacts {
+  readonly queue: Queue
+  readonly ready: number
+  readonly waiting: number
+  readonly held: number
+  readonly quarantined: number
+  readonly oldestReadyMs: number | null
+  readonly lockHolders: readonly Holding[]
+}
+
+export function explainQueue(facts: QueueFacts): Explanation {
+  const { queue, ready, waiting, held, quarantined, oldestReadyMs, lockHolders } = facts
+  const evidence = [
+    `${ready} ready, ${held} held, ${waiting} waiting${quarantined === 0 ? '' : `, ${quarantined} of them quarantined`}`,
+    ...(oldestReadyMs === null ? [] : [`the oldest has been ready for ${formatDuration(oldestReadyMs)}`]),
+  ]
+  if (queue.pausedAt !== null) {
+    const reason = queue.pauseReason === null ? '' : `: ${queue.pauseReason}`
+    return explanation('stuck', `it was paused by ${queue.pausedBy}${reason}`, {
+      evidence,
+      can: [{ operation: 'queue.resume', input: { queue: queue.name }, because: 'allows claims again' }],
+    })
+  }
+  if (ready === 0) return explanation('waiting', 'nothing in it can be claimed now', { evidence })
+  const [holder] = lockHolders
+  if (queue.slots !== null && lockHolders.length >= queue.slots && holder) {
+    return explanation('waiting', `its processing lock is held by ${holder.agent}`, {
+      holder,
+      evidence,
+      next: [{ what: 'the processing lock lapses, unless it is renewed', inMs: holder.remainingMs }],
+    })
+  }
+  return explanation('ready', `${ready} can be claimed now`, { evidence })
+}
+
+export interface AgentFacts {
+  readonly processes: readonly (Judged & { readonly pid: number; readonly hostName: string })[]
+  /** How many leases it holds, and how many of them have lapsed. */
+  readonly holds: number
+  readonly lapsed: number
+  /** Leases it lost in the last hour. */
+  readonly crashes: number
+  readonly isSuspect: boolean
+}
+
+export function explainAgent({ processes, holds, lapsed, crashes, isSuspect }: AgentFacts): Explanation {
+  const evidence = [
+    ...processes.map(({ pid, hostName, evidence: seen }) => `process ${pid} of ${hostName}: ${seen}`),
+    `holds ${counted(holds, 'lease')}${lapsed === 0 ? '' : `, ${lapsed} of them lapsed`}`,
+    ...(crashes === 0 ? [] : [`lost ${counted(crashes, 'lease')} in the last hour`]),
+    ...(isSuspect ? ['its last three grants all ended as crashes'] : []),
+  ]
+  const can = lapsed > 0 || processes.some(({ liveness }) => liveness === 'dead') ? [healNow] : []
+  if (processes.some(({ liveness }) => liveness === 'alive')) {
+    return explanation(isSuspect ? 'stuck' : 'held', 'a process of it is alive', { evidence, can })
+  }
+  if (processes.length === 0) {
+    return holds === 0
+      ? explanation('gone', 'it has no running process and holds nothing', { evidence })
+      : explanation('held', 'it has no running process; its leases are manual', { evidence, can })
+  }
+  const isDead = processes.every(({ liveness }) => liveness === 'dead')
+  return isDead
+    ? explanation('stuck', 'every process of it is dead', {
+        evidence,
+        next: [{ what: 'the next recovery frees what they held', inMs: 0 }],
+        can,
+      })
+    : explanation('held', 'nobody here can tell whether it is alive', { evidence, can })
+}

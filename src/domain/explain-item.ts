@@ -1,0 +1,139 @@
+/** Why an item or a task is where it is. */
+import { formatDuration } from './duration.ts'
+import { type Explanation, explainHeld, explanation, type SafeAct } from './explain.ts'
+import type { Holding } from './holding.ts'
+import type { Item } from './item.ts'
+import type { Queue } from './queue.ts'
+import { knownState, type Workflow } from './workflow.ts'
+
+export interface ItemFacts {
+  readonly item: Item
+  readonly queue: Queue
+  readonly workflow: Workflow
+  /** Where it is held. */
+  readonly holder: Holding | null
+  /** What it waits for, as far as it is still there. */
+  readonly blockers: readonly Item[]
+  /** 1-based place in line, where it is ready. */
+  readonly position: number | null
+  /** Live holders of the processing lock, where the queue has one. */
+  readonly lockHolders: readonly Holding[]
+  readonly wall: number
+}
+
+export function explainItem(facts: ItemFacts): Explanation {
+  switch (facts.item.standing) {
+    case 'closed':
+      return explainClosed(facts)
+    case 'held':
+      return explainHeld(facts.holder as Holding, 'it', story(facts.item))
+    case 'waiting':
+      return explainWaiting(facts)
+    case 'ready':
+      return explainReady(facts)
+  }
+}
+
+function explainClosed({ item, workflow }: ItemFacts): Explanation {
+  const canRetry = knownState(workflow, item.state)?.retryTo !== undefined
+  const failure = item.error ? `: ${item.error.message}` : ''
+  return explanation('closed', `it is ${item.state}${failure}`, {
+    evidence: story(item),
+    can: canRetry ? [act(item, 'queue.retry', 'puts it back in line')] : [],
+  })
+}
+
+/** Of several things that keep it back, the one that lasts longest is named first. */
+function explainWaiting(facts: ItemFacts): Explanation {
+  const { item, workflow, wall } = facts
+  if (item.quarantinedAt !== null) {
+    return explanation('stuck', `it is quarantined: ${item.quarantineReason}`, {
+      evidence: story(item),
+      can: [act(item, 'queue.releaseFromQuarantine', 'lets it be claimed again, once the cause is mended')],
+    })
+  }
+  if (item.waitingFor.length > 0) return explainBlocked(facts)
+  if (item.runAt !== null) {
+    const inMs = Math.max(0, item.runAt - wall)
+    const failed = item.failures > 0 ? `, because it failed ${times(item.failures)}` : ''
+    return explanation('waiting', `it is not due before ${formatDuration(inMs)} from now${failed}`, {
+      evidence: story(item),
+      next: [{ what: 'it is put in line', inMs }],
+    })
+  }
+  const state = knownState(workflow, item.state)
+  const can: SafeAct[] = []
+  if (state?.retryTo !== undefined) can.push(act(item, 'queue.retry', 'puts it back in line'))
+  if (state?.claimByNameTo !== undefined)
+    can.push({
+      operation: 'tasks.completeTask',
+      input: { ref: refOf(item) },
+      because: 'the review is passed',
+    })
+  return explanation('stuck', `in state ${item.state} it is not handed out`, { evidence: story(item), can })
+}
+
+function explainBlocked({ item, blockers }: ItemFacts): Explanation {
+  const evidence = item.waitingFor.map((id) => {
+    const blocker = blockers.find((each) => each.id === id)
+    return blocker
+      ? `waits for ${blocker.key ?? id}, which is ${blocker.state}`
+      : `waits for ${id}, which is gone`
+  })
+  const isHopeless = item.waitingFor.some((id) => {
+    const blocker = blockers.find((each) => each.id === id)
+    return blocker === undefined || blocker.outcome === 'badly'
+  })
+  const count = item.waitingFor.length
+  const others = count === 1 ? 'another item' : `${count} other items`
+  return isHopeless
+    ? explanation('stuck', `it waits for ${others}, not all of which can still close well`, {
+        evidence: [...evidence, ...story(item)],
+      })
+    : explanation('waiting', `it waits until ${others} closed well`, {
+        evidence: [...evidence, ...story(item)],
+        next: [{ what: 'it is put in line when the last of them closed well', inMs: null }],
+      })
+}
+
+function explainReady({ item, queue, position, lockHolders }: ItemFacts): Explanation {
+  const evidence = [...(position === null ? [] : [`place ${position} in line`]), ...story(item)]
+  if (queue.pausedAt !== null) {
+    const reason = queue.pauseReason === null ? '' : `: ${queue.pauseReason}`
+    return explanation('stuck', `queue ${queue.name} was paused by ${queue.pausedBy}${reason}`, {
+      evidence,
+      can: [{ operation: 'queue.resume', input: { queue: queue.name }, because: 'allows claims again' }],
+    })
+  }
+  const [holder] = lockHolders
+  if (queue.slots !== null && lockHolders.length >= queue.slots && holder) {
+    return explanation('waiting', `the processing lock of its queue is held by ${holder.agent}`, {
+      holder,
+      evidence,
+      next: [{ what: 'the processing lock lapses, unless it is renewed', inMs: holder.remainingMs }],
+    })
+  }
+  return explanation('ready', 'it can be claimed now', { evidence })
+}
+
+/** How it fared so far. */
+function story(item: Item): string[] {
+  return [
+    ...(item.attempts === 0 ? [] : [`claimed ${times(item.attempts)}`]),
+    ...(item.failures === 0 ? [] : [`failed ${times(item.failures)}, ${item.attemptsMax} are allowed`]),
+    ...(item.crashes === 0 ? [] : [`lost its holder ${times(item.crashes)} without progress`]),
+    ...(item.standing !== 'closed' && item.error ? [`last failure: ${item.error.message}`] : []),
+  ]
+}
+
+function times(count: number): string {
+  return count === 1 ? 'once' : `${count} times`
+}
+
+function refOf({ key, id }: Item): string {
+  return key ?? id
+}
+
+function act(item: Item, operation: string, because: string): SafeAct {
+  return { operation, input: { queue: item.queue, ref: refOf(item) }, because }
+}

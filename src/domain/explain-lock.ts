@@ -1,0 +1,68 @@
+/** Why a lock is held, or free, and why a run does not go on. */
+import { type Explanation, explainHeld, explanation } from './explain.ts'
+import type { Holding } from './holding.ts'
+import type { Lock } from './lock.ts'
+import type { Progress } from './progress.ts'
+
+export interface LockFacts {
+  readonly name: string
+  /** The rows of its slots, each with its holder, soonest expiry first. */
+  readonly slots: readonly { readonly lock: Lock; readonly holder: Holding }[]
+  readonly waiting: number
+}
+
+export function explainLock({ name, slots, waiting }: LockFacts): Explanation {
+  const [first] = slots
+  const line = waiting === 0 ? [] : [`${waiting} in line`]
+  const acquire = { operation: 'locks.acquireLock', input: { name }, because: 'takes it while it is free' }
+  if (!first) return explanation('free', 'nobody holds it', { evidence: line, can: [acquire] })
+  const { lock, holder } = first
+  if (lock.delayedSince !== null) {
+    return explanation('waiting', 'its holder was lost, and it is kept free for the delay it had asked for', {
+      evidence: line,
+      next: [{ what: 'whoever is first in line gets it', inMs: Math.max(0, holder.remainingMs) }],
+    })
+  }
+  if (holder.status === 'expired' || holder.status === 'stale') {
+    return explanation('free', `the lease of ${holder.agent} has lapsed: whoever asks next gets it`, {
+      holder,
+      evidence: line,
+      can: [acquire],
+    })
+  }
+  const evidence = [
+    ...(lock.reason === null ? [] : [`for: ${lock.reason}`]),
+    ...(lock.run === null ? [] : [`for run ${lock.run}`]),
+    ...(lock.user === null ? [] : [`on behalf of ${lock.user}`]),
+    ...(slots.length > 1 ? [`${slots.length} slots are taken`] : []),
+    ...line,
+  ]
+  return explainHeld(holder, 'it', evidence)
+}
+
+/** `holder` is that of the lock under which the run goes; null when nobody holds it for this run. */
+export function explainRun(run: Progress, holder: Holding | null): Explanation {
+  const evidence = [
+    `${run.done} done, ${run.failed} failed, ${run.skipped} skipped${run.total === null ? '' : ` of ${run.total}`}`,
+    `under lock ${run.lock}`,
+  ]
+  if (run.status === 'completed') return explanation('closed', 'it is completed', { evidence })
+  if (run.status === 'running') {
+    return holder
+      ? explainHeld(holder, 'the run', evidence)
+      : explanation('stuck', 'it is said to be running, but nobody holds its lock', {
+          evidence,
+          next: [{ what: 'the next recovery pauses it', inMs: 0 }],
+        })
+  }
+  return explanation('waiting', `it is ${run.status}: ${run.pauseReason}`, {
+    evidence,
+    can: [
+      {
+        operation: 'progress.resume',
+        input: { run: run.run, lock: run.lock },
+        because: 'goes on, by whoever acquires its lock for this run',
+      },
+    ],
+  })
+}

@@ -1,0 +1,40 @@
+/** Why a message still waits, or how it ended. */
+import { isOpen } from './delivery.ts'
+import { type Explanation, explanation, type SafeAct } from './explain.ts'
+import type { Thread } from './message.ts'
+
+export function explainMessage({ message, deliveries }: Thread, now: number): Explanation {
+  const open = deliveries.filter(isOpen)
+  const answered = deliveries.filter(({ ackedAt }) => ackedAt !== null)
+  const evidence = [
+    `${answered.length} answers of the ${message.quorum} that are needed`,
+    ...deliveries.map(
+      ({ recipient, state, attempts, note }) =>
+        `${recipient}: ${state} after ${attempts} attempts${note === null ? '' : `, "${note}"`}`,
+    ),
+  ]
+  if (message.state === 'dead') {
+    const redrive: SafeAct = {
+      operation: 'messages.redrive',
+      input: { message: message.id },
+      because: 'sends it again to those who did not answer',
+    }
+    return explanation('stuck', 'nobody answered it on any level: it is a dead letter', {
+      evidence,
+      can: [redrive],
+    })
+  }
+  if (message.closedAt !== null) return explanation('closed', `it is ${message.state}`, { evidence })
+  const waits = open.map(({ recipient }) => recipient).join(', ')
+  return explanation('waiting', waits === '' ? 'it is about to escalate' : `it waits for ${waits}`, {
+    evidence,
+    next: open.flatMap(({ recipient, nextDueAt, givesUpAt }) => [
+      ...(nextDueAt === null
+        ? []
+        : [{ what: `it is sent to ${recipient} again`, inMs: Math.max(0, nextDueAt - now) }]),
+      ...(givesUpAt === null
+        ? []
+        : [{ what: `${recipient} counts as not answering`, inMs: Math.max(0, givesUpAt - now) }]),
+    ]),
+  })
+}

@@ -1,0 +1,74 @@
+/**
+ * Why something is as it is: what keeps it, with the evidence, what will happen when, and what may safely be done.
+ * Only facts that were loaded; nothing here decides anything.
+ */
+import { formatDuration } from './duration.ts'
+import { type Holding, isLost } from './holding.ts'
+
+/** `stuck`: nothing will happen by itself. */
+export type ExplainVerdict = 'ready' | 'held' | 'waiting' | 'stuck' | 'free' | 'closed' | 'gone'
+
+/** An operation that changes nothing anybody else relies on. */
+export interface SafeAct {
+  readonly operation: string
+  readonly input: Readonly<Record<string, string | number | boolean>>
+  readonly because: string
+}
+
+export interface Explanation {
+  readonly verdict: ExplainVerdict
+  /** One sentence. */
+  readonly why: string
+  readonly holder: Holding | null
+  readonly evidence: readonly string[]
+  /** What happens by itself, and in how long; null: nobody knows when. */
+  readonly next: readonly { readonly what: string; readonly inMs: number | null }[]
+  readonly can: readonly SafeAct[]
+}
+
+export function explanation(
+  verdict: ExplainVerdict,
+  why: string,
+  rest: Partial<Omit<Explanation, 'verdict' | 'why'>> = {},
+): Explanation {
+  return { verdict, why, holder: null, evidence: [], next: [], can: [], ...rest }
+}
+
+export const healNow: SafeAct = {
+  operation: 'recovery.run',
+  input: {},
+  because: 'gives back what lapsed and what the dead held',
+}
+
+/** Somebody holds it: at work, silent, or lost. */
+export function explainHeld(holder: Holding, subject: string, evidence: readonly string[]): Explanation {
+  const name = holder.agent ?? 'nobody known'
+  const told = { holder, evidence }
+  if (holder.kind === 'bound' && holder.liveness === 'dead') {
+    return explanation('stuck', `${name} held it and is dead: ${holder.evidence}`, {
+      ...told,
+      next: [{ what: `the next recovery frees ${subject}`, inMs: 0 }],
+      can: [healNow],
+    })
+  }
+  if (isLost(holder)) {
+    return explanation('stuck', `the lease of ${name} lapsed ${formatDuration(-holder.remainingMs)} ago`, {
+      ...told,
+      next: [{ what: `the next claim or recovery frees ${subject}`, inMs: 0 }],
+      can: [healNow],
+    })
+  }
+  return explanation('held', `${name} holds it`, {
+    ...told,
+    next: [{ what: 'its lease lapses, unless it is renewed', inMs: holder.remainingMs }],
+    can: holder.agent === null ? [] : [askHolder(holder.agent)],
+  })
+}
+
+function askHolder(agent: string): SafeAct {
+  return {
+    operation: 'messages.sendWithAck',
+    input: { to: agent },
+    because: 'asks its holder, and is followed up',
+  }
+}

@@ -1,0 +1,75 @@
+/** Who holds something, and what is known of the holder: alive or not, and how we know. */
+import type { Instance } from './instance.ts'
+import { type LeaseColumns, type LeaseStatus, leaseStatus } from './lease.ts'
+
+/** What a process of some machine could say of another. */
+export interface Judged {
+  readonly instance: string
+  readonly liveness: 'alive' | 'dead' | 'unknown'
+  readonly evidence: string
+  readonly isStopped?: boolean | undefined
+}
+
+export interface Holding {
+  readonly agent: string | null
+  /** Bound: a process stands behind it. Manual: it ends by release, by lapse or by an operator. */
+  readonly kind: 'manual' | 'bound'
+  readonly liveness: Judged['liveness']
+  readonly evidence: string
+  readonly token: number
+  /** Lease clock. */
+  readonly grantedAt: number | null
+  readonly renewedAt: number | null
+  readonly expiresAt: number | null
+  readonly remainingMs: number
+  readonly status: LeaseStatus
+}
+
+/** What is known of the processes behind leases. */
+export interface Processes {
+  readonly instances: readonly Instance[]
+  readonly judged: readonly Judged[]
+}
+
+export function describeHolding(row: LeaseColumns, processes: Processes, now: number): Holding {
+  const { agent, instance, token, grantedAt, renewedAt, expiresAt } = row
+  return {
+    agent,
+    kind: instance === null ? 'manual' : 'bound',
+    ...(instance === null ? noProcess : judgeProcess(instance, processes)),
+    token,
+    grantedAt,
+    renewedAt,
+    expiresAt,
+    remainingMs: (expiresAt ?? now) - now,
+    status: leaseStatus(row, now),
+  }
+}
+
+const noProcess = {
+  liveness: 'unknown',
+  evidence: 'a manual lease: no process stands behind it',
+} as const
+
+/** What the store says of its end comes first; then what somebody saw; else nobody knows, and the lease decides. */
+export function judgeProcess(
+  id: string,
+  { instances, judged }: Processes,
+): Pick<Judged, 'liveness' | 'evidence'> {
+  const instance = instances.find((each) => each.id === id)
+  if (instance?.endedAt != null)
+    return { liveness: 'dead', evidence: `its process ended: ${instance.endReason}` }
+  const seen = judged.find((each) => each.instance === id)
+  if (seen) return { liveness: seen.liveness, evidence: seen.evidence }
+  return {
+    liveness: 'unknown',
+    evidence: instance
+      ? `nobody here can see process ${instance.pid} of ${instance.hostName}`
+      : 'its process is not known here',
+  }
+}
+
+/** The lease is over, or its holder is proven dead: the next recovery takes it. */
+export function isLost({ status, liveness, kind }: Holding): boolean {
+  return status === 'expired' || status === 'stale' || (kind === 'bound' && liveness === 'dead')
+}

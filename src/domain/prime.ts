@@ -1,0 +1,56 @@
+/** What an agent should do first when it starts: finish what it holds, answer, then take the next task. */
+import { counted } from './count.ts'
+
+export interface PrimeFacts {
+  /** What the agent holds, soonest expiry first. */
+  readonly holds: readonly {
+    readonly kind: 'task' | 'item' | 'lock' | 'delivery'
+    readonly title: string
+    readonly remainingMs: number
+  }[]
+  readonly unread: number
+  /** Titles of tasks that could be claimed, best first. */
+  readonly tasks: readonly string[]
+  /** Whether a process is registered behind the agent. */
+  readonly isRegistered: boolean
+}
+
+export interface Advice {
+  readonly what: string
+  readonly operation: string | null
+}
+
+export function advise({ holds, unread, tasks, isRegistered }: PrimeFacts): Advice[] {
+  // Locks are held for the sake of work.
+  const first = holds.find(({ kind }) => kind === 'task' || kind === 'item') ?? holds[0]
+  const [task] = tasks
+  return [
+    ...(first === undefined
+      ? []
+      : [
+          first.remainingMs < 0
+            ? {
+                what: `your lease of ${first.title} has lapsed: renew it, or stop working on it`,
+                operation: null,
+              }
+            : { what: `go on with ${first.title}; renew its lease before it lapses`, operation: null },
+        ]),
+    ...(unread === 0
+      ? []
+      : [{ what: `answer ${counted(unread, 'unread message')}`, operation: 'messages.inbox' }]),
+    ...(first === undefined && task !== undefined
+      ? [{ what: `claim the next task: ${task}`, operation: 'tasks.claimNext' }]
+      : []),
+    ...(first === undefined && task === undefined
+      ? [{ what: 'nothing to claim: wait for work, or add some', operation: 'tasks.addTask' }]
+      : []),
+    ...(isRegistered
+      ? []
+      : [
+          {
+            what: 'say which process you are, and your leases end at once when it dies',
+            operation: 'agents.register',
+          },
+        ]),
+  ]
+}

@@ -1,0 +1,139 @@
+/** `hf.fleet`: the whole at a glance, why something is as it is, what is wrong, and where an agent begins. */
+
+import { fitText } from './domain/text.ts'
+import type { StoreStatus } from './engines/engine.ts'
+import { pause } from './environment.ts'
+import { InvalidError, NotFoundError } from './errors.ts'
+import { storageOf } from './host/file-system.ts'
+import { packageVersion } from './host/package-version.ts'
+import type { FleetStatus } from './operations/fleet.ts'
+import type { DoctorReport } from './operations/fleet-doctor.ts'
+import type { FleetExplanation } from './operations/fleet-explain.ts'
+import type { PrimePage } from './operations/fleet-prime.ts'
+import type { RecoveryReport } from './operations/recovery.ts'
+import { judgeHolders } from './runtime/stale-locks.ts'
+import type { Session } from './session.ts'
+
+/** What a word may mean. */
+export interface FleetThing {
+  readonly kind: FleetExplanation['kind']
+  readonly id: string
+  readonly queue: string | null
+  readonly title: string
+}
+
+export interface FleetWatchOptions {
+  /** At most so often, ms; default 1000. */
+  readonly everyMs?: number
+  /** Ends the iteration. */
+  readonly signal?: AbortSignal
+}
+
+/** The fleet, and the store it shares. */
+export interface FleetReport extends FleetStatus {
+  readonly store: StoreStatus
+}
+
+/** Findings, and what was done about them. */
+export interface DoctorVisit extends DoctorReport {
+  /** What a fix gave back; null when none was asked for. */
+  readonly fixed: RecoveryReport | null
+}
+
+const watchEveryMs = 1000
+
+export class Fleet {
+  readonly #session: Session
+
+  constructor(session: Session) {
+    this.#session = session
+  }
+
+  /** The store, queues, what is held by whom, agents, runs, messages, healing and what somebody should be told. */
+  async status(): Promise<FleetReport> {
+    const judged = await judgeHolders(this.#session)
+    const fleet = await this.#session.call<FleetStatus>('fleet.status', { judged })
+    return { store: this.#session.engine.status, ...fleet }
+  }
+
+  /** What a word may mean: an item or task by id or key, a lock, a message, a run, an agent, a queue. */
+  async find(ref: string): Promise<FleetThing[]> {
+    const { found } = await this.#session.call<{ found: FleetThing[] }>('fleet.find', { ref })
+    return found
+  }
+
+  /**
+   * Why something is waiting, held or stuck, with the evidence. NOT_FOUND when the word means nothing here, INVALID
+   * when it means several things: then say which kind.
+   */
+  async explain(ref: string, options: { kind?: FleetExplanation['kind'] } = {}): Promise<FleetExplanation> {
+    const { kind } = options
+    const found = (await this.find(ref)).filter((each) => each.kind === (kind ?? each.kind))
+    const [thing, another] = found
+    if (!thing) {
+      throw new NotFoundError({
+        what: `nothing here is called "${ref}"${kind === undefined ? '' : `, or it is no ${kind}`}`,
+        next: 'give an id, a key, or the name of a lock, run, agent or queue',
+        facts: { name: ref },
+      })
+    }
+    if (another) {
+      throw new InvalidError({
+        what: `"${ref}" means several things: ${found.map((each) => `${each.kind} ${each.title}`).join(', ')}`,
+        next: 'say which kind you mean, or give its id',
+        facts: { found },
+      })
+    }
+    const judged = await judgeHolders(this.#session)
+    return this.#session.call('fleet.explain', { kind: thing.kind, id: thing.id, judged })
+  }
+
+  /** What is wrong with the store and its fleet, each finding with its remedy. With `fix`, a recovery comes first. */
+  async doctor(options: { fix?: boolean } = {}): Promise<DoctorVisit> {
+    const fixed = options.fix ? await this.#session.heal('manual') : null
+    const { status } = this.#session.engine
+    const { lastError } = this.#session.health
+    const judged = await judgeHolders(this.#session)
+    const isFile = status.engine === 'sqlite' && status.location !== ':memory:'
+    const sizes = isFile ? storageOf(status.location) : null
+    const { engine, location, durability, schemaVersion, engineVersion, server } = status
+    const store = {
+      engine,
+      location: fitText(location, 4096),
+      durability,
+      schemaVersion,
+      engineVersion,
+      server: server
+        ? {
+            fsync: server.fsync,
+            synchronousCommit: server.synchronousCommit,
+            synchronousStandbys: fitText(server.synchronousStandbys, 1000),
+          }
+        : null,
+      version: packageVersion(),
+      node: process.versions.node,
+      wallAt: this.#session.environment.now(),
+      storeBytes: sizes?.storeBytes ?? null,
+      logBytes: sizes?.logBytes ?? null,
+      freeBytes: sizes?.freeBytes ?? null,
+      recoveryError: lastError === null ? null : fitText(lastError.error, 10_000),
+    }
+    const report = await this.#session.call<DoctorReport>('fleet.doctor', { judged, store })
+    return { ...report, fixed }
+  }
+
+  /** One page for an agent that starts: who it is, what it holds, what it was sent, what is next. */
+  async prime(options: { agent?: string } = {}): Promise<PrimePage> {
+    const judged = await judgeHolders(this.#session)
+    return this.#session.call('fleet.prime', { judged }, options)
+  }
+
+  /** The status now, and again when something was changed; also when nothing was, because time passes. */
+  async *watch({ everyMs = watchEveryMs, signal }: FleetWatchOptions = {}): AsyncGenerator<FleetReport> {
+    const { environment } = this.#session
+    while (!signal?.aborted && !this.#session.isClosed) {
+      yield await this.status()
+      await pause(environment, everyMs, signal)
+    }
+  }
+}

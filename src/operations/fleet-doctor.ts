@@ -1,0 +1,78 @@
+/** What is wrong with the store and its fleet: the facts of whoever looks, judged together with the rows. */
+import * as z from 'zod'
+import { examine, isUnhealthy } from '../domain/doctor.ts'
+import * as fields from './fields.ts'
+import { alertsFor, countNeeds, fleetNeeds, heldThings, judged, queueRows, sweptAt } from './fleet.ts'
+import { ask, operation } from './operation.ts'
+
+const { text } = fields
+const size = z.number().min(0).nullable()
+
+const storeFacts = z.strictObject({
+  engine: z.enum(['sqlite', 'postgres']),
+  location: text(4096),
+  durability: z.enum(['full', 'normal']),
+  schemaVersion: z.number(),
+  engineVersion: text(100),
+  server: z
+    .strictObject({ fsync: z.boolean(), synchronousCommit: text(100), synchronousStandbys: text(1000) })
+    .nullable(),
+  version: text(100),
+  node: text(100),
+  wallAt: fields.wallTime,
+  storeBytes: size,
+  logBytes: size,
+  freeBytes: size,
+  recoveryError: text(10_000).nullable(),
+})
+
+const doctorView = z.object({
+  healthy: z.boolean(),
+  findings: z.array(
+    z.object({
+      check: z.string(),
+      level: z.enum(['ok', 'notice', 'warning', 'error']),
+      what: z.string(),
+      remedy: z.string().nullable(),
+      isFixable: z.boolean(),
+    }),
+  ),
+})
+/** Findings, each with its remedy. */
+export type DoctorReport = z.output<typeof doctorView>
+
+export const doctor = operation({
+  name: 'fleet.doctor',
+  summary: 'What is wrong with the store and its fleet; each finding with its remedy.',
+  effect: 'read',
+  input: z.strictObject({
+    judged,
+    store: storeFacts.describe('What whoever looks knows of the store itself.'),
+  }),
+  output: doctorView,
+  needs: () => fleetNeeds,
+  decide(rows, input, context) {
+    return ask(countNeeds(rows.queues), (counts) => {
+      const held = heldThings(rows, { instances: rows.running, judged: input.judged }, context.now)
+      const findings = examine({
+        store: input.store,
+        leaseClockAheadMs: context.now - context.wall,
+        wallAheadMs: input.store.wallAt - context.wall,
+        processes: rows.running.flatMap(({ id, agent, pid }) => {
+          const seen = input.judged.find(({ instance }) => instance === id)
+          return seen ? [{ ...seen, agent, pid }] : []
+        }),
+        lapsed: rows.lapsed.items + rows.lapsed.locks + rows.lapsed.deliveries,
+        orphaned: held.filter(({ holder }) => holder.kind === 'bound' && holder.liveness === 'dead').length,
+        alerts: alertsFor({
+          held,
+          queues: queueRows(rows.queues, counts, context),
+          swept: sweptAt(rows.running),
+          rows,
+          context,
+        }),
+      })
+      return { changes: [], result: { healthy: !isUnhealthy(findings), findings } }
+    })
+  },
+})

@@ -1,0 +1,85 @@
+/** One page for an agent that starts: who it is, what it holds, what it was sent, what comes next. */
+import * as z from 'zod'
+import { advise } from '../domain/prime.ts'
+import { taskQueue } from '../domain/task.ts'
+import { countNeeds, heldNeeds, heldThings, heldView, judged, queueRows, titleOf } from './fleet.ts'
+import { letterView, viewLetter } from './message-view.ts'
+import { ask, operation } from './operation.ts'
+import { taskView, viewTask } from './task-view.ts'
+import { viewItem } from './view.ts'
+
+const tasksShown = 5
+const lettersShown = 10
+
+const primeView = z.object({
+  agent: z.string(),
+  /** The process registered for it. */
+  process: z.object({ pid: z.number(), hostName: z.string() }).nullable(),
+  holds: z.array(heldView),
+  unread: z.array(letterView),
+  /** Tasks that could be claimed now, best first. */
+  tasks: z.array(taskView),
+  queues: z.array(z.object({ name: z.string(), ready: z.number(), held: z.number(), paused: z.boolean() })),
+  advice: z.array(z.object({ what: z.string(), operation: z.string().nullable() })),
+})
+/** What an agent reads when it starts. */
+export type PrimePage = z.output<typeof primeView>
+
+export const prime = operation({
+  name: 'fleet.prime',
+  summary: 'One page for an agent that starts: who am I, what do I hold, unread messages, what is next.',
+  effect: 'read',
+  input: z.strictObject({ judged }),
+  output: primeView,
+  needs: (_input, { agent }) => ({
+    ...heldNeeds,
+    registered: { select: 'registeredInstance', agent } as const,
+    letters: {
+      select: 'inbox',
+      recipient: agent,
+      isUnread: true,
+      isAll: false,
+      limit: lettersShown,
+      after: null,
+    } as const,
+    tasks: { select: 'claimable', queue: taskQueue, limit: tasksShown } as const,
+    queues: { select: 'queues', names: null } as const,
+  }),
+  decide(rows, input, context) {
+    const ids = [...new Set(rows.letters.rows.map(({ message }) => message))]
+    const needs = { ...countNeeds(rows.queues), messages: { select: 'messagesById', ids } as const }
+    return ask(needs, (more) => {
+      const processes = { instances: rows.running, judged: input.judged }
+      const holds = heldThings(rows, processes, context.now).filter(
+        ({ holder }) => holder.agent === context.agent,
+      )
+      const unread = rows.letters.rows.flatMap((delivery) => {
+        const message = more.messages.find(({ id }) => id === delivery.message)
+        return message ? [viewLetter(message, delivery)] : []
+      })
+      const { registered } = rows
+      return {
+        changes: [],
+        result: {
+          agent: context.agent,
+          process: registered && { pid: registered.pid, hostName: registered.hostName },
+          holds,
+          unread,
+          tasks: rows.tasks.map((item) => viewTask(viewItem(item, context.now))),
+          queues: queueRows(rows.queues, more, context).map(({ name, ready, held, paused }) => ({
+            name,
+            ready,
+            held,
+            paused,
+          })),
+          advice: advise({
+            holds: holds.map(({ kind, title, holder }) => ({ kind, title, remainingMs: holder.remainingMs })),
+            unread: unread.length,
+            tasks: rows.tasks.map(titleOf),
+            isRegistered: registered !== null,
+          }),
+        },
+      }
+    })
+  },
+})

@@ -1,0 +1,357 @@
+/** The whole fleet at a glance: queues, what is held and by whom, agents, runs, messages, healing, alerts. */
+import * as z from 'zod'
+import { type Alert, decideAlerts } from '../domain/alert.ts'
+import { crashPatterns, suspectAgents } from '../domain/crash-pattern.ts'
+import type { Delivery } from '../domain/delivery.ts'
+import { describeHolding, type Holding, isLost, type Judged } from '../domain/holding.ts'
+import type { Instance } from '../domain/instance.ts'
+import type { Item } from '../domain/item.ts'
+import type { Lock } from '../domain/lock.ts'
+import { readWords, taskQueue } from '../domain/task.ts'
+import type { Context, DefinedQueue, QueueCounts } from '../engines/engine.ts'
+import { text } from './fields.ts'
+import { lockRef } from './lease.ts'
+import { crashNeeds, judgedMax } from './lease-watch.ts'
+import { ask, operation } from './operation.ts'
+import { progressView, viewProgress } from './progress-view.ts'
+
+/** Everything is counted; so many are shown. */
+const shownMax = 20
+const heldMax = 10_000
+const queuesMax = 200
+/** Dead letters are counted up to here. */
+const lettersMax = 100
+
+/** What the caller's machine can say of processes; the store itself sees none. */
+export const judged = z
+  .array(
+    z.strictObject({
+      instance: text(100),
+      liveness: z.enum(['alive', 'dead', 'unknown']),
+      evidence: text(1000),
+      isStopped: z.boolean().optional(),
+    }),
+  )
+  .max(judgedMax)
+  .default([])
+  .describe('What this machine can say of running processes.')
+
+export const holdingView = z.object({
+  agent: z.string().nullable(),
+  kind: z.enum(['manual', 'bound']),
+  liveness: z.enum(['alive', 'dead', 'unknown']),
+  evidence: z.string(),
+  token: z.number(),
+  grantedAt: z.number().nullable(),
+  renewedAt: z.number().nullable(),
+  expiresAt: z.number().nullable(),
+  remainingMs: z.number(),
+  status: z.enum(['live', 'near', 'expired', 'stale']),
+})
+
+const alertView = z.object({
+  code: z.string(),
+  level: z.enum(['notice', 'warning']),
+  what: z.string(),
+  next: z.string(),
+})
+
+export const heldView = z.object({
+  kind: z.enum(['task', 'item', 'lock', 'delivery']),
+  id: z.string(),
+  title: z.string(),
+  queue: z.string().nullable(),
+  state: z.string().nullable(),
+  holder: holdingView,
+})
+
+const statusView = z.object({
+  at: z.number(),
+  queues: z.array(
+    z.object({
+      name: z.string(),
+      workflow: z.string(),
+      ready: z.number(),
+      held: z.number(),
+      waiting: z.number(),
+      quarantined: z.number(),
+      closed: z.number(),
+      oldestReadyMs: z.number().nullable(),
+      paused: z.boolean(),
+    }),
+  ),
+  held: z.object({
+    total: z.number(),
+    expired: z.number(),
+    stale: z.number(),
+    /** Soonest expiry first. */
+    shown: z.array(heldView),
+  }),
+  agents: z.array(
+    z.object({
+      agent: z.string(),
+      processes: z.number(),
+      alive: z.number(),
+      dead: z.number(),
+      holds: z.number(),
+      beatAt: z.number().nullable(),
+      crashes: z.number(),
+      suspect: z.boolean(),
+    }),
+  ),
+  runs: z.array(progressView),
+  messages: z.object({ pending: z.number(), dead: z.number() }),
+  recovery: z.object({
+    /** What one would free now. */
+    due: z.number(),
+    lastRunAt: z.number().nullable(),
+    lastSweptAt: z.number().nullable(),
+  }),
+  alerts: z.array(alertView),
+})
+/** The whole fleet at a glance. */
+export type FleetStatus = z.output<typeof statusView>
+type HeldView = z.output<typeof heldView>
+
+export const heldNeeds = {
+  items: { select: 'heldItems', queue: null, limit: heldMax } as const,
+  locks: { select: 'heldLocks', limit: heldMax } as const,
+  deliveries: { select: 'heldDeliveries', limit: heldMax } as const,
+  running: { select: 'runningInstances', limit: judgedMax } as const,
+}
+
+export const fleetNeeds = {
+  ...heldNeeds,
+  ...crashNeeds,
+  queues: { select: 'queues', names: null } as const,
+  runs: { select: 'progressPage', status: 'running', after: null, limit: shownMax } as const,
+  pending: { select: 'openMessageCount', sender: null } as const,
+  letters: { select: 'messages', standing: 'dead', sender: null, after: null, limit: lettersMax } as const,
+  history: { select: 'recoveryHistory' } as const,
+  lapsed: { select: 'lapsedCounts', queue: null, name: null } as const,
+}
+
+/** The counts of each queue, under its name. */
+export const countNeeds = (queues: readonly DefinedQueue[]) =>
+  Object.fromEntries(
+    queues
+      .slice(0, queuesMax)
+      .map(({ queue }) => [`in ${queue.name}`, { select: 'counts', queue: queue.name } as const]),
+  )
+
+function countsIn(rows: object, queue: string): QueueCounts | undefined {
+  return (rows as Record<string, QueueCounts>)[`in ${queue}`]
+}
+
+export const status = operation({
+  name: 'fleet.status',
+  summary: 'The whole fleet at a glance: queues, what is held by whom, agents, runs, messages, alerts.',
+  effect: 'read',
+  input: z.strictObject({ judged }),
+  output: statusView,
+  needs: () => fleetNeeds,
+  decide(rows, input, context) {
+    return ask(countNeeds(rows.queues), (counts) => {
+      const held = heldThings(rows, { instances: rows.running, judged: input.judged }, context.now)
+      const queues = queueRows(rows.queues, counts, context)
+      const swept = sweptAt(rows.running)
+      return {
+        changes: [],
+        result: {
+          at: context.wall,
+          queues,
+          held: {
+            total: held.length,
+            expired: held.filter(({ holder }) => isOver(holder)).length,
+            stale: held.filter(({ holder }) => holder.status === 'stale').length,
+            shown: held.slice(0, shownMax),
+          },
+          agents: agentRows(rows, held, input.judged),
+          runs: rows.runs.rows.map((run) => viewProgress(run, context.now)),
+          messages: { pending: rows.pending, dead: rows.letters.rows.length },
+          recovery: {
+            due: dueNow(rows.lapsed, held),
+            lastRunAt: rows.history.last?.at ?? null,
+            lastSweptAt: swept,
+          },
+          alerts: alertsFor({ held, queues, swept, rows, context }),
+        },
+      }
+    })
+  },
+})
+
+/** What lapsed, and what the dead hold although it has not. */
+function dueNow(lapsed: Lapsed, held: readonly HeldView[]): number {
+  const orphans = held.filter(({ holder }) => isLost(holder) && !isOver(holder)).length
+  return lapsed.items + lapsed.locks + lapsed.deliveries + orphans
+}
+
+interface Lapsed {
+  readonly items: number
+  readonly locks: number
+  readonly deliveries: number
+}
+
+/** When any running process last looked for things to heal. */
+export function sweptAt(running: readonly Instance[]): number | null {
+  const times = running.flatMap((instance) => instance.sweptAt ?? [])
+  return times.length === 0 ? null : Math.max(...times)
+}
+
+function isOver({ status: state }: Holding): boolean {
+  return state === 'expired' || state === 'stale'
+}
+
+type HeldRows = {
+  readonly items: readonly { readonly item: Item }[]
+  readonly locks: readonly Lock[]
+  readonly deliveries: readonly Delivery[]
+}
+
+/** Everything that is held, soonest expiry first. */
+export function heldThings(
+  rows: HeldRows,
+  processes: { readonly instances: readonly Instance[]; readonly judged: readonly Judged[] },
+  now: number,
+): HeldView[] {
+  const holder = (row: Item | Lock | Delivery) => describeHolding(row, processes, now)
+  const things: HeldView[] = [
+    ...rows.items.map(({ item }) => ({
+      kind: item.queue === taskQueue ? ('task' as const) : ('item' as const),
+      id: item.id,
+      title: titleOf(item),
+      queue: item.queue,
+      state: item.state,
+      holder: holder(item),
+    })),
+    ...rows.locks.map((lock) => ({
+      kind: 'lock' as const,
+      id: lockRef(lock),
+      title: lock.patterns === null ? lock.name : lock.patterns.join(' '),
+      queue: null,
+      state: null,
+      holder: holder(lock),
+    })),
+    ...rows.deliveries.map((delivery) => ({
+      kind: 'delivery' as const,
+      id: delivery.id,
+      title: delivery.recipient,
+      queue: null,
+      state: delivery.state,
+      holder: holder(delivery),
+    })),
+  ]
+  return things.sort((left, right) => left.holder.remainingMs - right.holder.remainingMs)
+}
+
+/** Key or id; a task by its title too. */
+export function titleOf(item: Item): string {
+  if (item.queue !== taskQueue) return item.key ?? item.id
+  const { title } = readWords({ ...item, payload: null })
+  return item.key === null ? title : `${item.key} ${title}`
+}
+
+export function queueRows(
+  queues: readonly DefinedQueue[],
+  counts: object,
+  context: Context,
+): FleetStatus['queues'] {
+  return queues
+    .slice(0, queuesMax)
+    .map(({ queue }) => {
+      const { byStanding, quarantined = 0, oldestReadyAt = null } = countsIn(counts, queue.name) ?? {}
+      return {
+        name: queue.name,
+        workflow: queue.workflow,
+        ready: byStanding?.ready ?? 0,
+        held: byStanding?.held ?? 0,
+        waiting: byStanding?.waiting ?? 0,
+        quarantined,
+        closed: byStanding?.closed ?? 0,
+        oldestReadyMs: oldestReadyAt === null ? null : Math.max(0, context.wall - oldestReadyAt),
+        paused: queue.pausedAt !== null,
+      }
+    })
+    .sort((left, right) => (left.name < right.name ? -1 : 1))
+}
+
+type CrashRows = Parameters<typeof suspectAgents>[0]
+
+/** Everybody who has a process here, holds something, or lost something in the last hour. */
+function agentRows(
+  rows: {
+    readonly running: readonly Instance[]
+    readonly losses: readonly { readonly agent: string }[]
+    readonly ends: CrashRows
+  },
+  held: readonly HeldView[],
+  seen: readonly Judged[],
+): FleetStatus['agents'] {
+  const suspects = new Set(suspectAgents(rows.ends))
+  const names = new Set([
+    ...rows.running.map(({ agent }) => agent),
+    ...held.flatMap(({ holder }) => holder.agent ?? []),
+    ...rows.losses.map(({ agent }) => agent),
+  ])
+  return [...names].sort().map((agent) => {
+    const processes = rows.running.filter((each) => each.agent === agent)
+    const count = (liveness: Judged['liveness']) =>
+      processes.filter(({ id }) => seen.some((each) => each.instance === id && each.liveness === liveness))
+        .length
+    return {
+      agent,
+      processes: processes.length,
+      alive: count('alive'),
+      dead: count('dead'),
+      holds: held.filter(({ holder }) => holder.agent === agent).length,
+      beatAt: processes.length === 0 ? null : Math.max(...processes.map(({ beatAt }) => beatAt)),
+      crashes: rows.losses.filter((loss) => loss.agent === agent).length,
+      suspect: suspects.has(agent),
+    }
+  })
+}
+
+interface AlertRows {
+  readonly held: readonly HeldView[]
+  readonly queues: FleetStatus['queues']
+  readonly swept: number | null
+  readonly rows: {
+    readonly losses: Parameters<typeof crashPatterns>[0]
+    readonly ends: CrashRows
+    readonly letters: { readonly rows: readonly unknown[] }
+  }
+  readonly context: Context
+}
+
+export function alertsFor({ held, queues, swept, rows, context }: AlertRows): Alert[] {
+  const over = held.filter(({ holder }) => isOver(holder))
+  // Only what somebody used to renew: a claim for a foreign process runs out by itself.
+  const late = held.filter(
+    ({ holder }) =>
+      holder.kind === 'bound' &&
+      holder.status === 'near' &&
+      (holder.renewedAt ?? 0) > (holder.grantedAt ?? 0),
+  )
+  return decideAlerts({
+    stale: held.filter(({ holder }) => holder.status === 'stale').length,
+    lapsed: over.length,
+    lapsedForMs: Math.max(0, ...over.map(({ holder }) => -holder.remainingMs)),
+    sweptAgoMs: swept === null ? null : context.wall - swept,
+    orphaned: held.filter(({ holder }) => holder.kind === 'bound' && holder.liveness === 'dead').length,
+    unrenewed: late.map(({ title, holder }) => ({
+      title,
+      holder: holder.agent,
+      remainingMs: holder.remainingMs,
+    })),
+    patterns: crashPatterns(rows.losses, context.wall),
+    suspects: suspectAgents(rows.ends),
+    quarantined: queues
+      .filter(({ quarantined }) => quarantined > 0)
+      .map(({ name, quarantined }) => ({ queue: name, count: quarantined })),
+    deadLetters: rows.letters.rows.length,
+    waiting: queues
+      .filter(({ paused }) => !paused)
+      .map(({ name, oldestReadyMs }) => ({ queue: name, oldestReadyMs: oldestReadyMs ?? 0 })),
+  })
+}

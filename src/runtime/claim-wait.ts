@@ -1,0 +1,83 @@
+/**
+ * Waiting for work. Wake-ups are a hint, looking is the truth: whoever waits reads when somebody rings and about once
+ * a second, and asks for a claim only when a look finds something, or after a while, because lapses are told by nobody.
+ */
+import { pause } from '../environment.ts'
+import { closedError } from '../errors.ts'
+import type { Session } from '../session.ts'
+import { deathsAmong, type Healing, heal, judgeRunning } from './heal.ts'
+
+export interface ClaimWait<Answer> {
+  /** The queue that is looked at. */
+  readonly queue: string
+  readonly waitMs: number
+  readonly signal?: AbortSignal | undefined
+  claim(): Promise<Answer>
+  /** Nothing to wait for any more. */
+  isEnough(answer: Answer): boolean
+}
+
+const lookEveryMs = 1000
+/** What is due by our clock may not be by the store's: without this, such a difference would keep us busy. */
+const lookAtLeastMs = 20
+/** As often as a running process heals. */
+const claimEveryMs = 5000
+/** The dead ring for nobody; those who wait look for them, or nobody might. */
+const probeEveryMs = 1000
+
+export async function waitForWork<Answer>(session: Session, wait: ClaimWait<Answer>): Promise<Answer> {
+  const { environment, engine } = session
+  const deadline = environment.monotonic() + wait.waitMs
+  let probedAt = environment.monotonic()
+  for (;;) {
+    wait.signal?.throwIfAborted()
+    const answer = await wait.claim()
+    if (wait.isEnough(answer)) return answer
+    const claimedAt = environment.monotonic()
+    for (let ready = false; !ready; ) {
+      const woken = new AbortController()
+      // Listening before looking: what is added in between is heard.
+      const unwake = engine.onWake(() => woken.abort())
+      try {
+        const { nextDueAt } = await session.call<Look>('queue.look', { queue: wait.queue })
+        const now = environment.monotonic()
+        const leftMs = deadline - now
+        if (leftMs <= 0) return answer
+        const dueMs =
+          nextDueAt === null ? lookEveryMs : Math.max(lookAtLeastMs, nextDueAt - environment.now() + 1)
+        const jitter = 0.75 + 0.5 * environment.random()
+        const until = wait.signal ? AbortSignal.any([woken.signal, wait.signal]) : woken.signal
+        await pause(environment, Math.min(lookEveryMs * jitter, dueMs, leftMs), until)
+      } finally {
+        unwake()
+      }
+      wait.signal?.throwIfAborted()
+      if (session.isClosed) throw closedError(engine.status.location)
+      const now = environment.monotonic()
+      if (now - probedAt >= probeEveryMs) {
+        probedAt = now
+        await healTheDead(session)
+      }
+      const look = await session.call<Look>('queue.look', { queue: wait.queue })
+      ready = look.ready || now - claimedAt >= claimEveryMs || now >= deadline
+    }
+  }
+}
+
+interface Look {
+  readonly ready: boolean
+  readonly nextDueAt: number | null
+}
+
+/** Reads only, unless somebody is dead. */
+async function healTheDead(session: Session): Promise<void> {
+  const healing: Healing = {
+    environment: session.environment,
+    storeIsLocal: session.storeIsLocal,
+    trigger: 'waiter',
+    execute: (operation, input) => session.call(operation, input),
+    log: (level, name, facts) => session.logger[level]?.(facts, name),
+  }
+  const deaths = deathsAmong(await judgeRunning(healing))
+  if (deaths.length > 0) await heal(healing, deaths)
+}

@@ -1,0 +1,50 @@
+import { expect, test } from 'vitest'
+import { type AlertFacts, decideAlerts, staleMax } from '../../src/domain/alert.ts'
+
+const quiet: AlertFacts = {
+  stale: 0,
+  lapsed: 0,
+  lapsedForMs: 0,
+  sweptAgoMs: null,
+  orphaned: 0,
+  unrenewed: [],
+  patterns: [],
+  suspects: [],
+  quarantined: [],
+  deadLetters: 0,
+  waiting: [],
+}
+const hour = 3_600_000
+
+const cases: [code: string, facts: Partial<AlertFacts>][] = [
+  ['stale_leases', { stale: staleMax + 1 }],
+  ['recovery_late', { lapsed: 1, lapsedForMs: 15_001 }],
+  ['recovery_late', { lapsed: 1, lapsedForMs: 15_001, sweptAgoMs: 15_001 }],
+  ['dead_holders', { orphaned: 1 }],
+  ['lease_not_renewed', { unrenewed: [{ title: 'T-1', holder: 'ada', remainingMs: 5_000 }] }],
+  ['lease_not_renewed', { unrenewed: [{ title: 'T-1', holder: null, remainingMs: 5_000 }] }],
+  ['crash_pattern', { patterns: [{ agent: 'ada', crashes: 3, firstAt: 0, lastAt: 1, ids: [] }] }],
+  ['suspect_agent', { suspects: ['ada'] }],
+  ['quarantine', { quarantined: [{ queue: 'q', count: 2 }] }],
+  ['dead_letters', { deadLetters: 1 }],
+  ['oldest_waiting', { waiting: [{ queue: 'q', oldestReadyMs: hour + 1 }] }],
+]
+
+test.each(cases)('%s is told, with what to do about it', (code, facts) => {
+  const [alert, ...others] = decideAlerts({ ...quiet, ...facts })
+
+  expect(alert).toMatchObject({ code, what: expect.any(String), next: expect.stringMatching(/\w/) })
+  expect(others).toEqual([])
+})
+
+test('what is in order is not told', () => {
+  const inOrder: Partial<AlertFacts>[] = [
+    {},
+    { stale: staleMax },
+    { lapsed: 1, lapsedForMs: 15_000 },
+    { lapsed: 1, lapsedForMs: hour, sweptAgoMs: 15_000 },
+    { waiting: [{ queue: 'q', oldestReadyMs: hour }] },
+  ]
+
+  for (const facts of inOrder) expect(decideAlerts({ ...quiet, ...facts })).toEqual([])
+})

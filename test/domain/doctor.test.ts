@@ -1,0 +1,153 @@
+import { describe, expect, test } from 'vitest'
+import { type DoctorFacts, examine, isUnhealthy, type StoreFacts } from '../../src/domain/doctor.ts'
+
+const mebibyte = 1024 * 1024
+const store: StoreFacts = {
+  engine: 'sqlite',
+  location: '/store.db',
+  durability: 'full',
+  server: null,
+  wallAt: 0,
+  schemaVersion: 5,
+  engineVersion: '3.53.0',
+  version: '1.0.0',
+  node: '24.0.0',
+  storeBytes: mebibyte,
+  logBytes: 0,
+  freeBytes: 500 * mebibyte,
+  recoveryError: null,
+}
+const sound: DoctorFacts = {
+  store,
+  leaseClockAheadMs: 0,
+  wallAheadMs: 0,
+  processes: [],
+  lapsed: 0,
+  orphaned: 0,
+  alerts: [],
+}
+
+function findings(facts: Partial<DoctorFacts>, ofStore: Partial<StoreFacts> = {}) {
+  return examine({ ...sound, ...facts, store: { ...store, ...ofStore } })
+}
+const wrong = (...given: Parameters<typeof findings>) =>
+  findings(...given).filter(({ level }) => level !== 'ok')
+
+describe('a sound store', () => {
+  test('has nothing but good findings, one for each check', () => {
+    const found = findings({})
+
+    expect(wrong({})).toEqual([])
+    expect(found.map(({ check }) => check)).toEqual([
+      'store',
+      'version',
+      'schema',
+      'clock',
+      'disk',
+      'leases',
+      'processes',
+      'recovery',
+    ])
+    expect(isUnhealthy(found)).toBe(false)
+  })
+
+  test.each([
+    [1000, '1 KiB'],
+    [mebibyte, '1 MiB'],
+    [3 * 1024 * mebibyte, '3 GiB'],
+  ])('of %i bytes is told as %s', (storeBytes, words) => {
+    const disk = findings({}, { storeBytes }).find(({ check }) => check === 'disk')
+
+    expect(disk?.what).toMatch(new RegExp(`^${words}, log 0 KiB`))
+  })
+
+  test.each(['storeBytes', 'logBytes', 'freeBytes'])('without %s has no disk to look at', (size) => {
+    expect(findings({}, { [size]: null }).map(({ check }) => check)).not.toContain('disk')
+  })
+
+  test.each([
+    ['', 'a failover may lose the last ones'],
+    ['one', 'and on standbys (one, synchronous_commit on)'],
+  ])('on a server with the standbys "%s" says what a failover may lose', (synchronousStandbys, words) => {
+    const server = { fsync: true, synchronousCommit: 'on', synchronousStandbys }
+
+    const [found] = findings({}, { engine: 'postgres', server })
+
+    expect(found).toMatchObject({ check: 'store', level: 'ok', what: expect.stringContaining(words) })
+  })
+
+  test('on a server goes by its clock', () => {
+    const clock = findings({ leaseClockAheadMs: 0 }, { engine: 'postgres' }).find(
+      ({ check }) => check === 'clock',
+    )
+
+    expect(clock).toMatchObject({ level: 'ok', what: expect.stringContaining('clock of the server') })
+  })
+
+  test('on a machine that slept says so', () => {
+    const clock = findings({ leaseClockAheadMs: -7_200_000 }).find(({ check }) => check === 'clock')
+
+    expect(clock).toMatchObject({ level: 'ok', what: expect.stringContaining('slept for 2h') })
+  })
+})
+
+describe('what is wrong', () => {
+  test.each([
+    ['less durability', { durability: 'normal' } as const, { check: 'store', level: 'notice' }],
+    ['little room', { freeBytes: 99 * mebibyte }, { check: 'disk', level: 'warning' }],
+    ['no room', { freeBytes: 9 * mebibyte }, { check: 'disk', level: 'error' }],
+    ['a long log', { logBytes: 129 * mebibyte }, { check: 'log', level: 'warning' }],
+    ['healing that failed', { recoveryError: 'disk full' }, { check: 'recovery', level: 'error' }],
+  ])('in the store: %s', (_, ofStore, finding) => {
+    expect(wrong({}, ofStore)).toMatchObject([{ ...finding, remedy: expect.any(String) }])
+  })
+
+  test('a server that does not sync to its disk makes it unhealthy', () => {
+    const server = { fsync: false, synchronousCommit: 'on', synchronousStandbys: '' }
+    const found = wrong({}, { engine: 'postgres', durability: 'normal', server })
+
+    expect(found).toMatchObject([{ check: 'store', level: 'error', remedy: expect.any(String) }])
+    expect(isUnhealthy(found)).toBe(true)
+  })
+
+  test.each([
+    [120_000, '2m ahead of'],
+    [-120_000, '2m behind'],
+  ])('a clock that differs from the server by %i ms', (wallAheadMs, words) => {
+    expect(wrong({ wallAheadMs }, { engine: 'postgres' })).toMatchObject([
+      { check: 'clock', level: 'notice', what: expect.stringContaining(words) },
+    ])
+  })
+
+  test('a date that was set back', () => {
+    expect(wrong({ leaseClockAheadMs: 61_000 })).toMatchObject([{ check: 'clock', level: 'notice' }])
+  })
+
+  test('leases that a recovery would free can be fixed', () => {
+    expect(wrong({ lapsed: 2, orphaned: 1 })).toMatchObject([
+      { check: 'leases', level: 'warning', isFixable: true },
+    ])
+  })
+
+  test('a stopped process is named', () => {
+    const process = { instance: 'i', liveness: 'alive', evidence: 'seen', agent: 'ada', pid: 4711 } as const
+
+    expect(wrong({ processes: [process, { ...process, isStopped: true }] })).toMatchObject([
+      { check: 'stopped', what: 'process 4711 of ada is stopped' },
+    ])
+  })
+
+  test('alerts are findings, unless a check says the same', () => {
+    const alert = (code: 'quarantine' | 'stale_leases') =>
+      ({ code, level: 'warning', what: code, next: 'look' }) as const
+
+    expect(wrong({ alerts: [alert('quarantine'), alert('stale_leases')] })).toMatchObject([
+      { check: 'quarantine', level: 'warning', remedy: 'look' },
+    ])
+  })
+
+  test('only an error makes a store unhealthy', () => {
+    expect(isUnhealthy(findings({ lapsed: 1 }))).toBe(false)
+    expect(isUnhealthy(findings({}, { recoveryError: 'disk full' }))).toBe(true)
+  })
+})

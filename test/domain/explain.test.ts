@@ -1,0 +1,446 @@
+import { describe, expect, test } from 'vitest'
+import { createDelivery, type Delivery } from '../../src/domain/delivery.ts'
+import { explainAgent, explainQueue } from '../../src/domain/explain-fleet.ts'
+import { explainItem, type ItemFacts } from '../../src/domain/explain-item.ts'
+import { explainLock, explainRun } from '../../src/domain/explain-lock.ts'
+import { explainMessage } from '../../src/domain/explain-message.ts'
+import { describeHolding, type Holding, type Judged } from '../../src/domain/holding.ts'
+import type { LeaseColumns } from '../../src/domain/lease.ts'
+import type { Message } from '../../src/domain/message.ts'
+import type { Progress } from '../../src/domain/progress.ts'
+import { createQueue, pauseQueue, type Queue } from '../../src/domain/queue.ts'
+import { unregistered } from '../../src/domain/recipient.ts'
+import { makePolicy } from '../../src/domain/redelivery-policy.ts'
+import type { Workflow } from '../../src/domain/workflow.ts'
+import { ada, aLock, at, itemIn, job, later, merge, newItem, task } from './samples.ts'
+
+const holding = (row: LeaseColumns, liveness: Judged['liveness'] = 'alive', now = at.now): Holding => {
+  const judged = [{ instance: 'ada-1', liveness, evidence: 'as seen' }]
+  return describeHolding(row, { instances: [], judged }, now)
+}
+const manual = (fields = {}) => holding(aLock({ instance: null, ...fields }))
+const queueOf = (workflow: Workflow): Queue => createQueue('q', workflow, {}, at.wall)
+const paused = (reason: string | null) => pauseQueue(queueOf(job), 'eve', reason, at.wall) as Queue
+
+function explained(workflow: Workflow, item: ItemFacts['item'], facts: Partial<ItemFacts> = {}) {
+  return explainItem({
+    item,
+    queue: queueOf(workflow),
+    workflow,
+    holder: null,
+    blockers: [],
+    position: null,
+    lockHolders: [],
+    wall: at.wall,
+    ...facts,
+  })
+}
+
+describe('an item', () => {
+  test('that can be claimed is ready, with its place in line', () => {
+    expect(explained(job, newItem(job), { position: 3 })).toMatchObject({
+      verdict: 'ready',
+      evidence: ['place 3 in line'],
+      can: [],
+    })
+  })
+
+  test.each([
+    ['with its reason', 'maintenance', 'queue q was paused by eve: maintenance'],
+    ['without one', null, 'queue q was paused by eve'],
+  ])('of a paused queue is stuck, %s', (_, reason, why) => {
+    expect(explained(job, newItem(job), { queue: paused(reason) })).toMatchObject({
+      verdict: 'stuck',
+      why,
+      can: [{ operation: 'queue.resume', input: { queue: 'q' } }],
+    })
+  })
+
+  test('waits while all slots of the processing lock are held', () => {
+    const holder = holding(aLock())
+
+    expect(explained(merge, newItem(merge), { lockHolders: [holder] })).toMatchObject({
+      verdict: 'waiting',
+      holder,
+      next: [{ inMs: ada.leaseMs }],
+    })
+    expect(explained(merge, newItem(merge))).toMatchObject({ verdict: 'ready' })
+  })
+
+  test('that is held names its holder, who can be asked', () => {
+    const item = itemIn(job, 'running')
+
+    expect(explained(job, item, { holder: holding(item) })).toMatchObject({
+      verdict: 'held',
+      why: 'ada holds it',
+      next: [{ inMs: ada.leaseMs }],
+      can: [{ operation: 'messages.sendWithAck', input: { to: 'ada' } }],
+      evidence: ['claimed once'],
+    })
+  })
+
+  test('held by nobody known has nobody to ask', () => {
+    const item = itemIn(job, 'running', { agent: null })
+
+    expect(explained(job, item, { holder: holding(item) })).toMatchObject({
+      why: 'nobody known holds it',
+      can: [],
+    })
+  })
+
+  test('whose holder is dead is stuck until the next recovery', () => {
+    const item = itemIn(job, 'running')
+
+    expect(explained(job, item, { holder: holding(item, 'dead') })).toMatchObject({
+      verdict: 'stuck',
+      why: 'ada held it and is dead: as seen',
+      next: [{ inMs: 0 }],
+      can: [{ operation: 'recovery.run' }],
+    })
+  })
+
+  test('whose lease lapsed is stuck until the next claim or recovery', () => {
+    const item = itemIn(job, 'running')
+    const holder = holding(item, 'alive', later(ada.leaseMs + 2_000).now)
+
+    expect(explained(job, item, { holder })).toMatchObject({
+      verdict: 'stuck',
+      why: 'the lease of ada lapsed 2s ago',
+      can: [{ operation: 'recovery.run' }],
+    })
+  })
+
+  test('in quarantine is stuck, and can be let out', () => {
+    const item = itemIn(job, 'pending', {
+      quarantinedAt: at.wall,
+      quarantineReason: 'lost three',
+      crashes: 3,
+    })
+
+    expect(explained(job, item)).toMatchObject({
+      verdict: 'stuck',
+      why: 'it is quarantined: lost three',
+      evidence: ['lost its holder 3 times without progress'],
+      can: [{ operation: 'queue.releaseFromQuarantine', input: { queue: 'q', ref: 'i1' } }],
+    })
+  })
+
+  test('that waits for open ones will go on when they closed well', () => {
+    const item = itemIn(job, 'pending', { waitingFor: ['a', 'b'] })
+    const blockers = [newItem(job, { id: 'a', key: 'first' }), newItem(job, { id: 'b' })]
+
+    expect(explained(job, item, { blockers })).toMatchObject({
+      verdict: 'waiting',
+      why: 'it waits until 2 other items closed well',
+      evidence: ['waits for first, which is pending', 'waits for b, which is pending'],
+      next: [{ inMs: null }],
+    })
+  })
+
+  test.each([
+    ['was cancelled', [itemIn(job, 'cancelled', { id: 'a' })], 'waits for a, which is cancelled'],
+    ['is gone', [], 'waits for a, which is gone'],
+  ])('that waits for one that %s is stuck', (_, blockers, evidence) => {
+    const item = itemIn(job, 'pending', { waitingFor: ['a'] })
+
+    expect(explained(job, item, { blockers })).toMatchObject({
+      verdict: 'stuck',
+      why: 'it waits for another item, not all of which can still close well',
+      evidence: [evidence],
+    })
+  })
+
+  test('that is delayed says until when', () => {
+    const item = itemIn(job, 'pending', { runAt: at.wall + 90_000 })
+    const failed = { failures: 1, error: { message: 'boom' } }
+
+    expect(explained(job, item)).toMatchObject({
+      verdict: 'waiting',
+      why: 'it is not due before 1m30s from now',
+      next: [{ inMs: 90_000 }],
+    })
+    expect(explained(job, { ...item, ...failed })).toMatchObject({
+      why: 'it is not due before 1m30s from now, because it failed once',
+      evidence: ['failed once, 3 are allowed', 'last failure: boom'],
+    })
+    expect(explained(job, item, { wall: at.wall + 100_000 })).toMatchObject({ next: [{ inMs: 0 }] })
+  })
+
+  test('in a state that is not handed out says which act leads on', () => {
+    const review = explained(task, itemIn(task, 'review', { key: 'T-1' }))
+    const failed = explained(merge, itemIn(merge, 'failed_retryable'))
+    const unknown = explained(job, itemIn(job, 'pending', { state: 'nowhere', standing: 'waiting' }))
+
+    expect(review.can).toMatchObject([{ operation: 'tasks.completeTask', input: { ref: 'T-1' } }])
+    expect(failed.can).toMatchObject([{ operation: 'queue.retry' }])
+    expect(unknown).toMatchObject({ verdict: 'stuck', can: [] })
+  })
+
+  test('that is closed says how, and whether it can be tried again', () => {
+    const failed = explained(
+      job,
+      itemIn(job, 'failed', { error: { message: 'boom' }, attempts: 3, failures: 3 }),
+    )
+
+    expect(failed).toMatchObject({
+      verdict: 'closed',
+      why: 'it is failed: boom',
+      evidence: ['claimed 3 times', 'failed 3 times, 3 are allowed'],
+      can: [{ operation: 'queue.retry' }],
+    })
+    expect(explained(job, itemIn(job, 'done'))).toMatchObject({ why: 'it is done', can: [] })
+  })
+})
+
+describe('a lock', () => {
+  const slot = (fields = {}, now = at.now) => {
+    const lock = aLock(fields)
+    return { lock, holder: holding(lock, 'alive', now) }
+  }
+
+  test('nobody holds is free, whoever stands in line', () => {
+    expect(explainLock({ name: 'press', slots: [], waiting: 0 })).toMatchObject({
+      verdict: 'free',
+      evidence: [],
+      can: [{ operation: 'locks.acquireLock', input: { name: 'press' } }],
+    })
+    expect(explainLock({ name: 'press', slots: [], waiting: 2 }).evidence).toEqual(['2 in line'])
+  })
+
+  test.each([
+    ['expired', ada.leaseMs + 1],
+    ['stale', ada.leaseMs + 300_002],
+  ])('whose lease is %s is free', (_, ms) => {
+    const slots = [slot({}, later(ms).now)]
+
+    expect(explainLock({ name: 'press', slots, waiting: 0 })).toMatchObject({ verdict: 'free' })
+  })
+
+  test('kept free after a loss waits for the end of its delay', () => {
+    const waiting = { name: 'press', slots: [slot({ delayedSince: at.now })], waiting: 0 }
+    const over = { ...waiting, slots: [slot({ delayedSince: at.now }, later(ada.leaseMs + 5).now)] }
+
+    expect(explainLock(waiting)).toMatchObject({ verdict: 'waiting', next: [{ inMs: ada.leaseMs }] })
+    expect(explainLock(over)).toMatchObject({ next: [{ inMs: 0 }] })
+  })
+
+  test('that is held says for what and for whom', () => {
+    const slots = [slot({ reason: 'release', run: 'spring', user: 'carol' }), slot({ slot: 1 })]
+
+    expect(explainLock({ name: 'press', slots, waiting: 1 })).toMatchObject({
+      verdict: 'held',
+      evidence: ['for: release', 'for run spring', 'on behalf of carol', '2 slots are taken', '1 in line'],
+    })
+    expect(explainLock({ name: 'press', slots: [slot()], waiting: 0 }).evidence).toEqual([])
+  })
+})
+
+describe('a run', () => {
+  const run = (fields: Partial<Progress> = {}): Progress => ({
+    run: 'spring',
+    lock: 'press',
+    token: 1,
+    status: 'running',
+    total: 10,
+    done: 2,
+    failed: 1,
+    skipped: 0,
+    cursor: null,
+    completion: 'processed',
+    pauseReason: null,
+    startedAt: at.wall,
+    updatedAt: at.wall,
+    endedAt: null,
+    runningSince: at.now,
+    activeMs: 0,
+    version: 1,
+    ...fields,
+  })
+
+  test('goes on under its lock', () => {
+    expect(explainRun(run(), manual())).toMatchObject({
+      verdict: 'held',
+      evidence: ['2 done, 1 failed, 0 skipped of 10', 'under lock press'],
+    })
+  })
+
+  test('without its lock is stuck', () => {
+    expect(explainRun(run({ total: null }), null)).toMatchObject({
+      verdict: 'stuck',
+      evidence: ['2 done, 1 failed, 0 skipped', 'under lock press'],
+    })
+  })
+
+  test('that is paused or failed can be resumed', () => {
+    expect(explainRun(run({ status: 'paused', pauseReason: 'lunch' }), null)).toMatchObject({
+      verdict: 'waiting',
+      why: 'it is paused: lunch',
+      can: [{ operation: 'progress.resume', input: { run: 'spring', lock: 'press' } }],
+    })
+  })
+
+  test('that is completed is closed', () => {
+    expect(explainRun(run({ status: 'completed' }), null)).toMatchObject({ verdict: 'closed' })
+  })
+})
+
+describe('a message', () => {
+  const message = (fields: Partial<Message> = {}): Message => ({
+    id: 'm1',
+    sender: 'eve',
+    type: 'INFO',
+    content: '1',
+    context: null,
+    parent: null,
+    priority: 5,
+    state: 'pending',
+    quorum: 1,
+    level: 0,
+    policy: makePolicy({}),
+    dueAt: null,
+    placeAt: null,
+    escalation: null,
+    note: null,
+    createdAt: at.wall,
+    closedAt: null,
+    version: 1,
+    ...fields,
+  })
+  const delivery = (fields: Partial<Delivery> = {}): Delivery => {
+    const of = { id: 'm1/0', message: 'm1', level: 0, priority: 5 }
+    const due = { nextDueAt: at.now + 30_000, givesUpAt: null }
+    return { ...createDelivery(of, unregistered('bob'), due, at.wall), ...fields }
+  }
+
+  test('waits for its recipients, and says what happens when', () => {
+    const first = delivery({ state: 'sent', attempts: 1 })
+    const last = delivery({
+      recipient: 'carol',
+      state: 'sent',
+      nextDueAt: null,
+      givesUpAt: at.now + 60_000,
+      note: 'soon',
+    })
+
+    expect(explainMessage({ message: message(), deliveries: [first, last] }, at.now)).toMatchObject({
+      verdict: 'waiting',
+      why: 'it waits for bob, carol',
+      evidence: [
+        '0 answers of the 1 that are needed',
+        'bob: sent after 1 attempts',
+        'carol: sent after 0 attempts, "soon"',
+      ],
+      next: [
+        { what: 'it is sent to bob again', inMs: 30_000 },
+        { what: 'carol counts as not answering', inMs: 60_000 },
+      ],
+    })
+  })
+
+  test('with nobody left to wait for is about to escalate', () => {
+    const refused = delivery({ state: 'refused', closedAt: at.wall, nextDueAt: null })
+
+    expect(explainMessage({ message: message(), deliveries: [refused] }, at.now).why).toBe(
+      'it is about to escalate',
+    )
+  })
+
+  test('that died can be sent again; one that was answered is closed', () => {
+    const acked = delivery({ state: 'acked', ackedAt: at.wall, closedAt: at.wall })
+    const dead = explainMessage(
+      { message: message({ state: 'dead', closedAt: at.wall }), deliveries: [] },
+      at.now,
+    )
+    const done = { message: message({ state: 'acked', closedAt: at.wall }), deliveries: [acked] }
+
+    expect(dead).toMatchObject({ verdict: 'stuck', can: [{ operation: 'messages.redrive' }] })
+    expect(explainMessage(done, at.now)).toMatchObject({ verdict: 'closed', why: 'it is acked' })
+  })
+})
+
+describe('a queue', () => {
+  const facts = {
+    queue: queueOf(job),
+    ready: 2,
+    waiting: 1,
+    held: 0,
+    quarantined: 0,
+    oldestReadyMs: 5_000,
+    lockHolders: [],
+  }
+
+  test('with work for the taking is ready', () => {
+    expect(explainQueue(facts)).toMatchObject({
+      verdict: 'ready',
+      evidence: ['2 ready, 0 held, 1 waiting', 'the oldest has been ready for 5s'],
+    })
+  })
+
+  test('without any waits', () => {
+    expect(explainQueue({ ...facts, ready: 0, oldestReadyMs: null, quarantined: 1 })).toMatchObject({
+      verdict: 'waiting',
+      evidence: ['0 ready, 0 held, 1 waiting, 1 of them quarantined'],
+    })
+  })
+
+  test('that is paused is stuck', () => {
+    expect(explainQueue({ ...facts, queue: paused('lunch') }).why).toBe('it was paused by eve: lunch')
+    expect(explainQueue({ ...facts, queue: paused(null) }).why).toBe('it was paused by eve')
+  })
+
+  test('waits while its processing lock is held', () => {
+    const queue = queueOf(merge)
+
+    expect(explainQueue({ ...facts, queue, lockHolders: [holding(aLock())] })).toMatchObject({
+      verdict: 'waiting',
+    })
+    expect(explainQueue({ ...facts, queue })).toMatchObject({ verdict: 'ready' })
+  })
+})
+
+describe('an agent', () => {
+  const process = (liveness: Judged['liveness']) => ({
+    instance: 'ada-1',
+    liveness,
+    evidence: 'as seen',
+    pid: 4711,
+    hostName: 'host',
+  })
+  const facts = { processes: [], holds: 0, lapsed: 0, crashes: 0, isSuspect: false }
+
+  test('with a living process is alive, unless it keeps crashing', () => {
+    const alive = { ...facts, processes: [process('alive')], holds: 2 }
+
+    expect(explainAgent(alive)).toMatchObject({
+      verdict: 'held',
+      evidence: ['process 4711 of host: as seen', 'holds 2 leases'],
+      can: [],
+    })
+    expect(explainAgent({ ...alive, crashes: 3, isSuspect: true })).toMatchObject({
+      verdict: 'stuck',
+      evidence: expect.arrayContaining([
+        'lost 3 leases in the last hour',
+        'its last three grants all ended as crashes',
+      ]),
+    })
+  })
+
+  test('without a process holds by hand, or nothing at all', () => {
+    expect(explainAgent(facts)).toMatchObject({ verdict: 'gone' })
+    expect(explainAgent({ ...facts, holds: 1, lapsed: 1 })).toMatchObject({
+      verdict: 'held',
+      evidence: ['holds 1 lease, 1 of them lapsed'],
+      can: [{ operation: 'recovery.run' }],
+    })
+  })
+
+  test('whose processes are all dead is stuck; one out of sight is not', () => {
+    expect(explainAgent({ ...facts, processes: [process('dead')] })).toMatchObject({
+      verdict: 'stuck',
+      can: [{ operation: 'recovery.run' }],
+    })
+    expect(explainAgent({ ...facts, processes: [process('dead'), process('unknown')] })).toMatchObject({
+      verdict: 'held',
+    })
+  })
+})

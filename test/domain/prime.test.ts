@@ -1,0 +1,40 @@
+import { expect, test } from 'vitest'
+import { advise, type PrimeFacts } from '../../src/domain/prime.ts'
+
+const idle: PrimeFacts = { holds: [], unread: 0, tasks: [], isRegistered: true }
+const what = (facts: Partial<PrimeFacts>) => advise({ ...idle, ...facts }).map((advice) => advice.what)
+
+test('what an agent holds comes first, and nothing new with it', () => {
+  const holds = [{ kind: 'task', title: 'T-1', remainingMs: 60_000 } as const]
+
+  expect(what({ holds, tasks: ['T-2'] })).toEqual(['go on with T-1; renew its lease before it lapses'])
+})
+
+test('a lease that lapsed is to be renewed or left', () => {
+  expect(what({ holds: [{ kind: 'task', title: 'T-1', remainingMs: -1 }] })).toEqual([
+    'your lease of T-1 has lapsed: renew it, or stop working on it',
+  ])
+})
+
+test('work comes before the locks that are held for it', () => {
+  const lock = { kind: 'lock', title: 'src/**', remainingMs: 1000 } as const
+
+  expect(what({ holds: [lock, { kind: 'item', title: 'main', remainingMs: 2000 }] })).toEqual([
+    'go on with main; renew its lease before it lapses',
+  ])
+  expect(what({ holds: [lock] })).toEqual(['go on with src/**; renew its lease before it lapses'])
+})
+
+test('then messages, then the next task', () => {
+  expect(advise({ ...idle, unread: 2, tasks: ['T-2', 'T-3'] })).toEqual([
+    { what: 'answer 2 unread messages', operation: 'messages.inbox' },
+    { what: 'claim the next task: T-2', operation: 'tasks.claimNext' },
+  ])
+})
+
+test('an idle agent without a process is told both', () => {
+  expect(what({ isRegistered: false })).toEqual([
+    'nothing to claim: wait for work, or add some',
+    'say which process you are, and your leases end at once when it dies',
+  ])
+})

@@ -1,0 +1,178 @@
+/** Every argument of every command refuses what it cannot mean, says which one it was, and changes nothing. */
+
+import { expect, test } from 'vitest'
+import { type CommandFacts, listCommands } from '../../dist/cli/reference.js'
+import { operations } from '../../dist/operations/table.js'
+import { aShell } from '../support/cli.ts'
+
+type Kind = NonNullable<CommandFacts['options'][number]['kind']>
+
+/** What no field of a kind takes; a flag takes no value at all. */
+const wrong: Readonly<Record<Exclude<Kind, 'boolean'>, string>> = {
+  text: 'x'.repeat(300_000),
+  texts: 'x'.repeat(300_000),
+  integer: 'many',
+  duration: '5',
+  durations: '5',
+  time: 'tomorrow',
+  choice: 'nonsense',
+  choices: 'nonsense',
+  json: '{oops',
+}
+
+const right: Readonly<Record<Kind, string>> = {
+  text: 'x',
+  texts: 'x',
+  integer: '1',
+  boolean: '',
+  duration: '1s',
+  durations: '1s',
+  time: '+1s',
+  choice: '',
+  choices: '',
+  json: '{}',
+}
+
+const commands = await listCommands()
+
+const mistakes = commands.flatMap((command) => {
+  const positional = command.arguments.flatMap(({ name, kind }, index) =>
+    kind === null || kind === 'boolean' ? [] : [{ where: name, kind, index, flags: '' }],
+  )
+  const optional = command.options.flatMap(({ flags, kind }) =>
+    kind === null || kind === 'boolean' || flags.startsWith('--no-')
+      ? []
+      : [{ where: flags.split(' ')[0] as string, kind, index: -1, flags }],
+  )
+  return [...positional, ...optional].map((mistake) => ({ command, ...mistake }))
+})
+
+test('every argument and option refuses a wrong value with exit code 2, naming it [Z11]', async () => {
+  const shell = aShell()
+  await shell.run('queue', 'add', 'x', '1', '--key', 'x')
+  const before = await shell.run('events', '--json')
+
+  const accepted = []
+  for (const { command, where, kind, index, flags } of mistakes) {
+    const args = argumentsFor(command, { index, flags, word: wrong[kind as Exclude<Kind, 'boolean'>] })
+    const { code, stderr } = await shell.run(...args)
+    if (code !== 2 || !/\nnext {3}\S/.test(stderr))
+      accepted.push(`${command.name} ${where}: exit ${code} ${stderr}`)
+    else if (!stderr.includes(where) && !kinds.test(stderr))
+      accepted.push(`${command.name} ${where} is not named: ${stderr}`)
+  }
+
+  expect(accepted).toEqual([])
+  expect((await shell.run('events', '--json')).stdout).toBe(before.stdout)
+  expect(mistakes.length).toBeGreaterThan(200)
+})
+
+/** Rules of the domain name the thing, not the word that was typed. */
+const kinds = /^error {2}(?:the pattern|"x+" is not a commit|\w+: .* is not JSON|stdin has 0 lines)/
+
+/** A command line that is right but for one word. */
+function argumentsFor(
+  command: CommandFacts,
+  mistake: { readonly index: number; readonly flags: string; readonly word: string },
+): string[] {
+  const positional = command.arguments.map(({ kind }, index) =>
+    index === mistake.index ? mistake.word : right[kind ?? 'text'],
+  )
+  const count = Math.max(mistake.index + 1, command.arguments.filter(({ isRequired }) => isRequired).length)
+  const mandatory = command.options
+    .filter(({ isRequired, flags }) => isRequired && flags !== mistake.flags)
+    .flatMap(({ flags, kind }) => [flags.split(' ')[0] as string, right[kind ?? 'text']])
+  const option = mistake.flags === '' ? [] : [mistake.flags.split(' ')[0] as string, mistake.word]
+  return [...command.name.split(' '), ...positional.slice(0, count), ...mandatory, ...option]
+}
+
+test('every command refuses a missing argument, one too many and an unknown option', async () => {
+  const shell = aShell()
+
+  const accepted = []
+  for (const command of commands) {
+    const [first] = command.arguments
+    if (first?.isRequired) {
+      const mandatory = argumentsFor(command, { index: -1, flags: '', word: '' }).slice(
+        command.name.split(' ').length + command.arguments.filter(({ isRequired }) => isRequired).length,
+      )
+      const { code, stderr } = await shell.run(...command.name.split(' '), ...mandatory)
+      if (code !== 2 || !stderr.includes('missing')) accepted.push(`${command.name} without ${first.name}`)
+    }
+    const right = argumentsFor(command, { index: -1, flags: '', word: '' })
+    const unknown = await shell.run(...right, '--nonsense')
+    if (unknown.code !== 2) accepted.push(`${command.name} --nonsense: exit ${unknown.code}`)
+    if (command.arguments.some(({ isVariadic }) => isVariadic)) continue
+    const optional = command.arguments.filter(({ isRequired }) => !isRequired).map(() => 'x')
+    const tooMany = await shell.run(...right, ...optional, 'extra')
+    if (tooMany.code !== 2) accepted.push(`${command.name} with one word too many: exit ${tooMany.code}`)
+  }
+
+  expect(accepted).toEqual([])
+})
+
+test('every argument and option says what it is', () => {
+  const silent = commands.flatMap(({ name, summary, arguments: words, options }) => [
+    ...(summary === '' ? [name] : []),
+    ...words.filter(({ description }) => description === '').map((word) => `${name} ${word.name}`),
+    ...options.filter(({ description }) => description === '').map(({ flags }) => `${name} ${flags}`),
+  ])
+
+  expect(silent).toEqual([])
+})
+
+test('every operation that is not internal has a command', () => {
+  const made = new Set(commands.map(({ operation }) => operation))
+  // These say which process is meant by what the kernel knows of it; commands take a pid.
+  const byPid = ['agents.register']
+
+  const missing = [...operations.values()]
+    .filter(({ name, internal }) => !internal && !made.has(name) && !byPid.includes(name))
+    .map(({ name }) => name)
+
+  expect(missing).toEqual([])
+})
+
+test.each([
+  ['a duration without its unit', ['queue', 'next', 'q', '--lease', '5'], /500ms, 30s, 5m/],
+  ['a negative duration', ['queue', 'next', 'q', '--lease', '-5s'], /duration/],
+  ['a lease of more than a day', ['queue', 'next', 'q', '--lease', '25h'], /24 h/],
+  ['a priority out of its bounds', ['queue', 'add', 'q', '1', '--priority', '11'], /0 \(first\) to 10/],
+  ['a hostile name', ['queue', 'add', '../q', '1'], /letters, digits/],
+  ['an unknown verb, with the nearest', ['queue', 'nxt', 'q'], /did you mean next\?/],
+  ['an unknown noun, with the nearest', ['tsk', 'list'], /did you mean task\?/],
+  [
+    'an unknown option, with the nearest',
+    ['queue', 'add', 'q', '1', '--priorty', '1'],
+    /did you mean --priority\?/,
+  ],
+  ['an unknown choice, with the nearest', ['task', 'list', '--status', 'revew'], /did you mean "Review"\?/],
+  ['a pid that is none', ['queue', 'next', 'q', '--for-pid', 'self'], /\$PPID/],
+  ['a body given twice', ['queue', 'add', 'q', '1', '--file', '-'], /give it once/],
+  ['a threshold that is none', ['locks', 'detect', '--alert-above', 'few'], /such as 10/],
+  ['a version that is none', ['state', 'watch', 'k', '--since', 'x'], /version/],
+  ['an event number that is none', ['events', 'follow', '--since', 'x'], /last event/],
+  ['no process to register', ['agent', 'register'], /\$PPID/],
+  ['a durability that is none', ['queue', 'queues'], /full nor normal/],
+])('%s is refused with exit code 2', async (_, args, next) => {
+  const shell = aShell()
+  await shell.run('queue', 'add', 'q', '1')
+  const env = args[1] === 'queues' ? { HOLDFAST_DURABILITY: 'most' } : {}
+
+  const answer = await shell.runWith({ env }, ...args)
+
+  expect(answer).toMatchObject({ code: 2, stdout: '' })
+  expect(answer.stderr).toMatch(/^error {2}\S/)
+  expect(answer.stderr).toMatch(next)
+})
+
+test('0 is a duration, and several units are one [Z11]', async () => {
+  const shell = aShell()
+  await shell.run('queue', 'add', 'q', '1')
+
+  const claimed = await shell.json('queue', 'next', 'q', '--lease', '1h30m')
+  const taken = await shell.json('queue', 'reclaim-stale', 'q', '0')
+
+  expect(claimed).toMatchObject({ item: { lease: { leaseMs: 5_400_000 } } })
+  expect(taken).toMatchObject({ entriesReclaimed: 1 })
+})

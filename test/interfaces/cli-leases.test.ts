@@ -1,0 +1,213 @@
+/** Leases of the command line: manual, under a token that is found again, or bound to a process that is named. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { open } from 'holdfast'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { aShell, type Shell } from '../support/cli.ts'
+
+interface Claimed {
+  readonly item: {
+    readonly id: string
+    readonly token: number
+    readonly lease: { readonly instance: string | null }
+  }
+}
+
+async function claim(shell: Shell, ...options: string[]): Promise<Claimed['item']> {
+  return ((await shell.json('queue', 'next', 'q', ...options)) as unknown as Claimed).item
+}
+
+const leaseFiles = ({ folder }: Shell) => readdirSync(join(folder, '.holdfast', 'store.db-leases'))
+
+describe('the token of a lease', () => {
+  test('is kept in a file only its user can read, and found again by id and by key', async () => {
+    const shell = aShell()
+    await shell.run('queue', 'add', 'q', '1', '--key', 'k')
+    await claim(shell)
+
+    const renewed = await shell.run('queue', 'renew', 'q', 'k')
+    const done = await shell.run('queue', 'done', 'q', 'k')
+
+    expect([renewed.code, done.code]).toEqual([0, 0])
+  })
+
+  test('lies in a folder and a file of its own, closed to others', async () => {
+    const shell = aShell()
+    await shell.run('queue', 'add', 'q', '1')
+    const { token } = await claim(shell)
+
+    const folder = join(shell.folder, '.holdfast', 'store.db-leases')
+    const [file = ''] = leaseFiles(shell)
+
+    expect(statSync(folder).mode & 0o777).toBe(0o700)
+    expect(statSync(join(folder, file)).mode & 0o777).toBe(0o600)
+    expect(JSON.parse(readFileSync(join(folder, file), 'utf8'))).toMatchObject({ kind: 'item', token })
+  })
+
+  test('is forgotten with the end of the lease', async () => {
+    const shell = aShell()
+    for (const key of ['done', 'released', 'lost']) await shell.run('queue', 'add', 'q', '1', '--key', key)
+    for (const _ of [1, 2, 3]) await claim(shell, '--lease', '1h')
+    await shell.run('queue', 'reclaim-stale', 'other', '0')
+
+    await shell.run('queue', 'done', 'q', 'done')
+    await shell.run('queue', 'release', 'q', 'released')
+    await shell.run('queue', 'cancel', 'q', 'lost')
+    const lost = await shell.run('queue', 'done', 'q', 'lost')
+
+    expect(lost.code).toBe(5)
+    expect(leaseFiles(shell)).toEqual([])
+  })
+
+  test('is not lent to another agent', async () => {
+    const shell = aShell()
+    await shell.run('queue', 'add', 'q', '1', '--key', 'k')
+    await claim(shell)
+
+    const stranger = await shell.run('queue', 'done', 'q', 'k', '--agent', 'bob')
+
+    expect(stranger.code).toBe(4)
+    expect(stranger.stderr).toContain('held by ada')
+  })
+
+  test('may be given, or come from the environment of the lease it is for', async () => {
+    const shell = aShell()
+    for (const key of ['one', 'two', 'three']) await shell.run('queue', 'add', 'q', '1', '--key', key)
+    const [one, two, three] = [await claim(shell), await claim(shell), await claim(shell)]
+    const as = ['--agent', 'bob']
+
+    const given = await shell.run('queue', 'done', 'q', 'one', '--token', String(one.token), ...as)
+    const exported = await shell.runWith(
+      { env: { HOLDFAST_TOKEN: String(two.token), HOLDFAST_ID: two.id } },
+      ...['queue', 'done', 'q', 'two', ...as],
+    )
+    const forAnother = await shell.runWith(
+      { env: { HOLDFAST_TOKEN: String(two.token), HOLDFAST_ID: two.id } },
+      ...['queue', 'done', 'q', three.id, ...as],
+    )
+
+    expect([given.code, exported.code, forAnother.code]).toEqual([0, 0, 4])
+  })
+
+  test('that is no number is refused', async () => {
+    const shell = aShell()
+    await shell.run('queue', 'add', 'q', '1', '--key', 'k')
+
+    const answer = await shell.runWith({ env: { HOLDFAST_TOKEN: 'secret' } }, 'queue', 'done', 'q', 'k')
+
+    expect(answer.code).toBe(2)
+  })
+
+  test('of each slot of a lock is kept, and released one by one', async () => {
+    const shell = aShell()
+    await shell.run('lock', 'acquire', 'pool', '--slots', '2')
+    await shell.run('lock', 'acquire', 'pool', '--slots', '2')
+
+    const codes = []
+    for (const _ of [1, 2, 3]) codes.push((await shell.run('lock', 'release', 'pool')).code)
+
+    expect(codes).toEqual([0, 0, 5])
+  })
+})
+
+describe('a claim of the command line', () => {
+  test('is a manual lease that outlives the command', async () => {
+    const shell = aShell()
+    await shell.run('queue', 'add', 'q', '1')
+
+    const { lease } = await claim(shell)
+    const next = await shell.run('queue', 'next', 'q')
+
+    expect(lease).toMatchObject({ instance: null, leaseMs: 300_000 })
+    expect(next.code).toBe(6)
+  })
+
+  test('for a process belongs to it, is as long as a manual one, and ends at once when it is dead', async () => {
+    const shell = aShell()
+    const sleeper = aProcess()
+    for (const key of ['a', 'b']) await shell.run('queue', 'add', 'q', '1', '--key', key)
+    const forPid = ['--for-pid', String(sleeper.pid)]
+
+    const item = await claim(shell, ...forPid)
+    const lock = await shell.json('lock', 'acquire', 'deploy', ...forPid)
+    const again = await claim(shell, ...forPid)
+    await killed(sleeper)
+    const heir = await shell.runWith({}, 'queue', 'next', 'q', '--agent', 'bob')
+    const free = await shell.run('lock', 'acquire', 'deploy', '--agent', 'bob')
+
+    expect(item.lease).toMatchObject({ leaseMs: 300_000, instance: expect.any(String) })
+    expect(lock).toMatchObject({ lock: { lease: { leaseMs: 3_600_000, instance: item.lease.instance } } })
+    expect(again.lease.instance).toBe(item.lease.instance)
+    expect(heir.stderr).toContain(`process ${sleeper.pid} is gone`)
+    expect([heir.code, free.code]).toEqual([0, 0])
+  })
+
+  test('for a process that is not there is refused, and nothing is claimed', async () => {
+    const shell = aShell()
+    const sleeper = aProcess()
+    await shell.run('queue', 'add', 'q', '1')
+    await killed(sleeper)
+
+    const answer = await shell.run('queue', 'next', 'q', '--for-pid', String(sleeper.pid))
+
+    expect(answer.code).toBe(3)
+    expect((await shell.run('queue', 'peek', 'q')).code).toBe(0)
+  })
+
+  test('of an agent whose process is registered belongs to that process', async () => {
+    const shell = aShell()
+    const sleeper = aProcess()
+    await shell.run('task', 'add', 'write it', '--key', 'T-1')
+    await shell.run('agent', 'register', '--pid', String(sleeper.pid))
+
+    await shell.run('task', 'claim', 'T-1')
+    await killed(sleeper)
+    const heir = await shell.run('task', 'claim', 'T-1', '--agent', 'bob')
+
+    expect(heir.code).toBe(0)
+  })
+})
+
+describe('an idempotency key', () => {
+  test('makes a change once and answers it twice', async () => {
+    const shell = aShell()
+    const add = ['queue', 'add', 'q', '1', '--idempotency-key', 'once']
+
+    const first = await shell.run(...add)
+    const second = await shell.run(...add)
+    const other = await shell.run('queue', 'add', 'q', '2', '--idempotency-key', 'once')
+
+    expect(second.stdout).toBe(first.stdout)
+    expect(other.code).toBe(4)
+    expect(await shell.json('queue', 'stats', 'q')).toMatchObject({ total: 1 })
+  })
+
+  test('serves a change that takes several pieces', async () => {
+    const shell = aShell()
+    await shell.run('init')
+    const hf = await open(join(shell.folder, '.holdfast', 'store.db'), { background: false, logger: false })
+    const queue = hf.queue('q')
+    const { ids } = await queue.addMany(Array.from({ length: 600 }, (_, payload) => ({ payload })))
+    await Promise.all(ids.map((id) => queue.cancel(id)))
+    await hf.close()
+
+    const cleanup = ['queue', 'cleanup', 'q', '--max-age', '0', '--yes', '--idempotency-key', 'k']
+    const removed = await shell.json(...cleanup)
+
+    expect(removed).toMatchObject({ removed: 600 })
+  })
+})
+
+function aProcess(): ChildProcess & { readonly pid: number } {
+  const child = spawn('sleep', ['60'], { stdio: 'ignore' })
+  onTestFinished(() => void child.kill('SIGKILL'))
+  return child as ChildProcess & { readonly pid: number }
+}
+
+async function killed(child: ChildProcess): Promise<void> {
+  const ended = once(child, 'exit')
+  child.kill('SIGKILL')
+  await ended
+}

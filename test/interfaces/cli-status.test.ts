@@ -1,0 +1,85 @@
+/** `status` on screens of every size: what matters is on it, and it is one screen. */
+import { join } from 'node:path'
+import { open } from 'holdfast'
+import { beforeAll, describe, expect, test } from 'vitest'
+import { sharedShell } from '../support/cli.ts'
+
+const shell = sharedShell()
+
+/** Thirty queues with work, thirty agents that hold something, and one of each that is in trouble. */
+beforeAll(async () => {
+  await shell.run('init')
+  const hf = await open(join(shell.folder, '.holdfast', 'store.db'), {
+    agent: 'boss',
+    background: false,
+    durability: 'normal',
+    logger: false,
+  })
+  await Promise.all(
+    Array.from({ length: 30 }, async (_, number) => {
+      const queue = hf.queue(`queue-${number}`)
+      await queue.add({ number }, { key: `a key that goes on ${'and on '.repeat(20)}${number}` })
+      await queue.next({ agent: `agent-${number}` })
+    }),
+  )
+  await hf.queue('idle').add(1, { key: 'gone' })
+  await hf.queue('idle').cancel('gone')
+  const fragile = hf.queue('zz-fragile', { crashesMax: 1 })
+  await fragile.add(1)
+  await fragile.next({ agent: 'unlucky', leaseMs: 0 })
+  await hf.recovery.detectAndRecoverStale()
+  await hf.close()
+})
+
+describe('status', () => {
+  test.each([
+    [80, 24],
+    [100, 30],
+    [200, 60],
+  ])('fits into %i columns and %i lines, with its prompt', async (columns, rows) => {
+    const { stdout } = await shell.runWith({ columns, rows }, 'status')
+
+    const lines = stdout.trimEnd().split('\n')
+    expect(lines.length).toBeLessThan(rows)
+    expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(columns)
+    expect(stdout).toMatch(/queue zz-fragile has 1 quarantined item/)
+    expect(stdout).toMatch(/and \d+ more/)
+    expect(stdout).toMatch(/^unlucky /m)
+    expect(stdout).toMatch(/^healing /m)
+  })
+
+  test('shows everything there is room for, and never an idle queue before a busy one', async () => {
+    const { stdout } = await shell.runWith({ columns: 200, rows: 200 }, 'status')
+
+    const queues = [...stdout.matchAll(/^(queue-\d+|idle|zz-fragile) /gm)].map(([, name]) => name)
+    expect(queues).toHaveLength(32)
+    expect(queues.at(-1)).toBe('idle')
+    expect(stdout).toMatch(/^agent-29 /m)
+    expect(stdout).toContain('see why with `holdfast queue quarantine zz-fragile`')
+  })
+
+  test('is whole where nobody says how large the screen is', async () => {
+    const { stdout } = await shell.run('status')
+
+    expect(stdout.match(/^queue-\d+ /gm)).toHaveLength(30)
+    expect(stdout).toContain('and on and on 2')
+    expect(stdout).toContain('and 10 more')
+  })
+
+  test('as JSON counts everything and shows what is held next to its end first', async () => {
+    const fleet = await shell.json<Fleet>('status')
+
+    expect(fleet).toMatchObject({
+      store: { engine: 'sqlite', durability: 'full' },
+      held: { total: 30, expired: 0 },
+      recovery: { due: 0 },
+    })
+    expect(fleet.held.shown).toHaveLength(20)
+    expect(fleet.queues).toHaveLength(32)
+  })
+})
+
+interface Fleet {
+  readonly queues: readonly unknown[]
+  readonly held: { readonly shown: readonly unknown[] }
+}

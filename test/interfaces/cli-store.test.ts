@@ -1,0 +1,199 @@
+/** Which store a command works on, and what is set where. */
+import { execFileSync } from 'node:child_process'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { aShell, type Shell } from '../support/cli.ts'
+
+const git = (cwd: string, ...args: string[]) =>
+  execFileSync('git', ['-c', 'user.name=t', '-c', 'user.email=t@example.com', ...args], {
+    cwd,
+    stdio: 'pipe',
+  })
+
+/** Where a command run in a folder would look. */
+async function storeFrom(shell: Shell, cwd: string, env: Record<string, string> = {}, ...args: string[]) {
+  const answer = await shell.runWith({ cwd, env }, 'config', 'print', '--show-origin', '--json', ...args)
+  return (JSON.parse(answer.stdout) as { settings: { store: { value: string; origin: string } } }).settings
+    .store
+}
+
+describe('the store', () => {
+  test('is the option, before the variable, before the nearest folder upward', async () => {
+    const shell = aShell()
+    const below = join(shell.folder, 'a', 'b')
+    mkdirSync(join(shell.folder, '.holdfast'))
+    mkdirSync(join(shell.folder, 'a', '.holdfast'), { recursive: true })
+    mkdirSync(below)
+    const env = { HOLDFAST_URL: 'by-variable.db' }
+
+    expect(await storeFrom(shell, below, env, '--store', 'by-option.db')).toEqual({
+      value: join(below, 'by-option.db'),
+      origin: '--store',
+    })
+    expect(await storeFrom(shell, below, env)).toEqual({
+      value: join(below, 'by-variable.db'),
+      origin: 'HOLDFAST_URL',
+    })
+    expect((await storeFrom(shell, below)).value).toBe(join(shell.folder, 'a', '.holdfast', 'store.db'))
+  })
+
+  test('is shared by the work trees of a repository, and made in the main one', async () => {
+    const shell = aShell()
+    const main = join(shell.folder, 'main')
+    const inside = join(main, 'src')
+    const tree = join(shell.folder, 'tree')
+    mkdirSync(inside, { recursive: true })
+    git(main, 'init', '--quiet')
+    git(main, 'commit', '--quiet', '--allow-empty', '-m', 'first')
+    git(main, 'worktree', 'add', '--quiet', tree)
+
+    await shell.runWith({ cwd: tree }, 'queue', 'add', 'q', '1')
+
+    expect(existsSync(join(tree, '.holdfast'))).toBe(false)
+    expect((await storeFrom(shell, inside)).value).toBe(join(main, '.holdfast', 'store.db'))
+    expect((await shell.runWith({ cwd: inside }, 'queue', 'peek', 'q')).code).toBe(0)
+    expect(git(main, 'status', '--porcelain').toString()).toBe('')
+  })
+
+  test('of a submodule is its own', async () => {
+    const shell = aShell()
+    const parent = join(shell.folder, 'parent')
+    const part = join(parent, 'part')
+    mkdirSync(part, { recursive: true })
+    mkdirSync(join(parent, '.git', 'modules', 'part'), { recursive: true })
+    writeFileSync(join(part, '.git'), 'gitdir: ../.git/modules/part\n')
+
+    expect((await storeFrom(shell, part)).value).toBe(join(part, '.holdfast', 'store.db'))
+  })
+
+  test('is `.holdfast` right here where nothing else is found', async () => {
+    const shell = aShell()
+
+    expect((await storeFrom(shell, shell.folder)).value).toBe(join(shell.folder, '.holdfast', 'store.db'))
+  })
+
+  test('is not made by looking, and who looks is told how to make one', async () => {
+    const shell = aShell()
+
+    const answer = await shell.run('queue', 'list', 'q')
+
+    expect(answer).toMatchObject({ code: 3, stdout: '' })
+    expect(answer.stderr).toContain('holdfast init')
+    expect(existsSync(join(shell.folder, '.holdfast'))).toBe(false)
+  })
+
+  test('that is no store is left alone, with exit code 10', async () => {
+    const shell = aShell()
+    const file = join(shell.folder, 'notes.txt')
+    writeFileSync(file, 'not a store, but long enough to be taken for the header of one')
+
+    const answer = await shell.run('queue', 'list', 'q', '--store', file)
+
+    expect(answer.code).toBe(10)
+    expect(readFileSync(file, 'utf8')).toContain('not a store')
+  })
+
+  test('of an engine that is not there is refused by its scheme', async () => {
+    const shell = aShell()
+
+    const answer = await shell.run('queue', 'add', 'q', '1', '--store', 'nonsense://host/db')
+
+    expect(answer.code).toBe(2)
+    expect(answer.stderr).toContain('nonsense')
+  })
+})
+
+describe('init', () => {
+  test('makes a folder that git ignores, with settings that say nothing yet', async () => {
+    const shell = aShell()
+
+    const made = await shell.json('init')
+    const again = await shell.json('init')
+
+    expect(made).toMatchObject({ created: true, store: join(shell.folder, '.holdfast', 'store.db') })
+    expect(again).toMatchObject({ created: false })
+    expect(readFileSync(join(shell.folder, '.holdfast', '.gitignore'), 'utf8')).toBe('*\n')
+    const config = readFileSync(join(shell.folder, '.holdfast', 'config.toml'), 'utf8')
+    expect(config.split('\n').every((line) => line === '' || line.startsWith('#'))).toBe(true)
+  })
+
+  test('keeps settings that are there', async () => {
+    const shell = aShell()
+    await shell.run('init')
+    writeFileSync(join(shell.folder, '.holdfast', 'config.toml'), 'namespace = "team"\n')
+
+    await shell.run('init')
+
+    expect((await shell.run('config', 'print')).stdout).toContain('team')
+  })
+
+  test('--here makes one below another', async () => {
+    const shell = aShell()
+    await shell.run('init')
+    const below = join(shell.folder, 'below')
+    mkdirSync(below)
+
+    await shell.runWith({ cwd: below }, 'init', '--here')
+
+    expect((await storeFrom(shell, below)).value).toBe(join(below, '.holdfast', 'store.db'))
+  })
+})
+
+describe('settings', () => {
+  test('come from options, then variables, then the file, then defaults, and say so', async () => {
+    const shell = aShell()
+    await shell.run('init')
+    const file = join(shell.folder, '.holdfast', 'config.toml')
+    writeFileSync(file, 'namespace = "team"\nagent = "filed"\ndurability = "normal"\nstore = "other.db"\n')
+
+    const answer = await shell.runWith(
+      { env: { HOLDFAST_AGENT: 'ada', HOLDFAST_BUSY_TIMEOUT: '2s' } },
+      ...['config', 'print', '--show-origin', '--json', '--namespace', 'mine'],
+    )
+
+    expect(JSON.parse(answer.stdout)).toEqual({
+      schemaVersion: 1,
+      settings: {
+        store: { value: join(shell.folder, '.holdfast', 'other.db'), origin: file },
+        namespace: { value: 'mine', origin: '--namespace' },
+        agent: { value: 'ada', origin: 'HOLDFAST_AGENT' },
+        durability: { value: 'normal', origin: file },
+        busyTimeoutMs: { value: 2000, origin: 'HOLDFAST_BUSY_TIMEOUT' },
+      },
+    })
+  })
+
+  test('show no password', async () => {
+    const shell = aShell()
+
+    const answer = await shell.run('config', 'print', '--store', 'postgres://ada:secret@db/fleet')
+
+    expect(answer.stdout).toContain('postgres://ada:…@db/fleet')
+  })
+
+  test.each([
+    ['an unknown key, with the nearest', 'namespase = "x"', /did you mean "namespace"\?/],
+    ['a value that is no text', 'namespace = 5', /write namespace = "…"/],
+    ['a file that is no TOML', 'namespace = ', /mend the file/],
+  ])('refuse %s', async (_, text, next) => {
+    const shell = aShell()
+    await shell.run('init')
+    writeFileSync(join(shell.folder, '.holdfast', 'config.toml'), text)
+
+    const answer = await shell.run('queue', 'queues')
+
+    expect(answer.code).toBe(2)
+    expect(answer.stderr).toMatch(next)
+  })
+
+  test('keep namespaces apart', async () => {
+    const shell = aShell()
+    await shell.run('queue', 'add', 'q', '1', '--namespace', 'one')
+
+    const other = await shell.run('queue', 'next', 'q', '--namespace', 'two')
+    const own = await shell.runWith({ env: { HOLDFAST_NAMESPACE: 'one' } }, 'queue', 'next', 'q')
+
+    expect([other.code, own.code]).toEqual([6, 0])
+  })
+})

@@ -1,0 +1,152 @@
+/** What people see who sit at a terminal: questions, colours, lines that fit. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createInterface } from 'node:readline'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { aShell, cleanEnvironment, program, type Shell } from '../support/cli.ts'
+import { inTerminal, keys } from '../support/pty.ts'
+
+async function oneFinished(shell: Shell): Promise<void> {
+  await shell.run('queue', 'add', 'q', '1', '--key', 'k')
+  await shell.run('queue', 'cancel', 'q', 'k')
+}
+
+describe('before something is lost for good', () => {
+  const cleanup = ['queue', 'cleanup', 'q', '--max-age', '0']
+
+  test('somebody at a terminal is asked, and yes means yes', async () => {
+    const shell = aShell()
+    await oneFinished(shell)
+
+    const terminal = inTerminal(shell.folder, cleanup)
+    await terminal.shows('This removes 1 finished item')
+    terminal.type(`y`)
+
+    expect(await terminal.ended).toBe(0)
+    expect(terminal.screen).toContain('removed 1')
+  })
+
+  test.each([
+    ['no', keys.enter],
+    ['an interrupt', keys.interrupt],
+  ])('%s leaves everything as it is, with exit code 1', async (_, answer) => {
+    const shell = aShell()
+    await oneFinished(shell)
+
+    const terminal = inTerminal(shell.folder, cleanup)
+    await terminal.shows('This removes 1 finished item')
+    terminal.type(answer)
+
+    expect(await terminal.ended).toBe(1)
+    expect(await shell.json('queue', 'stats', 'q')).toMatchObject({ total: 1 })
+  })
+
+  test('--yes is not asked again', async () => {
+    const shell = aShell()
+    await oneFinished(shell)
+
+    const terminal = inTerminal(shell.folder, [...cleanup, '--yes'])
+
+    expect(await terminal.ended).toBe(0)
+    expect(terminal.screen).not.toContain('This removes')
+  })
+})
+
+describe('on a terminal', () => {
+  test.each([80, 120])('tables are coloured and fit into %i columns', async (columns) => {
+    const shell = aShell()
+    const title = `a title ${'that goes on '.repeat(20)}`
+    await shell.run('task', 'add', title, '--key', 'T-1')
+
+    const terminal = inTerminal(shell.folder, ['task', 'list'], { columns })
+    await terminal.ended
+
+    const lines = terminal.screen.split('\r\n').map((line) => line.replaceAll(escapes, ''))
+    expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(columns)
+    expect(lines[1]).toMatch(/…$/)
+    expect(terminal.screen).toContain('\u001b[1m')
+  })
+
+  test('NO_COLOR is heeded', async () => {
+    const shell = aShell()
+    await shell.run('queue', 'add', 'q', '1')
+
+    const terminal = inTerminal(shell.folder, ['queue', 'list', 'q'], { env: { NO_COLOR: '1' } })
+    await terminal.ended
+
+    expect(terminal.screen).not.toContain('\u001b[')
+  })
+
+  test('a claim says how to finish it', async () => {
+    const shell = aShell()
+    await shell.run('queue', 'add', 'q', '1', '--key', 'k')
+
+    const terminal = inTerminal(shell.folder, ['queue', 'next', 'q'])
+    await terminal.ended
+
+    expect(terminal.screen).toContain('then: holdfast queue done q k')
+  })
+
+  test('a stream ends in good order when it is interrupted', async () => {
+    const shell = aShell()
+    await shell.run('state', 'set', 'k', '1')
+
+    const terminal = inTerminal(shell.folder, ['state', 'watch', 'k'])
+    await terminal.shows('1  1')
+    await shell.run('state', 'set', 'k', '2')
+    await terminal.shows('2  2')
+    terminal.type(keys.interrupt)
+
+    expect(await terminal.ended).toBe(0)
+  })
+})
+
+const escapes = new RegExp(`${String.fromCharCode(27)}\\[[0-9;]*m`, 'g')
+
+describe('watch', () => {
+  test('redraws the fleet on a terminal, and leaves it as it was', async () => {
+    const shell = aShell()
+    await shell.run('queue', 'add', 'first', '1')
+
+    const terminal = inTerminal(shell.folder, ['watch', '--every', '100ms'])
+    await terminal.shows('first')
+    await shell.run('queue', 'add', 'second', '1')
+    await terminal.shows('second')
+    terminal.type('q')
+
+    expect(await terminal.ended).toBe(0)
+    expect(terminal.screen).toMatch(/^.\[\?1049h/s)
+    expect(terminal.screen).toMatch(/\[\?1049l$/)
+  })
+
+  test('gives a line of JSON for each look elsewhere', async () => {
+    const shell = aShell()
+    await shell.run('queue', 'add', 'q', '1')
+
+    const line = await firstLine(shell.folder, ['watch'])
+
+    expect(JSON.parse(line)).toMatchObject({ schemaVersion: 1, queues: [{ name: 'q', ready: 1 }] })
+  })
+})
+
+describe('events follow', () => {
+  test('tells what happens from now on, a line each', async () => {
+    const shell = aShell()
+    await shell.run('queue', 'add', 'q', '1')
+
+    const line = await firstLine(shell.folder, ['events', 'follow', '--since', '1', '--json'])
+
+    expect(JSON.parse(line)).toMatchObject({ schemaVersion: 1, kind: 'item.created' })
+  })
+})
+
+/** The first line a stream prints into a pipe; then it is ended. */
+async function firstLine(folder: string, args: readonly string[]): Promise<string> {
+  const child = spawn(process.execPath, [program, ...args], { cwd: folder, env: cleanEnvironment() })
+  onTestFinished(() => void child.kill('SIGKILL'))
+  const [line] = (await once(createInterface(child.stdout), 'line')) as [string]
+  child.kill('SIGTERM')
+  const [code] = (await once(child, 'exit')) as [number]
+  expect(code).toBe(0)
+  return line
+}
