@@ -54,19 +54,23 @@ export class Child {
   #isOver = false
 
   constructor(options: ChildOptions) {
-    assertStartable(options)
     this.#options = options
     this.#guard = startGuard()
     const { command, args, env, cwd, sharesTerminal, graceMs } = options
     // Held back until the guard knows whom to stop: a kill -9 in between would leave the command behind.
     const [program, words] =
       this.#guard === null ? [command, args] : ['/bin/sh', ['-c', heldBack, 'sh', command, ...args]]
-    this.#process = spawn(program, [...words], {
-      stdio: ['inherit', 'inherit', 'inherit', ...(this.#guard === null ? [] : ['pipe' as const])],
-      detached: !sharesTerminal,
-      env,
-      cwd,
-    })
+    try {
+      this.#process = spawn(program, [...words], {
+        stdio: ['inherit', 'inherit', 'inherit', ...(this.#guard === null ? [] : ['pipe' as const])],
+        detached: !sharesTerminal,
+        env,
+        cwd,
+      })
+    } catch (cause) {
+      this.#guard?.stdin?.end()
+      throw notStarted(command, cause as NodeJS.ErrnoException)
+    }
     const { pid } = this.#process
     if (pid !== undefined) this.#guard?.stdin?.write(`${this.#target(pid)}\n${Math.ceil(graceMs / 1000)}\n`)
     const gate = this.#process.stdio[3] as Writable | null | undefined
@@ -135,14 +139,14 @@ export class NotStartedError extends HoldfastError {
 function notStarted(command: string, cause: NodeJS.ErrnoException): NotStartedError {
   return new NotStartedError('INVALID', {
     what: `${command} cannot be started`,
-    next: 'check the command behind --; what was claimed for it was given back',
+    next: 'check the command behind --; nothing is held for it',
     facts: { command },
     cause,
   })
 }
 
-/** What a shell would look for; told apart from a command that itself ends with 127. */
-function assertStartable({ command, env, cwd }: ChildOptions): void {
+/** What a shell would look for, before anything is claimed for it. */
+export function assertStartable({ command, env, cwd }: Pick<ChildOptions, 'command' | 'env' | 'cwd'>): void {
   const folders = command.includes('/') ? [''] : (env.PATH ?? '').split(delimiter)
   const found = folders.map((folder) => resolve(cwd, folder, command)).filter(isFile)
   if (found.some(isExecutable)) return

@@ -1,7 +1,9 @@
 /** What `run` holds while its command runs: a lock, an item or a task; how it is told to the command, and given back. */
+import { taskQueue } from '../domain/task.ts'
 import { isHoldfastError } from '../errors.ts'
 import type { Holdfast } from '../holdfast.ts'
 import type { Lease } from '../runtime/keeper.ts'
+import type { TaskClaim } from '../tasks.ts'
 import type { Ending } from './child.ts'
 
 export type RunOutcome = 'done' | 'failed' | 'released' | 'lost'
@@ -112,7 +114,7 @@ async function takeTask(hf: Holdfast, request: RunRequest): Promise<RunSubject |
   const claim =
     ref === undefined
       ? await hf.tasks.claimNext({ ...lease, waitMs, signal })
-      : await hf.tasks.claimTaskForAgent(ref, lease)
+      : await claimTask(hf, ref, lease, request)
   if (claim.outcome !== 'claimed') return claim
   const { id, key, token, title } = claim.task
   return {
@@ -120,7 +122,7 @@ async function takeTask(hf: Holdfast, request: RunRequest): Promise<RunSubject |
     id,
     token,
     lease: claim.lease as Lease,
-    env: { HOLDFAST_QUEUE: 'tasks', HOLDFAST_TITLE: title, ...(key === null ? {} : { HOLDFAST_KEY: key }) },
+    env: { HOLDFAST_QUEUE: taskQueue, HOLDFAST_TITLE: title, ...(key === null ? {} : { HOLDFAST_KEY: key }) },
     async finish(ending) {
       if (ending.code !== 0) {
         await hf.tasks.releaseTask(id, { token, note: endingText(ending) })
@@ -134,6 +136,19 @@ async function takeTask(hf: Holdfast, request: RunRequest): Promise<RunSubject |
       await hf.tasks.releaseTask(id, { token, note: reason })
     },
   }
+}
+
+/** Waits while others hold it, or work on what it waits for. */
+function claimTask(
+  hf: Holdfast,
+  ref: string,
+  lease: { leaseMs?: number },
+  { waitMs, signal }: RunRequest,
+): Promise<TaskClaim> {
+  const claim = () => hf.tasks.claimTaskForAgent(ref, lease)
+  if (waitMs === 0) return claim()
+  const isEnough = ({ outcome }: TaskClaim) => !['held', 'blocked', 'paused', 'full'].includes(outcome)
+  return hf.waitForWork({ queue: taskQueue, waitMs, signal, claim, isEnough })
 }
 
 function endingText({ code, signal }: Ending): string {

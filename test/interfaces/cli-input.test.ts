@@ -2,7 +2,7 @@
 
 import { expect, test } from 'vitest'
 import { type CommandFacts, listCommands } from '../../dist/cli/reference.js'
-import { operations } from '../../dist/operations/table.js'
+import { operations } from '../../src/operations/table.ts'
 import { aShell } from '../support/cli.ts'
 
 type Kind = NonNullable<CommandFacts['options'][number]['kind']>

@@ -1,11 +1,17 @@
-/** `run`: a command under a lease, with real processes that are killed, stopped and interrupted. */
+/**
+ * `run`: a command under a lease. Most run it in this process, because a second one would add nothing; what is killed
+ * or sent a signal is a process of its own.
+ */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { aShell, cleanEnvironment, program, type Shell } from '../support/cli.ts'
+import { type Answer, aShell, cleanEnvironment, program, type Shell, sharedShell } from '../support/cli.ts'
 import { inTerminal, keys } from '../support/pty.ts'
+
+/** Tests that each have a lock, an item or a task of their own share it. */
+const shared = sharedShell()
 
 interface Run {
   readonly process: ChildProcess
@@ -17,8 +23,12 @@ interface Run {
   readonly ended: Promise<number>
 }
 
+/** `run` as a process of its own. */
 function start(shell: Shell, ...args: string[]): Run {
-  const child = spawn(process.execPath, [program, ...args], { cwd: shell.folder, env: cleanEnvironment() })
+  const child = spawn(process.execPath, [program, 'run', ...args], {
+    cwd: shell.folder,
+    env: cleanEnvironment(),
+  })
   onTestFinished(() => void child.kill('SIGKILL'))
   let output = ''
   const watchers = new Set<() => void>()
@@ -49,8 +59,22 @@ function start(shell: Shell, ...args: string[]): Run {
 
 /** Says its pid, then waits until it is ended; `trap` lets a test see signals. */
 const sleeper = (trap = '') => ['sh', '-c', `${trap} echo "pid $$"; while :; do sleep 0.05; done`]
+const pidIn = (output: string) => Number(/^pid (\d+)/m.exec(output)?.[1])
 
-const pidIn = (output: string) => Number(/^pid (\d+)$/m.exec(output)?.[1])
+/** The same for a `run` in this process, whose command prints where nobody could read it. */
+async function working(shell: Shell, name: string, options: readonly string[], script = 'exec sleep 60') {
+  const file = join(shell.folder, `${name}.pids`)
+  const ended = shell.run('run', ...options, '--', 'sh', '-c', `echo "pid $$" > '${file}'; ${script}`)
+  await until(() => existsSync(file) && pidIn(readFileSync(file, 'utf8')) > 0)
+  return { ended, file, pid: pidIn(readFileSync(file, 'utf8')) }
+}
+
+/** What a command says about its environment. */
+async function told(shell: Shell, name: string, options: readonly string[], words: string) {
+  const file = join(shell.folder, `${name}.txt`)
+  const answer = await shell.run('run', ...options, '--', 'sh', '-c', `echo "${words}" > '${file}'`)
+  return { ...answer, words: readFileSync(file, 'utf8').trim() }
+}
 
 async function gone(pid: number): Promise<void> {
   await until(() => !isRunning(pid))
@@ -68,157 +92,214 @@ async function until(is: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await is())) await new Promise((resolve) => setTimeout(resolve, 20))
 }
 
-const stateOf = async (shell: Shell, key: string) =>
-  ((await shell.json('queue', 'show', 'q', key)) as unknown as { item: { state: string; crashes: number } })
-    .item
+interface Shown {
+  readonly item: { readonly state: string; readonly failures: number; readonly crashes: number }
+}
+const stateOf = async (shell: Shell, queue: string, key: string) =>
+  (await shell.json<Shown>('queue', 'show', queue, key)).item
+const waitingFor = async (shell: Shell, lock: string) =>
+  (await shell.json<{ waiting: number }>('lock', 'status', lock)).waiting
+const lastLine = ({ stderr }: Answer) => JSON.parse(stderr.trimEnd().split('\n').at(-1) as string)
 
 describe('a command under a lock', () => {
-  test('finds its lease in its environment, and its exit code is passed on', async () => {
-    const shell = aShell()
-    const script = 'echo "$HOLDFAST_KIND $HOLDFAST_ID $HOLDFAST_AGENT $HOLDFAST_TOKEN $HOLDFAST_URL"; exit 3'
-
-    const answer = await shell.start('run', '--lock', 'deploy', '--', 'sh', '-c', script)
-
-    expect(answer.code).toBe(3)
-    expect(answer.stdout).toMatch(
-      new RegExp(`^lock deploy ada \\d{16} ${shell.folder}/.holdfast/store.db\n$`),
+  test('finds its lease in its environment, which is given back when it ends', async () => {
+    const answer = await told(
+      shared,
+      'env',
+      ['--lock', 'env'],
+      '$HOLDFAST_KIND $HOLDFAST_ID $HOLDFAST_AGENT $HOLDFAST_NAMESPACE $HOLDFAST_TOKEN $HOLDFAST_URL',
     )
-    expect(await shell.json('lock', 'status', 'deploy')).toMatchObject({ isLocked: false })
+
+    expect(answer.code).toBe(0)
+    expect(answer.words).toMatch(
+      new RegExp(`^lock env ada default \\d{16} ${shared.folder}/.holdfast/store.db$`),
+    )
+    expect(await shared.json('lock', 'status', 'env')).toMatchObject({ isLocked: false })
+  })
+
+  test('has its exit code passed on, and its stdout to itself', async () => {
+    const run = start(shared, '--lock', 'exit', '--json', '--', 'sh', '-c', 'echo data; exit 3')
+
+    expect(await run.ended).toBe(3)
+    expect(run.output()).toMatch(/^data$/m)
+    expect(run.output()).toContain('"outcome":"released","exitCode":3')
   })
 
   test('is not run while another holds it, with exit code 4; with --wait it gets its turn', async () => {
-    const shell = aShell()
-    const first = start(shell, 'run', '--lock', 'deploy', '--', ...sleeper())
-    await first.prints('pid')
+    const first = await working(shared, 'turn', ['--lock', 'turn'])
 
-    const refused = await shell.start('run', '--lock', 'deploy', '--json', '--', 'echo', 'ran')
-    const second = start(shell, 'run', '--lock', 'deploy', '--wait', '--', 'echo', 'ran')
-    await until(async () => (await shell.json<{ waiting: number }>('lock', 'status', 'deploy')).waiting === 1)
-    first.process.kill('SIGTERM')
+    const refused = await shared.run('run', '--lock', 'turn', '--json', '--', 'false')
+    const second = shared.run('run', '--lock', 'turn', '--wait', '--', 'true')
+    await until(async () => (await waitingFor(shared, 'turn')) === 1)
+    process.kill(first.pid)
 
     expect(refused).toMatchObject({ code: 4, stdout: expect.stringContaining('"outcome":"held"') })
-    expect(await second.ended).toBe(0)
-    expect(second.output()).toBe('ran\n')
+    expect((await second).code).toBe(0)
+    expect((await first.ended).code).toBe(143)
   })
 
-  test('may act under its token, and is refused once it is lost', async () => {
-    const shell = aShell()
-    const script = `'${process.execPath}' '${program}' lock renew deploy`
+  test('of several slots runs beside another, and beyond them not', async () => {
+    const slots = ['--lock', 'slots', '--slots', '2']
+    const one = await working(shared, 'slot-1', slots)
+    const two = await working(shared, 'slot-2', slots)
 
-    const answer = await shell.start('run', '--lock', 'deploy', '--', 'sh', '-c', script)
+    expect((await shared.run('run', ...slots, '--', 'true')).code).toBe(4)
 
-    expect(answer.code).toBe(0)
-    expect(answer.stdout).toMatch(/^deploy {2}token/)
+    process.kill(one.pid)
+    process.kill(two.pid)
+    await Promise.all([one.ended, two.ended])
+  })
+
+  test('may act under its token by name, without being told it', async () => {
+    const renew = `'${process.execPath}' '${program}' lock renew token`
+    const store = join(shared.folder, '.holdfast', 'store.db')
+    const leases = () =>
+      shared.runWith({ env: { HOLDFAST_URL: store } }, 'run', '--lock', 'token', '--', 'sh', '-c', renew)
+
+    expect((await leases()).code).toBe(0)
   })
 
   test('keeps it for longer than its lease', async () => {
-    const shell = aShell()
-    const run = start(shell, 'run', '--lock', 'deploy', '--lease', '600ms', '--', ...sleeper())
-    await run.prints('pid')
-    const { lockedAt } = await shell.json<{ lockedAt: number }>('lock', 'status', 'deploy')
+    const run = await working(shared, 'long', ['--lock', 'long', '--lease', '1500ms'])
+    const { lockedAt } = await shared.json<{ lockedAt: number }>('lock', 'status', 'long')
 
-    const renewed = async () => {
-      const now = await shell.json<{ renewedAt: number; isLocked: boolean }>('lock', 'status', 'deploy')
-      return now.isLocked && now.renewedAt > lockedAt + 600
-    }
-    await until(renewed)
+    await until(async () => {
+      const { renewedAt } = await shared.json<{ renewedAt: number }>('lock', 'status', 'long')
+      return renewedAt > lockedAt + 1500
+    })
 
-    run.process.kill('SIGTERM')
-    expect(await run.ended).toBe(143)
+    process.kill(run.pid)
+    expect((await run.ended).code).toBe(143)
   })
 
-  test('is stopped with everything it started when the lease is lost, with exit code 5', async () => {
-    const shell = aShell()
-    const script = `trap '' TERM; sh -c 'trap "" TERM; echo "grandchild $$"; while :; do sleep 0.05; done' & echo "pid $$"; while :; do sleep 0.05; done`
-    const run = start(shell, 'run', '--lock', 'deploy', '--kill-after', '200ms', '--', 'sh', '-c', script)
-    await run.prints('pid')
-    await run.prints('grandchild')
-    const grandchild = Number(/^grandchild (\d+)$/m.exec(run.output())?.[1])
+  test('is stopped when the lease is lost, with exit code 5', async () => {
+    const run = await working(shared, 'lost', ['--lock', 'lost'])
 
-    await shell.run('lock', 'force-release', 'deploy', '--reason', 'test')
+    await shared.run('lock', 'force-release', 'lost', '--reason', 'test')
 
-    expect(await run.ended).toBe(5)
-    expect(run.output()).toContain('was lost')
-    await gone(pidIn(run.output()))
-    await gone(grandchild)
+    expect(await run.ended).toMatchObject({ code: 5, stderr: expect.stringContaining('was lost') })
+    expect(isRunning(run.pid)).toBe(false)
+  })
+
+  test('that will not hear TERM is killed, with everything it started', async () => {
+    const deaf = `trap '' TERM; sh -c 'trap "" TERM; echo "grandchild $$" >> deaf.pids; exec sleep 60' & wait; exec sleep 60`
+    const run = await working(shared, 'deaf', ['--lock', 'deaf', '--kill-after', '200ms'], deaf)
+    const grandchild = () => Number(/^grandchild (\d+)$/m.exec(readFileSync(run.file, 'utf8'))?.[1])
+    await until(() => grandchild() > 0)
+
+    await shared.run('lock', 'force-release', 'deaf', '--reason', 'test')
+
+    expect((await run.ended).code).toBe(5)
+    await gone(run.pid)
+    await gone(grandchild())
   })
 })
 
 describe('a command for an item', () => {
   test('gets its payload, and completes it by ending well', async () => {
-    const shell = aShell()
-    await shell.run('queue', 'add', 'q', '{"n":1}', '--key', 'k')
+    await shared.run('queue', 'add', 'good', '{"n":1}', '--key', 'k')
 
-    const answer = await shell.start(
-      'run',
-      '--queue',
-      'q',
-      '--',
-      'sh',
-      '-c',
-      'echo "$HOLDFAST_KEY $HOLDFAST_PAYLOAD"',
+    const answer = await told(
+      shared,
+      'payload',
+      ['--queue', 'good'],
+      '$HOLDFAST_QUEUE $HOLDFAST_KEY $HOLDFAST_PAYLOAD',
     )
 
-    expect(answer).toMatchObject({ code: 0, stdout: 'k {"n":1}\n' })
-    expect(await stateOf(shell, 'k')).toMatchObject({ state: 'done' })
+    expect(answer).toMatchObject({ code: 0, words: 'good k {"n":1}' })
+    expect(await stateOf(shared, 'good', 'k')).toMatchObject({ state: 'done' })
   })
 
   test('fails it by ending badly', async () => {
-    const shell = aShell()
-    await shell.run('queue', 'add', 'q', '1', '--key', 'k', '--attempts-max', '1')
+    await shared.run('queue', 'add', 'bad', '1', '--key', 'k', '--attempts-max', '1')
 
-    const answer = await shell.start('run', '--queue', 'q', '--json', '--', 'sh', '-c', 'exit 7')
+    const answer = await shared.run('run', '--queue', 'bad', '--json', '--', 'sh', '-c', 'exit 7')
 
-    expect(answer.code).toBe(7)
-    expect(JSON.parse(answer.stderr)).toMatchObject({ kind: 'item', outcome: 'failed', exitCode: 7 })
-    expect(await stateOf(shell, 'k')).toMatchObject({
+    expect(answer).toMatchObject({ code: 7, stdout: '' })
+    expect(lastLine(answer)).toMatchObject({ schemaVersion: 1, kind: 'item', outcome: 'failed', exitCode: 7 })
+    expect(await stateOf(shared, 'bad', 'k')).toMatchObject({
       state: 'failed',
       error: { message: 'the command ended with exit code 7' },
     })
   })
 
-  test('that does not exist is told as a shell tells it, and the item goes back', async () => {
+  test.each([
+    ['does not exist', './no-such-command', 127, 'there is no such command'],
+    ['is not on the path', 'no-such-command', 127, 'there is no such command'],
+    ['may not be executed', './notes.txt', 126, 'it may not be executed'],
+  ])('that %s is told as a shell tells it, and nothing is claimed', async (_, command, code, why) => {
     const shell = aShell()
-    await shell.run('queue', 'add', 'q', '1', '--key', 'k')
+    writeFileSync(join(shell.folder, 'notes.txt'), 'no program')
 
-    const answer = await shell.start('run', '--queue', 'q', '--', './no-such-command')
+    const answer = await shell.run('run', '--queue', 'q', '--', command)
 
-    expect(answer.code).toBe(127)
-    expect(answer.stderr).toContain('cannot be started')
-    expect(await stateOf(shell, 'k')).toMatchObject({ state: 'pending', failures: 0 })
+    expect(answer).toMatchObject({ code, stderr: expect.stringContaining(why) })
+    expect(existsSync(join(shell.folder, '.holdfast'))).toBe(false)
+  })
+
+  test('that the system will not start leaves the item as it was', async () => {
+    await shared.run('queue', 'add', 'too-long', '1', '--key', 'k')
+
+    const answer = await shared.run('run', '--queue', 'too-long', '--', 'true', 'x'.repeat(200_000))
+
+    expect(answer).toMatchObject({ code: 126, stderr: expect.stringContaining('cannot be started') })
+    expect(await stateOf(shared, 'too-long', 'k')).toMatchObject({ state: 'pending', failures: 0 })
   })
 
   test('is not run where there is nothing to claim, with exit code 6', async () => {
-    const shell = aShell()
+    expect((await shared.run('run', '--queue', 'empty', '--', 'false')).code).toBe(6)
+  })
 
-    expect((await shell.start('run', '--queue', 'q', '--', 'echo', 'ran')).code).toBe(6)
+  test('is not run where the queue is paused, with exit code 9', async () => {
+    await shared.run('queue', 'add', 'paused', '1')
+    await shared.run('queue', 'pause', 'paused')
+
+    expect((await shared.run('run', '--queue', 'paused', '--', 'false')).code).toBe(9)
   })
 
   test('of a queue with a processing lock lets go of both', async () => {
-    const shell = aShell()
-    await shell.run('queue', 'define', 'q', '--slots', '1')
-    await shell.run('queue', 'add', 'q', '1', '--key', 'k')
+    await shared.run('queue', 'define', 'one-slot', '--slots', '1')
+    await shared.run('queue', 'add', 'one-slot', '1', '--key', 'k')
 
-    const answer = await shell.start('run', '--queue', 'q', '--', 'true')
+    const answer = await shared.run('run', '--queue', 'one-slot', '--', 'true')
 
     expect(answer.code).toBe(0)
-    expect(await stateOf(shell, 'k')).toMatchObject({ state: 'done' })
-    expect(await shell.json('queue', 'lock-status', 'q')).toMatchObject({ lock: null })
+    expect(await stateOf(shared, 'one-slot', 'k')).toMatchObject({ state: 'done' })
+    expect(await shared.json('queue', 'lock-status', 'one-slot')).toMatchObject({ lock: null })
+  })
+
+  test('is stopped when the item is cancelled', async () => {
+    await shared.run('queue', 'add', 'cancelled', '1', '--key', 'k')
+    const run = await working(shared, 'cancelled', ['--queue', 'cancelled'])
+
+    await shared.run('queue', 'cancel', 'cancelled', 'k', '--agent', 'boss')
+
+    expect((await run.ended).code).toBe(5)
+    expect(isRunning(run.pid)).toBe(false)
+  })
+
+  test('run under another lease is not told that one', async () => {
+    const env = { HOLDFAST_QUEUE: 'outer', HOLDFAST_KEY: 'outer', HOLDFAST_PAYLOAD: '1', HOLDFAST_TITLE: 't' }
+    const file = join(shared.folder, 'inner.txt')
+    const script = `env | grep -c 'HOLDFAST_\\(QUEUE\\|KEY\\|PAYLOAD\\|TITLE\\)' > '${file}'; true`
+
+    await shared.runWith({ env }, 'run', '--lock', 'inner', '--', 'sh', '-c', script)
+
+    expect(readFileSync(file, 'utf8')).toBe('0\n')
   })
 })
 
 describe('a command for a task', () => {
   test.each([
-    ['done', [], 'true', 'Done'],
-    ['in review', ['--review'], 'true', 'Review'],
-    ['given back, with a note', [], 'false', 'Todo'],
-  ])('leaves it %s', async (_, options, command, status) => {
-    const shell = aShell()
-    await shell.run('task', 'add', 'write it', '--key', 'T-1')
+    ['done', 'T-done', [], 'true', 'Done'],
+    ['in review', 'T-review', ['--review'], 'true', 'Review'],
+    ['given back, with a note', 'T-back', [], 'false', 'Todo'],
+  ])('leaves it %s', async (_, key, options, command, status) => {
+    await shared.run('task', 'add', 'write it', '--key', key)
 
-    await shell.start('run', '--task', 'T-1', ...options, '--', command)
+    await shared.run('run', '--task', key, ...options, '--', command)
 
-    const { task } = (await shell.json('task', 'show', 'T-1')) as unknown as {
+    const { task } = (await shared.json('task', 'show', key)) as unknown as {
       task: { status: string; notes: object[] }
     }
     expect(task.status).toBe(status)
@@ -229,34 +310,36 @@ describe('a command for a task', () => {
     const shell = aShell()
     await shell.run('task', 'add', 'write it', '--key', 'T-1')
 
-    const answer = await shell.start(
-      'run',
-      '--next-task',
-      '--',
-      'sh',
-      '-c',
-      'echo "$HOLDFAST_KEY $HOLDFAST_TITLE"',
-    )
+    const { words } = await told(shell, 'next', ['--next-task'], '$HOLDFAST_KEY $HOLDFAST_TITLE')
 
-    expect(answer.stdout).toBe('T-1 write it\n')
+    expect(words).toBe('T-1 write it')
+  })
+
+  test('waits for the one that is asked for until its holder is done', async () => {
+    await shared.run('task', 'add', 'write it', '--key', 'T-wait')
+    await shared.run('task', 'claim', 'T-wait', '--agent', 'bob')
+    const waiting = shared.run('run', '--task', 'T-wait', '--wait', '20s', '--', 'true')
+
+    await shared.run('task', 'release', 'T-wait', '--agent', 'bob')
+
+    expect((await waiting).code).toBe(0)
   })
 })
 
 describe('killed with -9', () => {
-  async function atWork() {
-    const shell = aShell()
-    await shell.run('queue', 'add', 'q', '1', '--key', 'k')
-    const run = start(shell, 'run', '--queue', 'q', '--kill-after', '1s', '--', ...sleeper())
+  async function atWork(queue: string) {
+    await shared.run('queue', 'add', queue, '1', '--key', 'k')
+    const run = start(shared, '--queue', queue, '--kill-after', '1s', '--', ...sleeper())
     await run.prints('pid')
-    return { shell, run, command: pidIn(run.output()) }
+    return { run, command: pidIn(run.output()) }
   }
 
   test('itself: its command is stopped, and whoever claims next gets the item at once', async () => {
-    const { shell, run, command } = await atWork()
+    const { run, command } = await atWork('kill-run')
 
     run.process.kill('SIGKILL')
     await run.ended
-    const heir = await shell.run('queue', 'next', 'q', '--agent', 'bob')
+    const heir = await shared.run('queue', 'next', 'kill-run', '--agent', 'bob')
 
     expect(heir.code).toBe(0)
     expect(heir.stderr).toContain(`process ${run.pid} is gone`)
@@ -264,12 +347,13 @@ describe('killed with -9', () => {
   })
 
   test('its command: the item has failed, and that is told', async () => {
-    const { shell, run, command } = await atWork()
+    await shared.run('queue', 'add', 'kill-command', '1', '--key', 'k')
+    const run = await working(shared, 'kill-command', ['--queue', 'kill-command'])
 
-    process.kill(command, 'SIGKILL')
+    process.kill(run.pid, 'SIGKILL')
 
-    expect(await run.ended).toBe(137)
-    expect(await stateOf(shell, 'k')).toMatchObject({
+    expect((await run.ended).code).toBe(137)
+    expect(await stateOf(shared, 'kill-command', 'k')).toMatchObject({
       state: 'pending',
       failures: 1,
       error: { message: 'the command was ended by SIGKILL' },
@@ -277,36 +361,34 @@ describe('killed with -9', () => {
   })
 
   test('both: the item goes back as if nothing had been', async () => {
-    const { shell, run, command } = await atWork()
+    const { run, command } = await atWork('kill-both')
 
     process.kill(command, 'SIGKILL')
     run.process.kill('SIGKILL')
     await run.ended
-    await until(async () => (await shell.run('queue', 'recover', 'q')).code === 0)
+    await shared.run('queue', 'recover', 'kill-both')
 
-    expect((await stateOf(shell, 'k')).state).toBe('pending')
+    expect((await stateOf(shared, 'kill-both', 'k')).state).toBe('pending')
   })
 })
 
 describe('a signal', () => {
   test('is passed on, and the item goes back without a failure', async () => {
-    const shell = aShell()
-    await shell.run('queue', 'add', 'q', '1', '--key', 'k')
+    await shared.run('queue', 'add', 'signal', '1', '--key', 'k')
     const trap = "trap 'echo stopping; exit 9' TERM;"
-    const run = start(shell, 'run', '--queue', 'q', '--', ...sleeper(trap))
+    const run = start(shared, '--queue', 'signal', '--', ...sleeper(trap))
     await run.prints('pid')
 
     run.process.kill('SIGTERM')
 
     expect(await run.ended).toBe(9)
     expect(run.output()).toContain('stopping')
-    expect(await stateOf(shell, 'k')).toMatchObject({ state: 'pending', failures: 0, crashes: 0 })
+    expect(await stateOf(shared, 'signal', 'k')).toMatchObject({ state: 'pending', failures: 0, crashes: 0 })
   })
 
   test('that the command outlives changes nothing', async () => {
-    const shell = aShell()
     const trap = "trap 'echo heard' USR2;"
-    const run = start(shell, 'run', '--lock', 'deploy', '--', ...sleeper(trap))
+    const run = start(shared, '--lock', 'outlived', '--', ...sleeper(trap))
     await run.prints('pid')
 
     run.process.kill('SIGUSR2')
@@ -317,25 +399,22 @@ describe('a signal', () => {
   })
 
   test('while it waits ends the wait, and leaves the line', async () => {
-    const shell = aShell()
-    await shell.run('lock', 'acquire', 'deploy', '--agent', 'bob')
-    const run = start(shell, 'run', '--lock', 'deploy', '--wait', '--', 'echo', 'ran')
-    const waiting = async () => (await shell.json<{ waiting: number }>('lock', 'status', 'deploy')).waiting
-    await until(async () => (await waiting()) === 1)
+    await shared.run('lock', 'acquire', 'in-line', '--agent', 'bob')
+    const run = start(shared, '--lock', 'in-line', '--wait', '--', 'echo', 'ran')
+    await until(async () => (await waitingFor(shared, 'in-line')) === 1)
 
     run.process.kill('SIGINT')
 
     expect(await run.ended).toBe(130)
-    expect(await waiting()).toBe(0)
+    expect(await waitingFor(shared, 'in-line')).toBe(0)
   })
 })
 
 describe('on a terminal', () => {
   test('the command has it, and an interrupt reaches it once', async () => {
-    const shell = aShell()
     const script = `test -t 0 && echo "has a terminal"; trap 'echo heard; exit 4' INT; echo ready; while :; do sleep 0.05; done`
 
-    const terminal = inTerminal(shell.folder, ['run', '--lock', 'deploy', '--', 'sh', '-c', script])
+    const terminal = inTerminal(shared.folder, ['run', '--lock', 'tty', '--', 'sh', '-c', script])
     await terminal.shows('ready')
     terminal.type(keys.interrupt)
 
@@ -345,13 +424,12 @@ describe('on a terminal', () => {
   })
 
   test('a lost lease stops the command and what it started', async () => {
-    const shell = aShell()
     const script = `sh -c 'echo "pid $$"; while :; do sleep 0.05; done' & wait`
-    const terminal = inTerminal(shell.folder, ['run', '--lock', 'deploy', '--', 'sh', '-c', script])
+    const terminal = inTerminal(shared.folder, ['run', '--lock', 'tty-lost', '--', 'sh', '-c', script])
     await terminal.shows(/pid \d+/)
     const pid = Number(/pid (\d+)/.exec(terminal.screen)?.[1])
 
-    await shell.run('lock', 'force-release', 'deploy', '--reason', 'test')
+    await shared.run('lock', 'force-release', 'tty-lost', '--reason', 'test')
 
     expect(await terminal.ended).toBe(5)
     await gone(pid)
@@ -378,88 +456,3 @@ test.each([
 test('no command is refused', async () => {
   expect((await aShell().run('run', '--lock', 'a')).code).toBe(2)
 })
-
-describe('next --wait', () => {
-  test('blocks until there is something, without burning anything', async () => {
-    const shell = aShell()
-    await shell.run('init')
-    const waiter = start(shell, 'queue', 'next', 'q', '--wait', '--json')
-    await until(() => cpuTicks(waiter.pid) > 5)
-    await new Promise((resolve) => setTimeout(resolve, 300))
-    const before = cpuTicks(waiter.pid)
-
-    await new Promise((resolve) => setTimeout(resolve, 1000))
-    const burnt = cpuTicks(waiter.pid) - before
-    await shell.run('queue', 'add', 'q', '{"n":1}')
-
-    expect(await waiter.ended).toBe(0)
-    expect(JSON.parse(waiter.output())).toMatchObject({ outcome: 'claimed', item: { payload: { n: 1 } } })
-    // Hundredths of a second, of one.
-    expect(burnt).toBeLessThanOrEqual(10)
-  })
-
-  test('gets what a killed holder leaves behind, though nobody else is awake', async () => {
-    const shell = aShell()
-    await shell.run('queue', 'add', 'q', '1', '--key', 'k')
-    const holder = start(shell, 'run', '--queue', 'q', '--', ...sleeper())
-    await holder.prints('pid')
-    const waiter = start(shell, 'queue', 'next', 'q', '--wait', '20s', '--agent', 'bob')
-
-    holder.process.kill('SIGKILL')
-
-    expect(await waiter.ended).toBe(0)
-    expect(waiter.output()).toContain('k (')
-  })
-
-  test.each([
-    ['queue', ['queue', 'next', 'q', '--wait', '50ms'], 6],
-    ['task', ['task', 'next', '--wait', '50ms'], 6],
-    ['lock', ['lock', 'acquire', 'held', '--wait', '50ms'], 4],
-  ])('of a %s gives up after the time it was given', async (_, args, code) => {
-    const shell = aShell()
-    await shell.run('lock', 'acquire', 'held', '--agent', 'bob')
-
-    expect((await shell.run(...args)).code).toBe(code)
-  })
-
-  test('of a task takes the one that is added', async () => {
-    const shell = aShell()
-    await shell.run('init')
-    const waiting = shell.run('task', 'next', '--wait', '20s')
-    await shell.run('task', 'add', 'write it', '--key', 'T-1')
-
-    expect(await waiting).toMatchObject({ code: 0, stdout: expect.stringContaining('T-1') })
-  })
-
-  test('of a lock gets it in its turn, bound to the process it names', async () => {
-    const shell = aShell()
-    await shell.run('lock', 'acquire', 'deploy', '--agent', 'bob')
-    const waiting = shell.json('lock', 'acquire', 'deploy', '--wait', '20s', '--for-pid', String(process.pid))
-    await until(async () => (await shell.json<{ waiting: number }>('lock', 'status', 'deploy')).waiting === 1)
-
-    await shell.run('lock', 'release', 'deploy', '--agent', 'bob')
-
-    expect(await waiting).toMatchObject({
-      outcome: 'claimed',
-      lock: { lease: { instance: expect.any(String) } },
-    })
-  })
-
-  test('and an idempotency key are two things', async () => {
-    const shell = aShell()
-    await shell.run('init')
-    const both = ['--wait', '1s', '--idempotency-key', 'k']
-
-    for (const args of [
-      ['queue', 'next', 'q'],
-      ['lock', 'acquire', 'a'],
-    ])
-      expect((await shell.run(...args, ...both)).code).toBe(2)
-  })
-})
-
-function cpuTicks(pid: number): number {
-  const text = readFileSync(`/proc/${pid}/stat`, 'utf8')
-  const fields = text.slice(text.lastIndexOf(')') + 2).split(' ')
-  return Number(fields[11]) + Number(fields[12])
-}

@@ -1,6 +1,6 @@
 /** `holdfast run`: a command under a lease. */
 import { errorCodes, InvalidError, isHoldfastError } from '../../errors.ts'
-import { Child, type Ending, exitCodeOfEnding, NotStartedError } from '../child.ts'
+import { assertStartable, Child, type Ending, exitCodeOfEnding, NotStartedError } from '../child.ts'
 import { parseDuration } from '../duration.ts'
 import { exitCodeOf } from '../exit.ts'
 import { schemaVersion } from '../failure.ts'
@@ -62,6 +62,7 @@ export const run = verb<Ran | NotHeld>({
 HOLDFAST_AGENT in its environment, for an item also HOLDFAST_QUEUE, HOLDFAST_KEY and HOLDFAST_PAYLOAD.
 Signals are passed on. When the lease is lost, the command and its whole process group are stopped.
 Exits with the code of the command; with 5 when the lease was lost, with 4, 6 or 9 when nothing was claimed.
+Stdout is the command's alone: with --json what became of it is the last line on stderr.
   holdfast run --lock deploy --wait 10m -- ./deploy.sh
   holdfast run --queue builds --wait -- ./build.sh`,
   act: runCommand,
@@ -73,12 +74,13 @@ Exits with the code of the command; with 5 when the lease was lost, with 4, 6 or
 
 async function runCommand(call: Call): Promise<Ran | NotHeld> {
   const request = readRequest(call)
+  assertStartable({ command: call.rest[0] ?? '', env: call.io.env, cwd: call.io.cwd })
   const hf = await call.open()
   const sharesTerminal = process.stdin.isTTY === true
   const signals = new SignalRelay(sharesTerminal)
   try {
     const { interrupted } = signals
-    const taken = await take(hf, { ...request, signal: interrupted })
+    const taken = await takeInTime(() => take(hf, { ...request, signal: interrupted }), call)
     if (!('lease' in taken)) return taken
     if (interrupted.aborted) {
       await taken.giveBack('interrupted before the command was started')
@@ -92,6 +94,20 @@ async function runCommand(call: Call): Promise<Ran | NotHeld> {
     signals.end()
   }
 }
+
+/** As long as it takes is a day at a time. */
+async function takeInTime(
+  attempt: () => Promise<RunSubject | NotHeld>,
+  { options }: Call,
+): Promise<RunSubject | NotHeld> {
+  for (;;) {
+    const taken = await attempt()
+    if ('lease' in taken || options.wait !== true || !passing.includes(taken.outcome)) return taken
+  }
+}
+
+/** What may change by waiting. */
+const passing = ['held', 'blocked', 'paused', 'full', 'empty']
 
 function lostText({ kind, id }: RunSubject): string {
   return `holdfast: the lease of ${kind} ${id} was lost; the command was stopped\n`
@@ -113,7 +129,7 @@ async function underLease(
       graceMs: graceMs(call),
       sharesTerminal,
       env: {
-        ...call.io.env,
+        ...withoutLease(call.io.env),
         HOLDFAST_URL: store.value,
         HOLDFAST_NAMESPACE: namespace.value,
         HOLDFAST_AGENT: agent.value,
@@ -134,6 +150,18 @@ async function underLease(
     if (error instanceof NotStartedError) await subject.giveBack('the command could not be started')
     throw error
   }
+}
+
+/** Run under another lease ourselves: what was told of that one must not be taken for this one's. */
+function withoutLease(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  const {
+    HOLDFAST_QUEUE: _queue,
+    HOLDFAST_KEY: _key,
+    HOLDFAST_TITLE: _title,
+    HOLDFAST_PAYLOAD: _payload,
+    ...others
+  } = env
+  return others
 }
 
 function lossOf({ lease: { signal } }: RunSubject): Promise<'lost'> {
