@@ -1,6 +1,7 @@
 /** What lies between a process and its server: a long way, one that stalls, a pooler. `npm run test:network` takes longer. */
 import { expect, test } from 'vitest'
 import { collectLogs } from '../support/logs.ts'
+import { refusal } from '../support/outcomes.ts'
 import { Pooler } from '../support/pooler.ts'
 import type { TcpProxy } from '../support/proxy.ts'
 import { expectAcknowledgedOnce, goesOn, openLoad } from './load.ts'
@@ -55,9 +56,8 @@ test(`150 ms away, with stalls of 2 s for ${seconds} s, nothing is lost on defau
   await expectAcknowledgedOnce(hf, [load], own.server)
 })
 
-test.runIf(seconds >= 60)(
-  'a region that falls silent is left for the one that was promoted, 150 ms away, also when it is back [X6]',
-  async () => {
+if (seconds >= 60)
+  test('a region that falls silent is left for the one that was promoted, 150 ms away, also when it is back [X6]', async () => {
     const site = await Site.create()
     const hf = await openHere(site.store)
     const loads = await Promise.all(['left', 'right'].map((name) => openLoad(site.store, name)))
@@ -74,8 +74,7 @@ test.runIf(seconds >= 60)(
 
     expect(hf.status.server?.timeline).toBe(2)
     await expectAcknowledgedOnce(hf, loads, site.primary)
-  },
-)
+  })
 
 test('behind a pooler that gives each transaction another session, every acknowledged change is there once [X6]', async () => {
   const store = own.newStore()
@@ -90,6 +89,19 @@ test('behind a pooler that gives each transaction another session, every acknowl
 
   print(`sessions changed hands ${pooler.switches} times`)
   expect(pooler.switches).toBeGreaterThan(10)
+})
+
+test('who does not say that there is a pooler is told what to add to the URL [X6]', async () => {
+  const store = own.newStore()
+  const pooler = await openPooler(2)
+
+  const error = await refusal(async () => {
+    const hf = await openHere(pooler.through(store), { background: false })
+    for (let round = 0; round < 3; round++) await hf.queue('q').add({ round })
+  })
+
+  expect(error).toMatchObject({ code: 'STORE_UNFIT' })
+  expect(error.message).toContain('wake=off&prepare=false')
 })
 
 test('behind a pooler a worker that listens at a direct URL picks up a new item at once [X6]', async () => {

@@ -87,6 +87,24 @@ describe('on a terminal', () => {
     expect(terminal.screen).toContain('then: holdfast queue done q k')
   })
 
+  test('a copy shows how far it is on one line, which is gone when it is done', async () => {
+    const shell = aShell()
+    await shell.run('queue', 'add', 'q', '1')
+    const copying = ['copy', '--from', '.holdfast/store.db', '--to', 'new.db']
+
+    const terminal = inTerminal(shell.folder, copying)
+
+    expect(await terminal.ended).toBe(0)
+    const eraseLine = '\r\u001b[2K'
+    const [, ...drawn] = terminal.screen.split(eraseLine)
+    const [shown, after] = [drawn.slice(0, -1), drawn.at(-1) ?? '']
+    expect(shown.join('\n')).toMatch(/^█+░* +\d+ % {2}(copying|verifying) \w+ {2}\d+\/\d+$/m)
+    expect(shown.at(-1)).toContain('100 %')
+    expect(shown.filter((line) => line.includes('\n'))).toEqual([])
+    expect(after).not.toContain('█')
+    expect(after).toContain('each compared with its original')
+  })
+
   test('a stream ends in good order when it is interrupted', async () => {
     const shell = aShell()
     await shell.run('state', 'set', 'k', '1')

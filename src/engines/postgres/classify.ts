@@ -74,6 +74,14 @@ export function classify(error: unknown, location: string): unknown {
         facts,
         cause,
       })
+    case '26000':
+    case '42P05':
+      return new HoldfastError('STORE_UNFIT', {
+        what: `${location} leads through a pooler that gives every transaction another session; nothing was changed`,
+        next: 'add wake=off&prepare=false to the URL, or wake=… with the URL of the server itself',
+        facts,
+        cause,
+      })
     case '28P01':
     case '28000':
       return new HoldfastError('STORE_UNFIT', {
