@@ -57,7 +57,8 @@ export async function readSettings(io: Io, options: GlobalOptions): Promise<Sett
   }
   const store = pick('store', { value: join(home.folder, storeName), origin: home.because })
   const durability = pick('durability', { value: 'full', origin: 'default' })
-  const busy = pick('busyTimeout', { value: '5s', origin: 'default' })
+  // Longer than a program waits: fifty commands started at once all get their turn.
+  const busy = pick('busyTimeout', { value: '30s', origin: 'default' })
   return {
     home,
     // A path in the file means the same wherever the command is run.
@@ -136,5 +137,5 @@ export const configText = `# Settings of this store. Options of a command and HO
 # namespace = "default"         # everything in one namespace is invisible to the others
 # agent = "…"                   # the name commands act under; better set HOLDFAST_AGENT for each agent
 # durability = "full"           # normal: the last changes may be lost at a power failure
-# busy-timeout = "5s"           # how long to wait for other writers
+# busy-timeout = "30s"          # how long to wait for other writers
 `
