@@ -91,7 +91,7 @@ export const messageLoaders = {
   dueDeliveries: ({ adapters, limit }, place) => ({
     queries: adapters.map((adapter) => {
       const parameters = new Parameters(place)
-      const rest = `and t.adapter = ${parameters.add(adapter)} and t.next_due_at <= ${now}\norder by t.next_due_at\nlimit ${parameters.add(limit)}`
+      const rest = `and t.adapter = ${parameters.add(adapter)} and t.next_due_at <= ${now}\norder by t.next_due_at, t.id\nlimit ${parameters.add(limit)}`
       return query(place, tables.delivery, 'skip', rest, parameters)
     }),
     searched: ['delivery'],

@@ -457,7 +457,7 @@ create index delivery_message on holdfast.delivery (namespace, message);
 create index delivery_inbox on holdfast.delivery (namespace, recipient, priority, id) where closed_at is null;
 create index delivery_history on holdfast.delivery (namespace, recipient, id);
 -- By adapter: what nobody here can send must not stand in front of what we can.
-create index delivery_due on holdfast.delivery (namespace, adapter, next_due_at) where next_due_at is not null;
+create index delivery_due on holdfast.delivery (namespace, adapter, next_due_at, id) where next_due_at is not null;
 create index delivery_expiry on holdfast.delivery (namespace, gives_up_at) where gives_up_at is not null and agent is null;
 create index delivery_held on holdfast.delivery (namespace, expires_at, instance) where agent is not null;
 
