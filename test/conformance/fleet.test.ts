@@ -337,14 +337,14 @@ forEachEngine((engine) => {
   test('looks change nothing', async () => {
     const { hf, store } = await engine.open({ agent: 'ada' })
     await hf.queue('q').add(1, { key: 'k' })
-    const before = store.readTables()
+    const before = await store.readTables()
 
     await hf.fleet.status()
     await hf.fleet.explain('k')
     await hf.fleet.doctor()
     await hf.fleet.prime()
 
-    expect(store.readTables()).toEqual(before)
+    expect(await store.readTables()).toEqual(before)
   })
 })
 
