@@ -16,6 +16,7 @@ const quick = {
     leavesOut: [
       'bad-input',
       'bad-input-every-operation',
+      'imports',
       'lease-room',
       'properties',
       'reservations',

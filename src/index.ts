@@ -25,7 +25,13 @@ export {
 } from './errors.ts'
 export type { DoctorVisit, Fleet, FleetReport, FleetThing, FleetWatchOptions } from './fleet.ts'
 export { type EventOptions, type Holdfast, open } from './holdfast.ts'
+export { importBeads } from './import/beads.ts'
+export { importEvaluationLocks } from './import/evaluation-locks.ts'
+export { importExarpGo } from './import/exarp-go.ts'
 export { importPendingAcks, type PendingAcksReport } from './import/pending-acks.ts'
+export type { BadRow, ImportOptions, ImportProgress, ImportReport, ImportSource } from './import/report.ts'
+export type { TextSource } from './import/source.ts'
+export { importZjj, type ZjjOptions } from './import/zjj.ts'
 export type {
   AcquiredLock,
   AcquireOptions,

@@ -2,7 +2,7 @@
 import { InvalidError } from '../errors.ts'
 import type { Item, NewItem } from './item.ts'
 
-const stackDepthMax = 10
+export const stackDepthMax = 10
 export const blockersMax = 100
 /** More would have to be walked than one transaction should: then nobody can say that there is no circle. */
 export const dependentsMax = 10_000

@@ -2,11 +2,14 @@
  * Takes over a `PENDING_ACKS.json`: every pending message goes on here under its old id, from the attempt it had
  * reached. The file is only read. Repeating the import changes nothing. A damaged file is refused as a whole.
  */
-import { readFileSync } from 'node:fs'
 import * as z from 'zod'
-import { type HoldfastError, InvalidError, NotFoundError } from '../errors.ts'
+import { isHoldfastError } from '../errors.ts'
 import type { Holdfast } from '../holdfast.ts'
-import { type ImportEntry, importMax } from '../operations/message-import.ts'
+import { type ImportEntry, importEntry, importMax } from '../operations/message-import.ts'
+import { assertNoneBad, type ImportOptions } from './report.ts'
+import { damaged, firstIssue, parseJson, type TextSource, textOf, timeOf } from './source.ts'
+
+const what = 'the file of pending acknowledgements'
 
 export interface PendingAcksReport {
   /** Version of the file; 0 when it has none. */
@@ -30,23 +33,22 @@ const pendingAck = z.object({
 })
 const file = z.object({
   version: z.int().min(0).default(0),
-  pending_acks: z.array(pendingAck).max(100_000),
+  pending_acks: z.array(z.unknown()).max(100_000),
 })
 type PendingAck = z.output<typeof pendingAck>
 
 /** `source`: a path, or the text of such a file. Times without a zone are this host's local time. */
 export async function importPendingAcks(
   hf: Holdfast,
-  source: string,
-  { dryRun = false }: { dryRun?: boolean } = {},
+  source: TextSource,
+  { dryRun = false, onProgress = () => {} }: Omit<ImportOptions, 'skipBad'> = {},
 ): Promise<PendingAcksReport> {
-  const isText = source.trimStart().startsWith('{')
-  const { version, pending_acks: pending } = parse(isText ? source : read(source))
-  const imports = pending.map(toEntry)
+  const { version, imports } = parse(textOf(source, 'a PENDING_ACKS.json, or its text'))
   const entries = imports.map(({ entry }) => entry)
+  const bring = (isDry: boolean) => importAll(hf, entries, isDry, onProgress)
   // All of it is looked at before any of it is taken over.
-  const looked = await importAll(hf, entries, true)
-  const taken = dryRun ? looked : await importAll(hf, entries, false)
+  const looked = await bring(true)
+  const taken = dryRun ? looked : await bring(false)
   const flagged = imports
     .filter(({ gaps }) => gaps.length > 0)
     .map(({ entry, gaps }) => ({ id: entry.id, gaps }))
@@ -55,53 +57,55 @@ export async function importPendingAcks(
 
 type Taken = Pick<PendingAcksReport, 'imported' | 'known'>
 
-async function importAll(hf: Holdfast, entries: readonly ImportEntry[], dryRun: boolean): Promise<Taken> {
+async function importAll(
+  hf: Holdfast,
+  entries: readonly ImportEntry[],
+  dryRun: boolean,
+  onProgress: NonNullable<ImportOptions['onProgress']>,
+): Promise<Taken> {
   const taken: Taken = { imported: [], known: [] }
+  const phase = dryRun ? 'looking' : 'importing'
   for (let start = 0; start < entries.length; start += importMax) {
+    onProgress({ phase, done: start, total: entries.length })
     const piece = { entries: entries.slice(start, start + importMax), dryRun }
     const { imported, known } = (await hf.execute('messages.import', piece)) as Taken
     taken.imported.push(...imported)
     taken.known.push(...known)
   }
+  onProgress({ phase, done: entries.length, total: entries.length })
   return taken
 }
 
-function read(path: string): string {
+function parse(text: string) {
+  const parsed = file.safeParse(parseJson(text, what))
+  if (!parsed.success) throw damaged(what, firstIssue(parsed.error))
+  const { version, pending_acks: pending } = parsed.data
+  const read = pending.map((value, index) => ({ row: `pending_acks[${index}]`, ...readAck(value) }))
+  const bad = read.flatMap(({ row, why }) => (why === undefined ? [] : [{ row, why }]))
+  // A message that is lost is one nobody will miss until it matters.
+  assertNoneBad(bad, { what, skipBad: 'never' })
+  return { version, imports: read.flatMap(({ found }) => found ?? []) }
+}
+
+interface Import {
+  readonly entry: ImportEntry
+  readonly gaps: string[]
+}
+
+function readAck(value: unknown): { readonly found?: Import; readonly why?: string } {
+  const parsed = pendingAck.safeParse(value)
+  if (!parsed.success) return { why: firstIssue(parsed.error) }
+  const found = toEntry(parsed.data)
   try {
-    return readFileSync(path, 'utf8')
-  } catch (cause) {
-    throw new NotFoundError({
-      what: `${path} cannot be read`,
-      next: 'give the path of a PENDING_ACKS.json, or its text',
-      facts: { path },
-      cause,
-    })
+    const checked = importEntry.safeParse(found.entry)
+    return checked.success ? { found } : { why: firstIssue(checked.error) }
+  } catch (error) {
+    if (isHoldfastError(error)) return { why: error.what }
+    throw error
   }
 }
 
-function parse(text: string): z.output<typeof file> {
-  let value: unknown
-  try {
-    value = JSON.parse(text)
-  } catch (cause) {
-    throw damaged('it is not JSON', cause)
-  }
-  const parsed = file.safeParse(value)
-  if (parsed.success) return parsed.data
-  const [issue] = parsed.error.issues
-  throw damaged(`${issue?.path.join('.')}: ${issue?.message}`)
-}
-
-function damaged(why: string, cause?: unknown): HoldfastError {
-  return new InvalidError({
-    what: `the file of pending acknowledgements is damaged (${why})`,
-    next: 'nothing was imported and the file was left as it is; mend or restore it',
-    facts: { why },
-    cause,
-  })
-}
-
-function toEntry(ack: PendingAck): { entry: ImportEntry; gaps: string[] } {
+function toEntry(ack: PendingAck): Import {
   const { message } = ack
   const type = message.msg_type ?? message.type ?? message.message_type
   const sentAt = timeOf(ack.sent_at)
@@ -124,10 +128,4 @@ function toEntry(ack: PendingAck): { entry: ImportEntry; gaps: string[] } {
     note: gaps.length === 0 ? null : `imported: ${gaps.join(', ')}`,
   }
   return { entry, gaps }
-}
-
-/** Null when there is none to read. */
-function timeOf(text: string | undefined): number | null {
-  const time = text === undefined ? Number.NaN : Date.parse(text)
-  return Number.isNaN(time) ? null : time
 }

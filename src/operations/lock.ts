@@ -25,7 +25,7 @@ import { lockView, viewLock } from './view.ts'
 
 const slotsMax = 1000
 
-const processingPrefix = 'queue:'
+export const processingPrefix = 'queue:'
 /** A processing lock belongs to its queue; only reading and an operator's force reach it by name. */
 const ownName = fields.name.refine((name) => !name.startsWith(processingPrefix), {
   error: 'names beginning with "queue:" are processing locks; use the methods of their queue',

@@ -12,7 +12,7 @@ import { operation } from './operation.ts'
 /** Messages one transaction takes over. */
 export const importMax = 100
 
-const entry = z.strictObject({
+export const importEntry = z.strictObject({
   id: z.string().regex(/^[A-Za-z0-9_-]{1,64}$/),
   sender: fields.name,
   recipient: fields.name,
@@ -23,7 +23,7 @@ const entry = z.strictObject({
   sentAt: fields.wallTime.nullable(),
   note: fields.text(2000).nullable(),
 })
-export type ImportEntry = z.input<typeof entry>
+export type ImportEntry = z.input<typeof importEntry>
 
 export const importPending = operation({
   name: 'messages.import',
@@ -31,7 +31,7 @@ export const importPending = operation({
   effect: 'admin',
   internal: true,
   input: z.strictObject({
-    entries: z.array(entry).max(importMax),
+    entries: z.array(importEntry).max(importMax),
     dryRun: z.boolean().default(false),
   }),
   output: z.object({ imported: z.array(z.string()), known: z.array(z.string()) }),

@@ -20,7 +20,7 @@ export function ensureQueue(
   defined: DefinedQueue | null,
   name: string,
   context: Context,
-  workflowName: 'job' | 'task' = 'job',
+  workflowName: 'job' | 'merge' | 'task' = 'job',
 ): { queue: Queue; workflow: Workflow; changes: Change[] } {
   if (defined) return { queue: defined.queue, workflow: workflowOf(defined), changes: [] }
   const workflow = builtInWorkflow(workflowName) as Workflow

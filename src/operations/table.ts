@@ -14,6 +14,7 @@ import * as leaseWarning from './lease-warning.ts'
 import * as leaseWatch from './lease-watch.ts'
 import * as lock from './lock.ts'
 import * as lockAdmin from './lock-admin.ts'
+import * as lockImport from './lock-import.ts'
 import * as lockRead from './lock-read.ts'
 import * as merge from './merge.ts'
 import * as messageAnswer from './message-answer.ts'
@@ -33,6 +34,7 @@ import * as queueClaim from './queue-claim.ts'
 import * as queueControl from './queue-control.ts'
 import * as queueDefine from './queue-define.ts'
 import * as queueFinish from './queue-finish.ts'
+import * as queueImport from './queue-import.ts'
 import * as queueRead from './queue-read.ts'
 import * as reclaimStale from './reclaim-stale.ts'
 import * as recovery from './recovery.ts'
@@ -57,6 +59,7 @@ const all: readonly AnyOperation[] = [
   queueAdd.add,
   queueAdd.addMany,
   queueAdd.submit,
+  queueImport.importItems,
   queueClaim.peek,
   queueClaim.look,
   queueClaim.next,
@@ -89,6 +92,7 @@ const all: readonly AnyOperation[] = [
   lock.leaveLine,
   lock.renewLock,
   lock.releaseLock,
+  lockImport.importLocks,
   lockAdmin.forceRelease,
   lockAdmin.forceReleaseAgent,
   lockAdmin.transfer,

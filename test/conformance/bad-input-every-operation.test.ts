@@ -176,6 +176,8 @@ function samplesFor(operation: string, there: Furniture): Samples {
     leaseMs: 60_000,
     workflow: operation === 'workflow.define' ? ownWorkflow : undefined,
     'error.message': 'no',
+    'entries.0.id': operation === 'queue.import' ? '00000000-0000-5000-8000-000000000000' : undefined,
+    'entries.0.state': 'pending',
   }
   return (path) => nouns[noun]?.[path] ?? everywhere[path]
 }

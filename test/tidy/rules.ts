@@ -80,7 +80,8 @@ const arrows: Record<string, readonly string[]> = {
   http: [...vocabulary, 'operations', 'holdfast', 'index'],
   mcp: [...vocabulary, 'operations', 'holdfast', 'index'],
   merge: [...vocabulary, 'operations', 'holdfast', 'index'],
-  import: [...vocabulary, 'operations', 'holdfast', 'index', 'domain'],
+  // Reads SQLite files with the engine's driver: two copies of SQLite in one process drop each other's locks.
+  import: [...vocabulary, 'operations', 'holdfast', 'index', 'domain', 'engines'],
   delivery: [...vocabulary, 'operations', 'domain', 'environment'],
   // The file fence locks among processes, so it judges them.
   fences: [...vocabulary, 'domain', 'environment', 'host'],

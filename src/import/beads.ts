@@ -1,0 +1,196 @@
+/**
+ * Takes over the issues of beads: its JSONL (`.beads/issues.jsonl`, or what `bd export` prints), an issue a line. Each
+ * becomes a task under its old id; what blocks it there blocks it here. The file is only read; repeating the import
+ * changes nothing.
+ */
+import * as z from 'zod'
+import type { Json } from '../domain/item.ts'
+import { taskQueue } from '../domain/task.ts'
+import type { Holdfast } from '../holdfast.ts'
+import { type Arriving, bringItems, type Harvest } from './items.ts'
+import type { BadRow, ImportOptions, ImportReport } from './report.ts'
+import { damaged, firstIssue, type TextSource, textOf, timeOf } from './source.ts'
+import { asArriving, type ForeignTask } from './task.ts'
+
+const what = 'the file of beads'
+const linesMax = 100_000
+
+const text = z.string().nullish()
+const issue = z.looseObject({
+  id: z.string().min(1),
+  title: z.string(),
+  description: text,
+  design: text,
+  acceptance_criteria: text,
+  notes: text,
+  status: z.string().default('open'),
+  // Left out by older versions where it is 0.
+  priority: z.int().min(0).max(4).default(0),
+  issue_type: z.string().default('task'),
+  assignee: text,
+  owner: text,
+  created_at: text,
+  created_by: text,
+  started_at: text,
+  defer_until: text,
+  close_reason: text,
+  labels: z.array(z.string()).nullish(),
+  dependencies: z
+    .array(z.looseObject({ depends_on_id: z.string().min(1), type: z.string().default('blocks') }))
+    .nullish(),
+  comments: z
+    .array(z.looseObject({ author: z.string().default(''), text: z.string(), created_at: text }))
+    .nullish(),
+  ephemeral: z.boolean().nullish(),
+  is_template: z.boolean().nullish(),
+})
+type Issue = z.output<typeof issue>
+
+/** `source`: a path, or `{ text }`. */
+export async function importBeads(
+  hf: Holdfast,
+  source: TextSource,
+  options: ImportOptions = {},
+): Promise<ImportReport> {
+  const { wall } = (await hf.execute('clock.read', {})) as { wall: number }
+  const harvest = harvestOf(textOf(source, 'an issues.jsonl of beads'), wall)
+  return bringItems(hf, harvest, { from: 'beads', what, queue: taskQueue, workflow: 'task' }, options)
+}
+
+function harvestOf(content: string, now: number): Harvest {
+  const lines = content.split('\n').map((line, index) => ({ row: `line ${index + 1}`, line: line.trim() }))
+  const filled = lines.filter(({ line }) => line !== '')
+  const conflict = filled.find(({ line }) => /^(?:<{7}|={7}|>{7})(?: |$)/.test(line))
+  if (conflict) throw damaged(what, `${conflict.row} is part of a merge conflict that nobody has settled`)
+  if (filled.length > linesMax) throw damaged(what, `it has more than ${linesMax} lines`)
+  const arriving: Arriving[] = []
+  const bad: BadRow[] = []
+  const skipped: { id: string; why: string }[] = []
+  const read = filled.map(({ row, line }) => ({ row, ...readLine(line) }))
+  const open = new Set(
+    read.flatMap((each) => (each.is === 'issue' && each.issue.status !== 'closed' ? [each.issue.id] : [])),
+  )
+  for (const each of read) {
+    if (each.is === 'issue') arriving.push(asArriving(taskOf(each.issue, each.row, open), now))
+    else if (each.is === 'bad') bad.push({ row: each.row, why: each.why })
+    else skipped.push({ id: each.id ?? each.row, why: each.why })
+  }
+  // A line may be cut off; where none can be read, it is no such file.
+  if (bad.length > 0 && bad.length === filled.length) throw damaged(what, `${bad[0]?.row}: ${bad[0]?.why}`)
+  return { arriving, bad, skipped }
+}
+
+type Line =
+  | { readonly is: 'issue'; readonly issue: Issue }
+  | { readonly is: 'bad'; readonly why: string }
+  | { readonly is: 'no work'; readonly id: string | null; readonly why: string }
+
+function readLine(line: string): Line {
+  let value: unknown
+  try {
+    value = JSON.parse(line)
+  } catch {
+    return { is: 'bad', why: 'it is not JSON' }
+  }
+  const { _type: kind = 'issue', key } = Object(value) as { _type?: unknown; key?: unknown }
+  if (kind !== 'issue') return { is: 'no work', id: typeof key === 'string' ? key : null, why: `a ${kind}` }
+  const parsed = issue.safeParse(value)
+  if (!parsed.success) return { is: 'bad', why: firstIssue(parsed.error) }
+  const why = noWork(parsed.data)
+  return why === null ? { is: 'issue', issue: parsed.data } : { is: 'no work', id: parsed.data.id, why }
+}
+
+/** Why nobody is to work on it, or null. */
+function noWork({ status, issue_type: type, is_template: isTemplate, ephemeral }: Issue): string | null {
+  if (status === 'tombstone') return 'deleted there'
+  if (status === 'pinned') return 'pinned there, not to be worked on'
+  if (isTemplate) return 'a template'
+  if (ephemeral) return 'ephemeral'
+  return type === 'message' || type === 'event' ? `a ${type}` : null
+}
+
+/** Relations that keep an issue waiting until the other one is closed. A parent is closed last, so none waits for it. */
+const blocking = ['blocks', 'waits-for']
+
+/** Fields that have a place of their own here; all others are kept as metadata. */
+const placed = new Set([
+  '_type',
+  'title',
+  'description',
+  'design',
+  'acceptance_criteria',
+  'notes',
+  'priority',
+  'labels',
+  'comments',
+  'dependency_count',
+  'dependent_count',
+  'comment_count',
+])
+
+/** `open`: ids of all issues that are not closed. */
+function taskOf(found: Issue, row: string, open: ReadonlySet<string>): ForeignTask {
+  const { status, assignee, owner, comments, dependencies } = found
+  const isHeld = status === 'in_progress' || status === 'hooked'
+  const waitsFor = (dependencies ?? [])
+    .filter(({ type }) => blocking.includes(type))
+    .map(({ depends_on_id: id }) => id)
+  const waits = waitsFor.some((id) => open.has(id))
+  const deferredUntil = timeOf(found.defer_until)
+  const state = status === 'closed' ? 'done' : 'todo'
+  return {
+    from: 'beads',
+    row,
+    key: found.id,
+    title: found.title,
+    texts: [
+      found.description ?? '',
+      headed('Design', found.design),
+      headed('Acceptance criteria', found.acceptance_criteria),
+      headed('Notes', found.notes),
+    ],
+    labels: found.labels ?? [],
+    owner: assignee || owner || null,
+    host: null,
+    notes: (comments ?? []).map((comment) => ({
+      at: timeOf(comment.created_at) ?? 0,
+      by: comment.author || 'unknown',
+      text: comment.text,
+    })),
+    metadata: { beads: restOf(found) },
+    state: isHeld ? 'in_progress' : state,
+    holder: isHeld ? assignee || null : null,
+    keptBack: keptBack(found, waits, deferredUntil),
+    // 0 to 4 around a middle of 2, here 1 to 9 around 5.
+    priority: 1 + 2 * found.priority,
+    submittedBy: found.created_by || null,
+    addedAt: timeOf(found.created_at),
+    startedAt: timeOf(found.started_at),
+    runAt: deferredUntil,
+    result: found.close_reason ? { closeReason: found.close_reason } : null,
+    waitsFor,
+    gaps: [],
+  }
+}
+
+const openStatuses = ['open', 'in_progress', 'hooked', 'closed']
+
+/** Why an open issue that nothing here would keep back is not to be claimed before somebody has looked. */
+function keptBack(found: Issue, waits: boolean, deferredUntil: number | null): string | null {
+  const { status, issue_type: type, dependencies } = found
+  if (dependencies?.some((each) => each.type === 'conditional-blocks')) {
+    return 'imported from beads: it was to run only if another fails'
+  }
+  if (type === 'gate') return 'imported from beads: a gate, to be opened by hand'
+  if (status === 'blocked' && waits) return null
+  if (status === 'deferred' && deferredUntil !== null) return null
+  return openStatuses.includes(status) ? null : `imported from beads in status ${status}`
+}
+
+function headed(title: string, content: string | null | undefined): string {
+  return content ? `## ${title}\n\n${content}` : ''
+}
+
+function restOf(found: Issue): Json {
+  return Object.fromEntries(Object.entries(found).filter(([name]) => !placed.has(name))) as Json
+}

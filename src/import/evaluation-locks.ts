@@ -1,0 +1,225 @@
+/**
+ * Takes over evaluation locks and their progress: a JSON export of the collections `evaluation-locks` and
+ * `evaluation-progress`, by collection and document. A lock that was held arrives lapsed, so that recovery frees it and
+ * pauses its run. The file is only read; repeating the import changes nothing.
+ */
+import * as z from 'zod'
+import { isName } from '../domain/name.ts'
+import type { Holdfast } from '../holdfast.ts'
+import {
+  type LockEntry,
+  type LocksImported,
+  lockImportMax,
+  type RunEntry,
+} from '../operations/lock-import.ts'
+import { assertNoneBad, type BadRow, type ImportOptions, type ImportReport } from './report.ts'
+import { damaged, firstIssue, parseJson, type TextSource, textOf, timeOf } from './source.ts'
+
+const what = 'the export of evaluation locks'
+const lockDefault = 'global'
+
+const name = z.string().refine(isName, { error: 'cannot be a name here' })
+const text = z.string().max(2000).nullish()
+const lockDocument = z.object({
+  isLocked: z.boolean(),
+  lockedBy: name.nullish(),
+  lockedByUser: name.nullish(),
+  lockedAt: z.unknown().optional(),
+  lockReason: text,
+})
+const count = z.int().min(0).max(1_000_000_000)
+const progressDocument = z.object({
+  totalSubmissions: count.nullish(),
+  evaluatedSubmissions: count.default(0),
+  startTime: z.unknown().optional(),
+  lastUpdateTime: z.unknown().optional(),
+  evaluationStatus: z.enum(['running', 'paused', 'completed']),
+  pauseReason: text,
+})
+
+interface Found<Entry> {
+  readonly id: string
+  readonly entry: Entry
+  readonly gaps: readonly string[]
+}
+
+/** `source`: a path, the text of such a file, or `{ text }`. */
+export async function importEvaluationLocks(
+  hf: Holdfast,
+  source: TextSource,
+  { dryRun = false, skipBad = false, onProgress = () => {} }: ImportOptions = {},
+): Promise<ImportReport> {
+  const collections = collectionsOf(parseJson(textOf(source, 'an export of evaluation locks'), what))
+  const { wall } = (await hf.execute('clock.read', {})) as { wall: number }
+  const bad: BadRow[] = []
+  const free: ImportReport['skipped'][number][] = []
+  const locks = documentsOf(collections.locks, 'evaluation-locks', bad).flatMap(({ id, row, value }) => {
+    const parsed = lockDocument.safeParse(value)
+    if (!parsed.success || !isName(id)) bad.push({ row, why: whyBad(parsed) })
+    else if (!parsed.data.isLocked) free.push({ id: `lock ${id}`, why: 'nobody held it' })
+    else return [lockOf(id, parsed.data)]
+    return []
+  })
+  const runs = documentsOf(collections.progress, 'evaluation-progress', bad).flatMap(({ id, row, value }) => {
+    const parsed = progressDocument.safeParse(value)
+    if (parsed.success && isName(id)) return [runOf(id, parsed.data, locks, wall)]
+    bad.push({ row, why: whyBad(parsed) })
+    return []
+  })
+  if (locks.length > lockImportMax)
+    throw damaged(what, `it has more than ${lockImportMax} locks that are held`)
+  assertNoneBad(bad, { what, skipBad })
+  const brought = await bring(hf, locks, runs, dryRun, onProgress)
+  return reportOf(locks, runs, brought, { dryRun, bad, free })
+}
+
+function whyBad(parsed: z.ZodSafeParseResult<unknown>): string {
+  return parsed.success ? 'its id cannot be a name here' : firstIssue(parsed.error)
+}
+
+type Collection = Readonly<Record<string, unknown>> | readonly unknown[]
+
+/** Some exporters wrap all collections in one more object. */
+function collectionsOf(value: unknown): { locks: Collection; progress: Collection } {
+  const root = (Object(value) as { __collections__?: unknown }).__collections__ ?? value
+  const { 'evaluation-locks': locks, 'evaluation-progress': progress } = Object(root) as Record<
+    string,
+    unknown
+  >
+  if (locks === undefined && progress === undefined) {
+    throw damaged(what, 'it has neither evaluation-locks nor evaluation-progress')
+  }
+  return { locks: asCollection(locks), progress: asCollection(progress) }
+}
+
+function asCollection(value: unknown = {}): Collection {
+  if (typeof value === 'object' && value !== null) return value as Collection
+  throw damaged(what, 'a collection is neither an object nor a list')
+}
+
+/** Documents by id, or as a list in which each says its own. */
+function documentsOf(collection: Collection, of: string, bad: BadRow[]) {
+  const pairs = Array.isArray(collection)
+    ? collection.map((value, index) => [(Object(value) as { id?: unknown }).id, value, index] as const)
+    : Object.entries(collection).map(([id, value]) => [id, value, id] as const)
+  return pairs.flatMap(([id, value, place]) => {
+    const row = `${of}/${place}`
+    if (typeof id === 'string') return id === '__collections__' ? [] : [{ id, row, value }]
+    bad.push({ row, why: 'it has no id' })
+    return []
+  })
+}
+
+function lockOf(id: string, lock: z.output<typeof lockDocument>): Found<LockEntry> {
+  const { lockedBy, lockedByUser, lockReason } = lock
+  const holder = lockedByUser ?? lockedBy
+  const acquiredAt = momentOf(lock.lockedAt)
+  return {
+    id,
+    entry: {
+      name: id,
+      holder: holder ?? 'unknown',
+      user: lockedByUser ?? null,
+      run: lockedBy ?? null,
+      reason: lockReason ?? null,
+      acquiredAt,
+    },
+    gaps: [
+      ...(holder == null ? ['it does not say who held it'] : []),
+      ...(acquiredAt === null ? ['it does not say since when it was held'] : []),
+    ],
+  }
+}
+
+function runOf(
+  id: string,
+  progress: z.output<typeof progressDocument>,
+  locks: readonly Found<LockEntry>[],
+  wall: number,
+): Found<RunEntry> {
+  const startedAt = momentOf(progress.startTime)
+  const updatedAt = momentOf(progress.lastUpdateTime)
+  return {
+    id,
+    entry: {
+      run: id,
+      lock: locks.find(({ entry }) => entry.run === id)?.id ?? lockDefault,
+      status: progress.evaluationStatus,
+      total: progress.totalSubmissions ?? null,
+      done: progress.evaluatedSubmissions,
+      pauseReason: progress.pauseReason ?? null,
+      startedAt: startedAt ?? updatedAt ?? wall,
+      updatedAt: updatedAt ?? startedAt ?? wall,
+    },
+    gaps: startedAt === null ? ['it does not say when it began'] : [],
+  }
+}
+
+/** An ISO time, or seconds in one of the ways exporters wrap them. */
+function momentOf(value: unknown): number | null {
+  const { value: inner, _seconds, seconds } = Object(value) as Record<string, unknown>
+  if (inner !== undefined) return momentOf(inner)
+  return timeOf(_seconds ?? seconds ?? value)
+}
+
+/** A run goes with its lock, whose token it is to have: those come first, with all locks. */
+async function bring(
+  hf: Holdfast,
+  locks: readonly Found<LockEntry>[],
+  runs: readonly Found<RunEntry>[],
+  dryRun: boolean,
+  onProgress: NonNullable<ImportOptions['onProgress']>,
+): Promise<LocksImported> {
+  const locked = new Set(locks.map(({ entry }) => entry.run))
+  const ordered = [...runs].sort((left, right) => Number(locked.has(right.id)) - Number(locked.has(left.id)))
+  const phase = dryRun ? 'looking' : 'importing'
+  const total = locks.length + runs.length
+  const all: LocksImported = {
+    locks: { imported: [], known: [], held: [] },
+    runs: { imported: [], known: [] },
+  }
+  for (let start = 0; start === 0 || start < ordered.length; start += lockImportMax) {
+    onProgress({ phase, done: start, total })
+    const piece = (await hf.execute('locks.import', {
+      from: 'evaluation-locks',
+      locks: start === 0 ? locks.map(({ entry }) => entry) : [],
+      runs: ordered.slice(start, start + lockImportMax).map(({ entry }) => entry),
+      dryRun,
+    })) as LocksImported
+    all.locks.imported.push(...piece.locks.imported)
+    all.locks.known.push(...piece.locks.known)
+    all.locks.held.push(...piece.locks.held)
+    all.runs.imported.push(...piece.runs.imported)
+    all.runs.known.push(...piece.runs.known)
+  }
+  onProgress({ phase, done: total, total })
+  return all
+}
+
+function reportOf(
+  locks: readonly Found<LockEntry>[],
+  runs: readonly Found<RunEntry>[],
+  brought: LocksImported,
+  rest: { dryRun: boolean; bad: readonly BadRow[]; free: ImportReport['skipped'] },
+): ImportReport {
+  const lockNames = (ids: readonly string[]) => ids.map((id) => `lock ${id}`)
+  const runNames = (ids: readonly string[]) => ids.map((id) => `run ${id}`)
+  const flagged = [
+    ...locks.map(({ id, gaps }) => ({ id: `lock ${id}`, gaps })),
+    ...runs.map(({ id, gaps }) => ({ id: `run ${id}`, gaps })),
+  ]
+  const imported = [...lockNames(brought.locks.imported), ...runNames(brought.runs.imported)]
+  return {
+    from: 'evaluation-locks',
+    dryRun: rest.dryRun,
+    imported,
+    known: [...lockNames(brought.locks.known), ...runNames(brought.runs.known)],
+    lapsed: lockNames(brought.locks.imported),
+    flagged: flagged.filter(({ id, gaps }) => gaps.length > 0 && imported.includes(id)),
+    skipped: [
+      ...rest.free,
+      ...lockNames(brought.locks.held).map((id) => ({ id, why: 'somebody has it here' })),
+    ],
+    bad: rest.bad,
+  }
+}

@@ -1,0 +1,69 @@
+/** What another program wrote, read and never changed: text, times, and the refusal of what is not what it should be. */
+import { readFileSync } from 'node:fs'
+import type * as z from 'zod'
+import { type HoldfastError, InvalidError, NotFoundError } from '../errors.ts'
+
+/** A path, or the text itself; a string that begins with a brace is text. */
+export type TextSource = string | { readonly text: string }
+
+export function textOf(source: TextSource, what: string): string {
+  if (typeof source !== 'string') return withoutMark(source.text)
+  if (source.trimStart().startsWith('{')) return source
+  try {
+    return withoutMark(readFileSync(source, 'utf8'))
+  } catch (cause) {
+    throw unreadable(source, what, cause)
+  }
+}
+
+/** Some editors put a mark before the first character. */
+function withoutMark(text: string): string {
+  return text.startsWith('\uFEFF') ? text.slice(1) : text
+}
+
+export function unreadable(path: string, what: string, cause?: unknown): HoldfastError {
+  return new NotFoundError({
+    what: `${path} cannot be read`,
+    next: `give the path of ${what}`,
+    facts: { path },
+    cause,
+  })
+}
+
+/** A file that is not what it should be is refused whole. */
+export function damaged(what: string, why: string, cause?: unknown): HoldfastError {
+  return new InvalidError({
+    what: `${what} cannot be read: ${why}`,
+    next: 'nothing was imported and the file was left as it is; mend or restore it',
+    facts: { why },
+    cause,
+  })
+}
+
+export function parseJson(text: string, what: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (cause) {
+    throw damaged(what, 'it is not JSON', cause)
+  }
+}
+
+/** The first thing a schema has against a value, in a line. */
+export function firstIssue({ issues: [issue] }: z.ZodError): string {
+  const path = issue?.path.join('.') ?? ''
+  const message = issue?.message ?? 'it cannot be read'
+  return path === '' ? message : `${path}: ${message}`
+}
+
+const timeMax = 8_640_000_000_000_000
+
+/** Milliseconds of an ISO time (without a zone: this host's local time) or of Unix seconds; null for none. */
+export function timeOf(value: unknown): number | null {
+  const time = typeof value === 'string' && value !== '' ? Date.parse(value) : secondsOf(value) * 1000
+  return time >= 0 && time <= timeMax ? Math.floor(time) : null
+}
+
+/** 0 stands for none in columns that cannot be null. */
+function secondsOf(value: unknown): number {
+  return typeof value === 'number' && value !== 0 ? value : Number.NaN
+}

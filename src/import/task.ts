@@ -1,0 +1,119 @@
+/** A task of another program in the words of tasks here; what cannot be said here is kept as its metadata. */
+import type { Json } from '../domain/item.ts'
+import { isName } from '../domain/name.ts'
+import { type Note, storeWords } from '../domain/task.ts'
+import type { ItemEntry } from '../operations/queue-import.ts'
+import { idFor } from './identity.ts'
+import type { Arriving } from './items.ts'
+import type { ImportSource } from './report.ts'
+
+const titleMax = 500
+const notesMax = 50
+const noteMax = 2000
+const labelsMax = 100
+
+export interface ForeignTask {
+  readonly from: ImportSource
+  readonly row: string
+  /** Its id there: the key here. */
+  readonly key: string
+  readonly title: string
+  /** Its texts, one after the other. */
+  readonly texts: readonly string[]
+  readonly labels: readonly string[]
+  readonly owner: string | null
+  readonly host: string | null
+  readonly notes: readonly Note[]
+  readonly metadata: { readonly [name: string]: Json | undefined }
+  readonly state: 'todo' | 'in_progress' | 'review' | 'done'
+  readonly holder: string | null
+  readonly keptBack: string | null
+  readonly priority: number
+  readonly submittedBy: string | null
+  readonly addedAt: number | null
+  readonly startedAt: number | null
+  readonly runAt: number | null
+  readonly result: Json
+  readonly waitsFor: readonly string[]
+  readonly gaps: readonly string[]
+}
+
+/** `now` stands in for a time that is not told. */
+export function asArriving(task: ForeignTask, now: number): Arriving {
+  const names = usableNames(task)
+  const isCut = task.title.length > titleMax
+  const hasNobody = task.state === 'in_progress' && names.holder === null
+  const [older, notes] = [task.notes.slice(0, -notesMax), task.notes.slice(-notesMax)]
+  const words = storeWords({
+    title: isCut ? `${task.title.slice(0, titleMax - 1)}…` : task.title || task.key,
+    body: [isCut ? task.title : '', ...task.texts].filter((text) => text !== '').join('\n\n'),
+    labels: names.labels,
+    paths: [],
+    owner: names.owner,
+    host: names.host,
+    metadata: withoutNothing({ ...task.metadata, ...names.unusable }),
+  })
+  const entry: Arriving['entry'] = {
+    id: idFor(task.from, task.key),
+    key: task.key,
+    state: task.state,
+    holder: names.holder,
+    keptBack: task.keptBack,
+    priority: task.priority,
+    runAt: task.runAt,
+    submittedBy: names.submittedBy,
+    addedAt: task.addedAt ?? now,
+    startedAt: task.startedAt,
+    ...(task.result === null ? {} : { result: task.result }),
+    payload: JSON.parse(words.payload) as Json,
+    data: { ...words.data, notes: notes.map(shortened) } as NonNullable<ItemEntry['data']>,
+  }
+  return {
+    name: task.key,
+    row: task.row,
+    entry,
+    parent: null,
+    waitsFor: task.waitsFor,
+    gaps: [
+      ...task.gaps,
+      ...(task.addedAt === null ? ['it does not say when it was made'] : []),
+      ...(hasNobody ? ['it was in progress and nobody is named: it arrives as Todo'] : []),
+      ...(isCut ? ['its title was cut; the whole is in its body'] : []),
+      ...(older.length > 0 ? [`${older.length} older notes were left out`] : []),
+      ...Object.keys(names.unusable).map(unusableGap),
+    ],
+  }
+}
+
+function unusableGap(name: string): string {
+  const which = name === 'labels' ? 'some of its labels' : `its ${name}`
+  return `${which} cannot be names here: see its metadata`
+}
+
+/** Names people and agents have there, as far as they are names here; the others as they were. */
+function usableNames({ owner, host, holder, submittedBy, labels }: ForeignTask) {
+  const given = { owner, host, holder, submittedBy }
+  const usable = (name: string | null) => (isName(name) ? name : null)
+  const bad = Object.entries(given).filter(([, name]) => name !== null && !isName(name))
+  const badLabels = labels.filter((label, index) => !isName(label) || index >= labelsMax)
+  return {
+    owner: usable(owner),
+    host: usable(host),
+    holder: usable(holder),
+    submittedBy: usable(submittedBy),
+    labels: [...new Set(labels.filter((label) => !badLabels.includes(label)))],
+    unusable: {
+      ...Object.fromEntries(bad),
+      ...(badLabels.length > 0 ? { labels: badLabels } : {}),
+    } as Record<string, Json>,
+  }
+}
+
+function shortened({ at, by, text }: Note): Note {
+  return { at, by, text: text.length > noteMax ? `${text.slice(0, noteMax - 1)}…` : text }
+}
+
+function withoutNothing(facts: ForeignTask['metadata']): Json {
+  const there = Object.entries(facts).filter(([, fact]) => fact != null && fact !== '')
+  return Object.fromEntries(there)
+}

@@ -1,0 +1,244 @@
+/**
+ * Takes over the merge queue of zjj: its SQLite file with the entries, the processing lock and the record of what
+ * happened. Entries keep their states, their places in stacks and their attempts; what was held arrives lapsed. The
+ * file is only read; repeating the import changes nothing.
+ */
+import * as z from 'zod'
+import { stackDepthMax } from '../domain/dependency.ts'
+import { isName } from '../domain/name.ts'
+import { processingLockName } from '../domain/queue.ts'
+import { builtInWorkflow, knownState, type Workflow } from '../domain/workflow.ts'
+import type { Holdfast } from '../holdfast.ts'
+import type { LocksImported } from '../operations/lock-import.ts'
+import { historyMax } from '../operations/queue-import.ts'
+import { idFor } from './identity.ts'
+import { type Arriving, bringItems, type Harvest } from './items.ts'
+import { assertNoneBad, type BadRow, type ImportOptions, type ImportReport } from './report.ts'
+import { firstIssue, timeOf } from './source.ts'
+import { type Row, readTables } from './sqlite-file.ts'
+
+const what = 'the database of zjj'
+const workflow = builtInWorkflow('merge') as Workflow
+const mergeQueueDefault = 'merge'
+
+const text = z.string().nullish()
+const time = z.number().nullish()
+const count = z.int().min(0)
+const entryRow = z.object({
+  id: z.int(),
+  workspace: z.string().min(1),
+  bead_id: text,
+  priority: z.int().default(5),
+  status: z.string(),
+  added_at: z.number(),
+  started_at: time,
+  completed_at: time,
+  error_message: text,
+  agent_id: text,
+  dedupe_key: text,
+  workspace_state: text,
+  previous_state: text,
+  state_changed_at: time,
+  head_sha: text,
+  tested_against_sha: text,
+  attempt_count: count.default(0),
+  max_attempts: z.int().min(1).default(3),
+  rebase_count: count.default(0),
+  last_rebase_at: time,
+  parent_workspace: text,
+})
+type Entry = z.output<typeof entryRow>
+
+const lockRow = z.object({ agent_id: z.string().min(1), acquired_at: z.number() })
+const eventRow = z.object({
+  id: z.int(),
+  queue_id: z.int(),
+  event_type: z.string(),
+  details_json: text,
+  created_at: time,
+})
+type Event = z.output<typeof eventRow>
+
+export interface ZjjOptions extends ImportOptions {
+  /** The queue its entries go to; default `merge`. */
+  readonly queue?: string | undefined
+}
+
+export async function importZjj(
+  hf: Holdfast,
+  path: string,
+  { queue = mergeQueueDefault, ...options }: ZjjOptions = {},
+): Promise<ImportReport> {
+  const tables = readTables(path, {
+    what,
+    needed: ['merge_queue'],
+    optional: ['queue_processing_lock', 'queue_events'],
+  })
+  const lock = lockOf(tables.get('queue_processing_lock') ?? [], queue)
+  const harvest = harvestOf(tables, queue)
+  const bad = [...harvest.bad, ...lock.bad]
+  assertNoneBad(bad, { what, skipBad: options.skipBad === true })
+  const destination = { from: 'zjj', what, queue, workflow: 'merge' } as const
+  const report = await bringItems(hf, { ...harvest, bad }, destination, options)
+  if (lock.entry === null) return report
+  const { locks } = (await hf.execute('locks.import', {
+    from: 'zjj',
+    locks: [lock.entry],
+    runs: [],
+    dryRun: options.dryRun === true,
+  })) as LocksImported
+  const name = 'the processing lock'
+  const isTaken = locks.imported.length > 0
+  const why = `somebody has the processing lock of ${queue} here`
+  return {
+    ...report,
+    imported: isTaken ? [...report.imported, name] : report.imported,
+    lapsed: isTaken ? [...report.lapsed, name] : report.lapsed,
+    known: locks.known.length > 0 ? [...report.known, name] : report.known,
+    skipped: locks.held.length > 0 ? [...report.skipped, { id: name, why }] : report.skipped,
+  }
+}
+
+function lockOf([row]: readonly Row[], queue: string) {
+  if (row === undefined) return { entry: null, bad: [] }
+  const parsed = lockRow.safeParse(row)
+  const isUsable = parsed.success && isName(parsed.data.agent_id)
+  if (!isUsable) {
+    const why = parsed.success ? 'its agent cannot be a name here' : firstIssue(parsed.error)
+    return { entry: null, bad: [{ row: 'queue_processing_lock', why }] }
+  }
+  const { agent_id: holder, acquired_at: acquiredAt } = parsed.data
+  const entry = { name: processingLockName(queue), holder, acquiredAt: timeOf(acquiredAt) }
+  return { entry, bad: [] }
+}
+
+function harvestOf(tables: ReadonlyMap<string, readonly Row[]>, queue: string): Harvest {
+  const events = eventsOf(tables.get('queue_events') ?? [])
+  const bad: BadRow[] = [...events.bad]
+  const rows: { entry: Entry; row: string }[] = []
+  for (const [index, found] of (tables.get('merge_queue') ?? []).entries()) {
+    const parsed = entryRow.safeParse(found)
+    const row = `merge_queue row ${typeof found.id === 'number' ? found.id : `number ${index + 1}`}`
+    if (parsed.success) rows.push({ entry: parsed.data, row })
+    else bad.push({ row, why: firstIssue(parsed.error) })
+  }
+  const parents = new Map(rows.map(({ entry }) => [entry.workspace, entry.parent_workspace ?? null]))
+  const arriving: Arriving[] = []
+  for (const { entry, row } of rows) {
+    const why = faultOf(entry, parents)
+    if (why === null) arriving.push(arrivingOf(entry, row, queue, events.byEntry.get(entry.id) ?? []))
+    else bad.push({ row, why })
+  }
+  return { arriving, bad, skipped: orphansOf(events.byEntry, rows) }
+}
+
+/** Words of earlier versions, still found in old files. */
+const legacyStates: Readonly<Record<string, string | undefined>> = {
+  processing: 'claimed',
+  completed: 'merged',
+  failed: 'failed_terminal',
+}
+
+function stateOf({ status }: Entry): string {
+  return legacyStates[status] ?? status
+}
+
+function faultOf(entry: Entry, parents: ReadonlyMap<string, string | null>): string | null {
+  if (knownState(workflow, stateOf(entry)) === undefined) return `its status is ${entry.status}`
+  let depth = 0
+  for (let at = parents.get(entry.workspace); at != null && depth <= stackDepthMax; at = parents.get(at))
+    depth++
+  return depth > stackDepthMax ? `its stack is deeper than ${stackDepthMax}, or stands on itself` : null
+}
+
+function arrivingOf(entry: Entry, row: string, queue: string, history: readonly Event[]): Arriving {
+  const state = stateOf(entry)
+  const agent = isName(entry.agent_id) ? entry.agent_id : null
+  const isHeld = knownState(workflow, state)?.held === true
+  const addedAt = timeOf(entry.added_at)
+  const kept = history.slice(-historyMax)
+  return {
+    name: entry.workspace,
+    row,
+    entry: {
+      // Another file may have a row of the same number.
+      id: idFor('zjj', queue, entry.id, entry.workspace, entry.added_at),
+      key: entry.workspace,
+      dedupeKey: entry.dedupe_key || null,
+      state,
+      priority: entry.priority,
+      holder: isHeld ? agent : null,
+      // There, who added an entry and who holds it share a column.
+      submittedBy: isHeld ? null : agent,
+      attempts: entry.attempt_count,
+      failures: entry.attempt_count,
+      attemptsMax: entry.max_attempts,
+      addedAt: addedAt ?? 0,
+      startedAt: timeOf(entry.started_at),
+      error: entry.error_message ? { message: entry.error_message } : null,
+      data: withoutNothing({
+        bead: entry.bead_id,
+        headSha: entry.head_sha,
+        testedAgainstSha: entry.tested_against_sha,
+        rebaseCount: entry.rebase_count,
+        lastRebaseAt: timeOf(entry.last_rebase_at),
+        zjjId: entry.id,
+        workspaceState: entry.workspace_state,
+        previousState: entry.previous_state,
+        stateChangedAt: timeOf(entry.state_changed_at),
+        completedAt: timeOf(entry.completed_at),
+      }),
+      history: kept.map(eventFacts),
+    },
+    parent: entry.parent_workspace || null,
+    waitsFor: [],
+    gaps: [
+      ...(isHeld && agent === null ? ['it was held and nobody is named: it arrives given back'] : []),
+      ...(!isHeld && entry.agent_id && agent === null ? ['its agent cannot be a name here'] : []),
+      ...(addedAt === null ? ['it does not say when it was added'] : []),
+      ...(history.length > kept.length ? [`${history.length - kept.length} older events were left out`] : []),
+    ],
+  }
+}
+
+function withoutNothing(facts: Readonly<Record<string, string | number | null | undefined>>) {
+  const there = Object.entries(facts).filter(([, fact]) => fact != null && fact !== '')
+  return Object.fromEntries(there) as Record<string, string | number>
+}
+
+/** What happened to each entry, in order. */
+function eventsOf(rows: readonly Row[]) {
+  const byEntry = new Map<number, Event[]>()
+  const bad: BadRow[] = []
+  for (const [index, row] of rows.entries()) {
+    const parsed = eventRow.safeParse(row)
+    if (!parsed.success) {
+      bad.push({ row: `queue_events number ${index + 1}`, why: firstIssue(parsed.error) })
+      continue
+    }
+    const known = byEntry.get(parsed.data.queue_id)
+    if (known) known.push(parsed.data)
+    else byEntry.set(parsed.data.queue_id, [parsed.data])
+  }
+  for (const events of byEntry.values()) events.sort((left, right) => left.id - right.id)
+  return { byEntry, bad }
+}
+
+const detailsMax = 1000
+
+/** The details were put together by hand there, and are not always JSON. */
+function eventFacts({ event_type: kind, created_at: at, details_json: details }: Event) {
+  const facts = withoutNothing({ kind, at: timeOf(at), details: details?.slice(0, detailsMax) })
+  try {
+    return details && details.length <= detailsMax ? { ...facts, details: JSON.parse(details) } : facts
+  } catch {
+    return facts
+  }
+}
+
+function orphansOf(byEntry: ReadonlyMap<number, unknown>, rows: readonly { entry: Entry }[]) {
+  const there = new Set(rows.map(({ entry }) => entry.id))
+  return [...byEntry.keys()]
+    .filter((id) => !there.has(id))
+    .map((id) => ({ id: `events of entry ${id}`, why: 'the entry itself is gone' }))
+}

@@ -1,0 +1,206 @@
+/** Items another program left: taken over once, in the states they had. */
+import * as z from 'zod'
+import { arriveItem } from '../domain/arrival.ts'
+import { blockersMax } from '../domain/dependency.ts'
+import { type Item, type Moment, priorityDefault } from '../domain/item.ts'
+import { assertSameWorkflow, type Queue } from '../domain/queue.ts'
+import type { Workflow } from '../domain/workflow.ts'
+import { InvalidError } from '../errors.ts'
+import * as fields from './fields.ts'
+import { ask, operation, type Step } from './operation.ts'
+import { ensureQueue } from './queue-define.ts'
+import { concernsClaimers, itemChange } from './subject.ts'
+
+/** Items one transaction takes over. */
+export const itemImportMax = 100
+/** Of what the other program recorded about an item, so many of the newest go into its first event. */
+export const historyMax = 100
+
+const id = z.string().regex(/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/)
+const times = z.int().min(0).max(1_000_000)
+
+/** One of them. Its id must be made from what it is, so that it is known again. */
+export const itemEntry = z.strictObject({
+  id,
+  state: fields.name,
+  key: fields.name.nullable().default(null),
+  dedupeKey: fields.name.nullable().default(null),
+  parent: id.nullable().default(null),
+  blockers: z.array(id).max(blockersMax).default([]),
+  priority: z.int().min(-2147483648).max(2147483647).default(priorityDefault),
+  runAt: fields.wallTime.nullable().default(null),
+  holder: fields.name.nullable().default(null),
+  keptBack: fields.text(2000).nullable().default(null),
+  attempts: times.default(0),
+  failures: times.default(0),
+  attemptsMax: z.int().min(1).max(1000).default(3),
+  submittedBy: fields.name.nullable().default(null),
+  addedAt: fields.wallTime,
+  startedAt: fields.wallTime.nullable().default(null),
+  error: fields.failure.nullable().default(null),
+  result: fields.asJsonText('result').optional(),
+  payload: fields.asJsonText('payload').optional(),
+  data: fields.data.optional(),
+  history: z.array(fields.json('history')).max(historyMax).default([]),
+})
+export type ItemEntry = z.input<typeof itemEntry>
+type Entry = z.output<typeof itemEntry>
+
+const output = z.object({
+  imported: z.array(z.string()),
+  known: z.array(z.string()),
+  refused: z.array(z.object({ id: z.string(), why: z.string() })),
+})
+export type ItemsImported = z.output<typeof output>
+
+export const importItems = operation({
+  name: 'queue.import',
+  summary: 'Take over items of another program; those taken before are left as they are.',
+  effect: 'admin',
+  internal: true,
+  input: z.strictObject({
+    queue: fields.queue,
+    workflow: z.enum(['job', 'merge', 'task']),
+    from: fields.name,
+    entries: z.array(itemEntry).max(itemImportMax),
+    dryRun: z.boolean().default(false),
+  }),
+  output,
+  needs: ({ queue, entries }) => ({
+    defined: { select: 'queue', name: queue } as const,
+    tokenFloor: { select: 'tokenFloor' } as const,
+    there: { select: 'itemsById', ids: [...new Set(entries.flatMap(mentioned))] } as const,
+    ...openNeeds(queue, entries),
+  }),
+  decide(rows, input, context): Step<ItemsImported> {
+    const { queue, workflow, changes } = ensureQueue(rows.defined, input.queue, context, input.workflow)
+    assertSameWorkflow(queue, input.workflow)
+    const there = new Map(rows.there.map((item) => [item.id, item]))
+    const unseen = input.entries.filter((entry) => !there.has(entry.id))
+    // One that was taken over and then removed has left its events.
+    return ask(pastNeeds(unseen), (past) => {
+      const fresh = unseen.filter((entry) => (past[entry.id] ?? []).length === 0)
+      const ground = { queue, workflow, there, open: openOnes(rows, fresh), tokenFloor: rows.tokenFloor }
+      const { arrived, refused } = arriveAll(fresh, ground, context)
+      const imported = arrived.map(({ item }) => item.id)
+      const seen = new Set([...imported, ...refused.map((each) => each.id)])
+      const known = input.entries.map((entry) => entry.id).filter((each) => !seen.has(each))
+      const result = { imported, known, refused }
+      if (input.dryRun || arrived.length === 0) return { changes: [], result }
+      const arrivals = arrived.map(({ item, history }) => {
+        const detail = { from: input.from, ...(history.length > 0 ? { history } : {}) }
+        return itemChange(null, item, 'item.imported', context, detail)
+      })
+      return {
+        changes: [...changes, ...arrivals],
+        result,
+        // What arrives lapsed is given back by whoever looks first.
+        wakes: arrived.some(({ item }) => concernsClaimers(item) || item.standing === 'held'),
+      }
+    })
+  },
+})
+
+interface Ground {
+  readonly queue: Queue
+  readonly workflow: Workflow
+  /** Items there are, by id. */
+  readonly there: ReadonlyMap<string, Item>
+  /** Names of open items, each with its id. */
+  readonly open: ReadonlyMap<string, string>
+  readonly tokenFloor: number
+}
+
+/** In order: what others wait for stands before them. */
+function arriveAll(entries: readonly Entry[], ground: Ground, at: Moment) {
+  const there = new Map(ground.there)
+  const open = new Map(ground.open)
+  const arrived: { item: Item; history: Entry['history'] }[] = []
+  const refused: ItemsImported['refused'] = []
+  for (const entry of entries) {
+    const item = arriveOne(entry, { ...ground, there, open }, at)
+    if (typeof item === 'string') {
+      refused.push({ id: entry.id, why: item })
+      continue
+    }
+    arrived.push({ item, history: entry.history })
+    there.set(item.id, item)
+    if (item.standing !== 'closed') for (const name of namesOf(item)) open.set(name, item.id)
+  }
+  return { arrived, refused }
+}
+
+/** The item, or why there cannot be one. */
+function arriveOne(
+  entry: Entry,
+  { queue, workflow, there, open, tokenFloor }: Ground,
+  at: Moment,
+): Item | string {
+  if (there.has(entry.id)) return 'it is listed twice'
+  const { parent, blockers, result, payload, data, history: _, ...rest } = entry
+  const arriving = {
+    ...rest,
+    queue: queue.name,
+    // What it waited for may have been finished and cleaned up since an earlier import.
+    parent: parent === null ? null : (there.get(parent) ?? null),
+    blockers: blockers.flatMap((each) => there.get(each) ?? []),
+    result: result ?? null,
+    payload: payload ?? 'null',
+    data: (data ?? {}) as Item['data'],
+    tokenFloor,
+  }
+  try {
+    const item = arriveItem(arriving, workflow, at)
+    return takenBy(item, open) ?? item
+  } catch (error) {
+    if (error instanceof InvalidError) return error.what
+    throw error
+  }
+}
+
+function mentioned({ id: own, parent, blockers }: Pick<Entry, 'id' | 'parent' | 'blockers'>): string[] {
+  return [own, ...blockers, ...(parent === null ? [] : [parent])]
+}
+
+type Names = Pick<Item, 'key' | 'dedupeKey'>
+
+function namesOf({ key, dedupeKey }: Names): string[] {
+  return [...(key === null ? [] : [`key ${key}`]), ...(dedupeKey === null ? [] : [`dedupe key ${dedupeKey}`])]
+}
+
+function openNeeds(queue: string, entries: readonly Names[]) {
+  const keys = entries.flatMap(({ key }) => key ?? [])
+  const dedupeKeys = entries.flatMap(({ dedupeKey }) => dedupeKey ?? [])
+  return {
+    ...Object.fromEntries(
+      keys.map((key) => [`key ${key}`, { select: 'openItemByKey', queue, key } as const]),
+    ),
+    ...Object.fromEntries(
+      dedupeKeys.map((dedupeKey) => [
+        `dedupe key ${dedupeKey}`,
+        { select: 'openItemByDedupeKey', queue, dedupeKey } as const,
+      ]),
+    ),
+  }
+}
+
+/** By the names of the entries, whose each is. */
+function openOnes(rows: object, entries: readonly Names[]): Map<string, string> {
+  const loaded = rows as Record<string, Item | null>
+  return new Map(entries.flatMap(namesOf).flatMap((name) => (loaded[name] ? [[name, loaded[name].id]] : [])))
+}
+
+function takenBy(item: Item, open: ReadonlyMap<string, string>): string | null {
+  if (item.standing === 'closed') return null
+  const taken = namesOf(item).find((name) => open.has(name))
+  return taken === undefined ? null : `the ${taken} belongs to another open item, ${open.get(taken)}`
+}
+
+function pastNeeds(entries: readonly Pick<Entry, 'id'>[]) {
+  return Object.fromEntries(
+    entries.map((entry) => [
+      entry.id,
+      { select: 'events', since: 0, limit: 1, subject: 'item', id: entry.id, newest: false } as const,
+    ]),
+  )
+}

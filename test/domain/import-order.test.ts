@@ -1,0 +1,27 @@
+/** The order in which things that wait for one another are taken over. */
+import { expect, test } from 'vitest'
+import { circlesOf, inOrder } from '../../src/import/order.ts'
+
+const things = (waits: Record<string, string[]>) =>
+  Object.keys(waits).map((name) => ({ name, on: waits[name] ?? [] }))
+const on = (thing: { on: string[] }) => thing.on
+const names = (list: readonly { name: string }[]) => list.map(({ name }) => name).join(' ')
+
+test('each comes after what it waits for, and the others stay in the order of the file', () => {
+  const ordered = inOrder(things({ d: ['c'], c: ['a', 'b', 'a'], a: [], b: ['gone'], e: [] }), on)
+
+  expect(names(ordered)).toBe('a b e c d')
+})
+
+test('a long chain given backwards is put in order', () => {
+  const chain = Array.from({ length: 20_000 }, (_, index) => ({ name: `${index}`, on: [`${index + 1}`] }))
+
+  expect(inOrder(chain, on)[0]?.name).toBe('19999')
+})
+
+test('those in a circle are named, those before and behind it are not', () => {
+  const found = circlesOf(things({ a: [], b: ['a', 'd'], c: ['b'], d: ['c'], e: ['d'], f: ['f'] }), on)
+
+  expect(found.map(({ member }) => member.name)).toEqual(['b', 'c', 'd', 'f'])
+  expect(found[0]?.others).toEqual(['d'])
+})

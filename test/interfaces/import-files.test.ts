@@ -1,0 +1,266 @@
+/** Files of other programs as they really are: only read, refused whole where they are damaged, bad rows by name. */
+import { appendFileSync, copyFileSync, readdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import {
+  type Holdfast,
+  type ImportOptions,
+  type ImportReport,
+  importBeads,
+  importEvaluationLocks,
+  importExarpGo,
+  importPendingAcks,
+  importZjj,
+  open,
+} from 'holdfast'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { readFeed } from '../support/feed.ts'
+import { aFolder, type Fixture, layFixture } from '../support/fixtures.ts'
+import { refusal } from '../support/outcomes.ts'
+import { openRaw } from '../support/sqlite-file.ts'
+
+type Import = (hf: Holdfast, path: string, options?: ImportOptions) => Promise<Pick<ImportReport, 'imported'>>
+const sources: readonly (readonly [Fixture, Import])[] = [
+  ['zjj.db', importZjj],
+  ['exarp-go.db', importExarpGo],
+  ['beads.jsonl', importBeads],
+  ['evaluation-locks.json', importEvaluationLocks],
+  ['pending-acks.json', importPendingAcks],
+]
+
+/** A store of its own, gone with the test. */
+async function aStore(): Promise<Holdfast> {
+  const hf = await open('sqlite::memory:', { background: false, logger: false })
+  onTestFinished(() => hf.close())
+  return hf
+}
+
+/** The folder with every byte in it. */
+function contents(path: string) {
+  const folder = dirname(path)
+  return readdirSync(folder).map((name) => [name, readFileSync(join(folder, name)).toString('base64')])
+}
+
+describe.each(sources)('%s', (fixture, take) => {
+  test('the source is only read, and nothing is left beside it', async () => {
+    const hf = await aStore()
+    const path = layFixture(aFolder(), fixture)
+    const before = contents(path)
+
+    await take(hf, path)
+
+    expect(contents(path)).toEqual(before)
+  })
+
+  test('a file that is not there is an error', async () => {
+    const hf = await aStore()
+
+    expect((await refusal(() => take(hf, 'no/such/file'))).code).toBe('NOT_FOUND')
+  })
+})
+
+test('what zjj had not yet moved out of its log is taken over too', async () => {
+  const hf = await aStore()
+  const path = layFixture(aFolder(), 'zjj.db')
+  const live = openRaw(path)
+  live.exec('pragma journal_mode = wal; pragma wal_autocheckpoint = 0')
+  live.exec("insert into merge_queue (workspace, added_at) values ('in-the-log', 1741000100)")
+  const folder = aFolder()
+  for (const part of ['', '-wal']) copyFileSync(path + part, join(folder, `left.db${part}`))
+  live.close()
+
+  const { imported } = await importZjj(hf, join(folder, 'left.db'))
+
+  expect(imported).toContain('in-the-log')
+  expect(readdirSync(folder).sort()).toEqual(['left.db', 'left.db-wal'])
+})
+
+test('an export as a list, or wrapped by its exporter, is read alike', async () => {
+  const hf = await aStore()
+  const lock = {
+    isLocked: true,
+    lockedBy: 'x',
+    lockedAt: { __datatype__: 'timestamp', value: { _seconds: 5 } },
+  }
+  const list = { 'evaluation-locks': [{ id: 'one', ...lock }] }
+  const wrapped = { __collections__: { 'evaluation-locks': { two: { ...lock, __collections__: {} } } } }
+
+  const first = await importEvaluationLocks(hf, JSON.stringify(list))
+  const second = await importEvaluationLocks(hf, JSON.stringify(wrapped))
+
+  expect([...first.imported, ...second.imported]).toEqual(['lock one', 'lock two'])
+  expect(await hf.locks.getCurrentLockInfo('two')).toMatchObject({ lockedAt: 5000 })
+})
+
+describe('what cannot be taken over whole is refused whole, and nothing is changed:', () => {
+  const bead = (fields: object) => JSON.stringify({ id: 'bd-1', title: 't', ...fields })
+  const waits = (id: string) => ({ dependencies: [{ depends_on_id: id, type: 'blocks' }] })
+
+  test.each<[string, Import, (path: string) => void, RegExp]>([
+    ['a text that is no database', importZjj, (path) => writeFileSync(path, 'x'.repeat(5000)), /database/],
+    ['a database cut in half', importExarpGo, cutDatabase, /cannot be read/],
+    [
+      'a database of something else',
+      importZjj,
+      (path) => sql(path, 'create table t (a)'),
+      /no table merge_queue/,
+    ],
+    ['an empty database', importExarpGo, (path) => sql(path, 'pragma user_version = 1'), /no table tasks/],
+    [
+      'a status nobody knows',
+      importZjj,
+      (path) => zjj(path, "update merge_queue set status = 'odd' where id = 6"),
+      /row 6.*odd/,
+    ],
+    [
+      'a workspace that cannot be a key',
+      importZjj,
+      (path) => zjj(path, "update merge_queue set workspace = '-rf' where id = 6"),
+      /row 6: key/,
+    ],
+    [
+      'a stack that stands on itself',
+      importZjj,
+      (path) => zjj(path, "update merge_queue set parent_workspace = 'stacked' where id = 6"),
+      /deeper/,
+    ],
+    [
+      'a task without an id',
+      importExarpGo,
+      (path) => exarp(path, 'update tasks set id = null where rowid = 2'),
+      /number 2: id/,
+    ],
+    [
+      'a task of a status nobody knows',
+      importExarpGo,
+      (path) => exarp(path, "update tasks set status = 'Odd' where rowid = 1"),
+      /Odd/,
+    ],
+    [
+      'lines that are no issues',
+      importBeads,
+      (path) => writeFileSync(path, 'a\nb'),
+      /line 1: it is not JSON/,
+    ],
+    [
+      'a line cut off',
+      importBeads,
+      (path) => appendFileSync(path, '{"id":"bd-9","ti'),
+      /line 11: it is not JSON/,
+    ],
+    [
+      'an issue without a title',
+      importBeads,
+      (path) => appendFileSync(path, '{"id":"bd-9"}'),
+      /line 11: title/,
+    ],
+    [
+      'an unsettled merge conflict',
+      importBeads,
+      (path) => appendFileSync(path, '<<<<<<< ours'),
+      /line 11.*conflict/,
+    ],
+    [
+      'an issue that is there twice',
+      importBeads,
+      (path) => writeFileSync(path, `${bead({})}\n${bead({})}`),
+      /line 2: bd-1 stands in line 1/,
+    ],
+    [
+      'issues in a circle',
+      importBeads,
+      (path) => writeFileSync(path, `${bead(waits('bd-2'))}\n${bead({ id: 'bd-2', ...waits('bd-1') })}`),
+      /waits for itself, through bd-2/,
+    ],
+    [
+      'an issue that is too large',
+      importBeads,
+      (path) => writeFileSync(path, bead({ description: 'x'.repeat(300_000) })),
+      /line 1: the payload has/,
+    ],
+    [
+      'text that is not JSON',
+      importEvaluationLocks,
+      (path) => writeFileSync(path, '{"evaluation'),
+      /not JSON/,
+    ],
+    [
+      'JSON of something else',
+      importEvaluationLocks,
+      (path) => writeFileSync(path, '{"a":1}'),
+      /neither evaluation-locks/,
+    ],
+    [
+      'a run in a state nobody knows',
+      importEvaluationLocks,
+      (path) => writeFileSync(path, '{"evaluation-progress":{"x":{"evaluationStatus":"odd"}}}'),
+      /evaluation-progress\/x: evaluationStatus/,
+    ],
+    [
+      'a lock whose holder cannot be a name',
+      importEvaluationLocks,
+      (path) => writeFileSync(path, '{"evaluation-locks":{"x":{"isLocked":true,"lockedBy":"-rf"}}}'),
+      /lockedBy/,
+    ],
+  ])('%s', async (_, take, spoil, named) => {
+    const hf = await aStore()
+    const [fixture] = sources.find(([, each]) => each === take) as (typeof sources)[number]
+    const path = layFixture(aFolder(), fixture)
+    spoil(path)
+    const [file, events] = [contents(path), await readFeed(hf)]
+
+    const error = await refusal(() => take(hf, path))
+
+    expect(error.code).toBe('INVALID')
+    expect(error.what).toMatch(named)
+    expect(error.next).toContain('left as it is')
+    expect(contents(path)).toEqual(file)
+    expect(await readFeed(hf)).toEqual(events)
+  })
+
+  test('a key that another open task has', async () => {
+    const hf = await aStore()
+    await hf.tasks.addTask('mine', { key: 'bd-a4' })
+    const path = layFixture(aFolder(), 'beads.jsonl')
+
+    const error = await refusal(() => importBeads(hf, path))
+
+    expect(error.what).toMatch(/1 row .*line 5: the key bd-a4 belongs to another open item/)
+    expect((await hf.tasks.listTasks()).tasks).toHaveLength(1)
+  })
+})
+
+test('bad rows are named one by one, and left out where that is wanted', async () => {
+  const hf = await aStore()
+  const path = layFixture(aFolder(), 'beads.jsonl')
+  appendFileSync(path, '{"id":"bd-9"}\nnonsense\n')
+
+  const error = await refusal(() => importBeads(hf, path))
+  const report = await importBeads(hf, path, { skipBad: true })
+
+  const rows = [
+    { row: 'line 11', why: expect.stringContaining('title') },
+    { row: 'line 12', why: 'it is not JSON' },
+  ]
+  expect(error.facts.rows).toEqual(rows)
+  expect(report).toMatchObject({ bad: rows })
+  expect(report.imported).toHaveLength(7)
+})
+
+function sql(path: string, text: string): void {
+  writeFileSync(path, '')
+  const database = openRaw(path)
+  database.exec(text)
+  database.close()
+}
+
+function change(path: string, text: string): void {
+  const database = openRaw(path)
+  database.exec(text)
+  database.close()
+}
+const zjj = change
+const exarp = change
+
+function cutDatabase(path: string): void {
+  truncateSync(path, 6000)
+}
