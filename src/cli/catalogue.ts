@@ -146,6 +146,12 @@ export const catalogue: readonly Group[] = [
     load: async () => [(await import('./verbs/copy.ts')).copy],
   },
   {
+    name: 'import',
+    section: 'Set up:',
+    summary: 'take over what other programs left',
+    load: async () => (await import('./verbs/import.ts')).importVerbs,
+  },
+  {
     name: 'config',
     section: 'Set up:',
     summary: 'what is set, and where it comes from',

@@ -8,12 +8,15 @@ import { listCommands } from '../../dist/cli/reference.js'
 import { referencePage } from '../../dist/cli/reference-page.js'
 import { aShell, type Shell, Transcript } from '../support/cli.ts'
 import { scripts, splitWords } from '../support/cli-scripts.ts'
+import { fixtures, layFixture } from '../support/fixtures.ts'
 
 const uuid = /[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}/
 
 describe.each(Object.entries(scripts))('the script of %s', (name, lines) => {
   test.each(['text', 'json'])('gives the %s it always gave [Q27]', async (form) => {
-    const transcript = await play(aShell(), lines, form === 'json' ? ['--json'] : [])
+    const shell = aShell()
+    if (name === 'import') for (const fixture of fixtures) layFixture(shell.folder, fixture)
+    const transcript = await play(shell, lines, form === 'json' ? ['--json'] : [])
 
     await expect(transcript).toMatchFileSnapshot(`golden/${name}.${form}.txt`)
   })

@@ -1,4 +1,4 @@
-/** Command lines that, together, use every verb; each script begins in an empty folder. */
+/** Command lines that, together, use every verb; each script begins in an empty folder, that of imports among files of other programs. */
 
 /** `$id` is the last id that was printed; what stands behind `<<<` is on stdin. */
 export const scripts: Readonly<Record<string, readonly string[]>> = {
@@ -244,6 +244,28 @@ export const scripts: Readonly<Record<string, readonly string[]>> = {
     'queue list q --store copied.db',
     'queue list q',
     'copy --from nowhere.db --to other.db',
+  ],
+  import: [
+    'import beads beads.jsonl --dry-run',
+    'import beads beads.jsonl',
+    'import beads beads.jsonl',
+    'task list',
+    'import exarp-go exarp-go.db',
+    'import exarp-go exarp-go.db',
+    'import zjj zjj.db --queue merges',
+    'import zjj zjj.db --queue merges',
+    'queue list merges',
+    'import evaluation-locks evaluation-locks.json',
+    'import evaluation-locks evaluation-locks.json',
+    'progress list',
+    'recover',
+    'import pending-acks pending-acks.json',
+    'import pending-acks pending-acks.json',
+    `import beads - --skip-bad <<< {"id":"bd-9","title":"One"}\n{"id":"bd-10"`,
+    `import beads - <<< {"id":"bd-11","title":"One"}\n{"id":"bd-12"}\nnonsense`,
+    'import zjj exarp-go.db',
+    'import evaluation-locks missing.json',
+    'import bead beads.jsonl',
   ],
   agent: [
     'agent register --pid $pid',

@@ -1,0 +1,174 @@
+/** `holdfast import`: what other programs left goes on here. */
+import { existsSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { counted } from '../../domain/count.ts'
+import { type Holdfast, open } from '../../holdfast.ts'
+import { importBeads } from '../../import/beads.ts'
+import { importEvaluationLocks } from '../../import/evaluation-locks.ts'
+import { importExarpGo } from '../../import/exarp-go.ts'
+import { importPendingAcks } from '../../import/pending-acks.ts'
+import type { ImportOptions, ImportReport } from '../../import/report.ts'
+import type { TextSource } from '../../import/source.ts'
+import { importZjj } from '../../import/zjj.ts'
+import { Bar } from '../bar.ts'
+import { storeFile } from '../home.ts'
+import { readStdin } from '../io.ts'
+import { type Call, type OwnOption, type Verb, verb } from '../verb.ts'
+import { printable, type View } from '../view.ts'
+
+const dryRun = { flags: '--dry-run', description: 'say what would be taken over and change nothing' }
+const skipBad = {
+  flags: '--skip-bad',
+  description: 'leave out rows that cannot be taken over, naming them; else they refuse the whole file',
+}
+
+interface Source {
+  readonly name: string
+  readonly summary: string
+  readonly file: string
+  readonly options: readonly OwnOption[]
+  readonly help: string
+  /** What to look at afterwards. */
+  readonly look: string
+  readonly take: (hf: Holdfast, call: Call, options: ImportOptions) => Promise<ImportReport>
+}
+
+function source({ name, summary, file, options, help, look, take }: Source): Verb {
+  return verb<ImportReport>({
+    name,
+    summary,
+    arguments: [['<file>', file]],
+    options: [dryRun, ...options],
+    help,
+    makesStore: true,
+    act: (call) => takeOver(call, take),
+    text: reportText,
+    hint: (report) =>
+      report.dryRun ? 'nothing was changed; without --dry-run it is done' : `look at it: holdfast ${look}`,
+  })
+}
+
+async function takeOver(call: Call, take: Source['take']): Promise<ImportReport> {
+  const bar = new Bar(call.io, call.isJson)
+  const options = {
+    dryRun: call.options.dryRun === true,
+    skipBad: call.options.skipBad === true,
+    onProgress: ({ phase, done, total }) => bar.show(phase, done, total),
+  } satisfies ImportOptions
+  try {
+    const file = storeFile(call.settings.store.value)
+    if (file === null || existsSync(file)) return await take(await call.open(), call, options)
+    // No store is made for a dry run, nor for a file that is then refused.
+    const tried = await tryOut((hf) => take(hf, call, { ...options, dryRun: true }))
+    return options.dryRun ? tried : await take(await call.open(), call, options)
+  } finally {
+    bar.clear()
+  }
+}
+
+async function tryOut(act: (hf: Holdfast) => Promise<ImportReport>): Promise<ImportReport> {
+  const hf = await open('sqlite::memory:', { background: false, logger: false })
+  try {
+    return await act(hf)
+  } finally {
+    await hf.close()
+  }
+}
+
+function pathOf({ io, rest: [file = ''] }: Call): string {
+  return resolve(io.cwd, file)
+}
+
+/** Read once: stdin cannot be read again. */
+const stdinTexts = new WeakMap<Call, Promise<string>>()
+
+async function textOf(call: Call): Promise<TextSource> {
+  if (call.rest[0] !== '-') return pathOf(call)
+  const reading = stdinTexts.get(call) ?? readStdin(call.io)
+  stdinTexts.set(call, reading)
+  return { text: await reading }
+}
+
+/** More is in the JSON. */
+const linesMax = 50
+
+function reportText(report: ImportReport, view: View): string {
+  const { imported, known, lapsed, flagged, skipped, bad } = report
+  const rows = [
+    ...bad.map(({ row, why }) => ['bad', row, why]),
+    ...flagged.map(({ id, gaps }) => ['flagged', id, gaps.join('; ')]),
+    ...lapsed.map((id) => ['lapsed', id, 'held there; nobody holds it here, it comes back by itself']),
+    ...skipped.map(({ id, why }) => ['skipped', id, why]),
+  ].map((cells) => cells.map(printable))
+  const table = view.table(['what', 'which', 'why'], rows.slice(0, linesMax))
+  return [
+    `${report.dryRun ? 'would take over' : 'took over'} ${imported.length}, ${known.length} here before, ${skipped.length} skipped${bad.length > 0 ? `, ${counted(bad.length, 'bad row')}` : ''}`,
+    ...(rows.length > 0 ? [table] : []),
+    ...(rows.length > linesMax ? [view.colors.dim(`${rows.length - linesMax} more with --json`)] : []),
+  ].join('\n')
+}
+
+const again = 'The file is only read. Again, it takes over only what is new; held work arrives lapsed.'
+
+export const importVerbs: readonly Verb[] = [
+  source({
+    name: 'beads',
+    summary: 'Take over the issues of beads as tasks, with their dependencies, labels and comments.',
+    file: 'its JSONL, such as .beads/issues.jsonl; - is stdin',
+    options: [skipBad],
+    help: `${again}\n  holdfast import beads .beads/issues.jsonl --dry-run\n  bd export | holdfast import beads -`,
+    look: 'task list',
+    take: async (hf, call, options) => importBeads(hf, await textOf(call), options),
+  }),
+  source({
+    name: 'exarp-go',
+    summary: 'Take over the tasks of exarp-go, with their tags, dependencies and comments.',
+    file: 'its SQLite file, such as .todo2/todo2.db',
+    options: [skipBad],
+    help: `${again}\n  holdfast import exarp-go .todo2/todo2.db --dry-run`,
+    look: 'task list',
+    take: (hf, call, options) => importExarpGo(hf, pathOf(call), options),
+  }),
+  source({
+    name: 'zjj',
+    summary: 'Take over the merge queue of zjj: its entries, their history, and the processing lock.',
+    file: 'its SQLite file',
+    options: [{ flags: '--queue <name>', description: 'where the entries go; default merge' }, skipBad],
+    help: `${again}\n  holdfast import zjj .zjj/queue.db --dry-run`,
+    look: 'queue list merge',
+    take: (hf, call, options) =>
+      importZjj(hf, pathOf(call), { ...options, queue: call.options.queue as string | undefined }),
+  }),
+  source({
+    name: 'evaluation-locks',
+    summary: 'Take over evaluation locks and the progress of their runs.',
+    file: 'a JSON export of evaluation-locks and evaluation-progress; - is stdin',
+    options: [skipBad],
+    help: `${again}\n  holdfast import evaluation-locks export.json --dry-run`,
+    look: 'progress list',
+    take: async (hf, call, options) => importEvaluationLocks(hf, await textOf(call), options),
+  }),
+  source({
+    name: 'pending-acks',
+    summary: 'Take over the messages of a PENDING_ACKS.json, from the attempt each has reached.',
+    file: 'a PENDING_ACKS.json; - is stdin',
+    options: [],
+    help: 'The file is only read. Again, it takes over only what is new; a bad entry refuses the whole file.',
+    look: 'msg pending',
+    take: takePendingAcks,
+  }),
+]
+
+async function takePendingAcks(hf: Holdfast, call: Call, options: ImportOptions): Promise<ImportReport> {
+  const { imported, known, flagged } = await importPendingAcks(hf, await textOf(call), options)
+  return {
+    from: 'pending-acks',
+    dryRun: options.dryRun === true,
+    imported,
+    known,
+    lapsed: [],
+    flagged,
+    skipped: [],
+    bad: [],
+  }
+}
