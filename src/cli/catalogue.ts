@@ -157,6 +157,13 @@ export const catalogue: readonly Group[] = [
     summary: 'what is set, and where it comes from',
     load: async () => (await import('./verbs/config.ts')).configVerbs,
   },
+  {
+    name: 'completion',
+    section: 'Set up:',
+    summary: 'completions for bash, zsh and fish',
+    isSingle: true,
+    load: async () => [(await import('./verbs/completion.ts')).completion],
+  },
   // As older tools spell them.
   {
     name: 'cleanup-locks',

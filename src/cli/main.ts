@@ -16,4 +16,6 @@ if (args.length === 1 && (args[0] === '--version' || args[0] === '-V')) {
   ;(nodeModule as { enableCompileCache?: () => void }).enableCompileCache?.()
   const [{ main }, { processIo }] = await Promise.all([import('./program.ts'), import('./io.ts')])
   process.exitCode = await main(args, processIo(), version())
+  // A shell waits for its completions; a server that does not answer must not keep it waiting.
+  if (args[0] === 'complete') process.stdout.write('', () => process.exit())
 }

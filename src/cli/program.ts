@@ -16,6 +16,7 @@ export type { Io } from './io.ts'
 
 /** Runs one command line; answers its exit code. */
 export async function main(args: readonly string[], io: Io, version: string): Promise<number> {
+  if (args[0] === 'complete') return answerShell(args.slice(args[1] === '--' ? 2 : 1), io)
   const outcome = { code: 0 }
   const program = makeProgram(io, version, outcome)
   try {
@@ -32,6 +33,14 @@ export async function main(args: readonly string[], io: Io, version: string): Pr
     const view = viewFor(io, systemEnvironment.now())
     return printFailure(failureOf(error), io, isJson, view)
   }
+}
+
+/** What the scripts of the shells ask for; no command for people. */
+async function answerShell(words: readonly string[], io: Io): Promise<number> {
+  const { complete } = await import('./complete.ts')
+  const lines = await complete(words, io)
+  if (lines.length > 0) io.out(`${lines.join('\n')}\n`)
+  return 0
 }
 
 /** Every command of the program; those of a noun are there once the noun is asked for. */

@@ -267,6 +267,7 @@ export const scripts: Readonly<Record<string, readonly string[]>> = {
     'import evaluation-locks missing.json',
     'import bead beads.jsonl',
   ],
+  completion: ['completion bash', 'completion zsh', 'completion fish', 'completion fsh'],
   agent: [
     'agent register --pid $pid',
     'agent beat',

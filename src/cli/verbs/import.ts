@@ -10,9 +10,9 @@ import { importPendingAcks } from '../../import/pending-acks.ts'
 import type { ImportOptions, ImportReport } from '../../import/report.ts'
 import type { TextSource } from '../../import/source.ts'
 import { importZjj } from '../../import/zjj.ts'
-import { Bar } from '../bar.ts'
 import { storeFile } from '../home.ts'
 import { readStdin } from '../io.ts'
+import { ProgressLine } from '../progress-line.ts'
 import { type Call, type OwnOption, type Verb, verb } from '../verb.ts'
 import { printable, type View } from '../view.ts'
 
@@ -49,11 +49,11 @@ function source({ name, summary, file, options, help, look, take }: Source): Ver
 }
 
 async function takeOver(call: Call, take: Source['take']): Promise<ImportReport> {
-  const bar = new Bar(call.io, call.isJson)
+  const line = new ProgressLine(call)
   const options = {
     dryRun: call.options.dryRun === true,
     skipBad: call.options.skipBad === true,
-    onProgress: ({ phase, done, total }) => bar.show(phase, done, total),
+    onProgress: ({ phase, done, total }) => line.show({ done, total, what: phase }),
   } satisfies ImportOptions
   try {
     const file = storeFile(call.settings.store.value)
@@ -62,7 +62,7 @@ async function takeOver(call: Call, take: Source['take']): Promise<ImportReport>
     const tried = await tryOut((hf) => take(hf, call, { ...options, dryRun: true }))
     return options.dryRun ? tried : await take(await call.open(), call, options)
   } finally {
-    bar.clear()
+    line.clear()
   }
 }
 

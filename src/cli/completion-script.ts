@@ -1,0 +1,110 @@
+/**
+ * What a shell must know to complete `holdfast`: little. It asks `holdfast complete -- words…` and shows what comes
+ * back. Words that were typed and names from the store are passed as they are and never evaluated; scripts of a library
+ * would evaluate them, and need more of bash than every machine has.
+ */
+export const shells = ['bash', 'zsh', 'fish'] as const
+export type Shell = (typeof shells)[number]
+
+// Bash 3.2 is still what macOS ships: no mapfile, no negative indexes, and compopt only where it is there.
+const bash = `# Completion of holdfast for bash. In ~/.bashrc:
+#   eval "$(holdfast completion bash)"
+
+_holdfast() {
+  local rest=\${COMP_LINE:0:COMP_POINT} program piece line word current breaks cut index
+  local -a words=()
+  COMPREPLY=()
+
+  # Bash splits words at : and = too; here a word ends at blanks only.
+  for ((index = 0; index <= COMP_CWORD; index++)); do
+    piece=\${COMP_WORDS[index]}
+    if [[ $index -eq 0 || $rest == [[:blank:]]* ]]; then
+      rest=\${rest#"\${rest%%[![:blank:]]*}"}
+      words+=("")
+    fi
+    [[ $index -eq $COMP_CWORD ]] && piece=$rest
+    words[\${#words[@]}-1]+=$piece
+    rest=\${rest#"$piece"}
+  done
+  program=\${words[0]}
+  [[ $program == "~/"* ]] && program=$HOME/\${program#"~/"}
+  current=\${words[\${#words[@]}-1]//\\\\ / }
+  words[\${#words[@]}-1]=$current
+
+  # What bash takes for the word at the cursor begins behind the last of these.
+  breaks=\${COMP_WORDBREAKS//[!:=@]/}
+  cut=
+  [[ -n $breaks ]] && cut=\${current%"\${current##*[$breaks]}"}
+
+  while IFS= read -r line; do
+    if [[ $line == :files ]]; then
+      compopt -o filenames 2>/dev/null
+      while IFS= read -r word; do COMPREPLY+=("$word"); done < <(compgen -f -- "\${current#"$cut"}")
+      return
+    fi
+    word=\${line%%$'\\t'*}
+    [[ $word == "$current"* ]] || continue
+    word=\${word#"$cut"}
+    COMPREPLY+=("\${word// /\\\\ }")
+  done < <("$program" complete -- "\${words[@]:1}" 2>/dev/null)
+}
+
+complete -F _holdfast holdfast
+`
+
+const zsh = `#compdef holdfast
+# Completion of holdfast for zsh. In ~/.zshrc, behind compinit:
+#   eval "$(holdfast completion zsh)"
+# or as a file named _holdfast in a folder of $fpath.
+
+_holdfast() {
+  local line value
+  local -a lines values shown
+  lines=("\${(@f)$("\${(Q)words[1]}" complete -- "\${(@Q)words[2,CURRENT-1]}" "\${(Q)PREFIX}" 2>/dev/null)}")
+  for line in "\${lines[@]}"; do
+    [[ -z $line ]] && continue
+    if [[ $line == :files ]]; then
+      _files
+      return
+    fi
+    value=\${line%%$'\\t'*}
+    values+=("$value")
+    if [[ $line == *$'\\t'* ]]; then
+      shown+=("$value  -- \${line#*$'\\t'}")
+    else
+      shown+=("$value")
+    fi
+  done
+  (( \${#values} )) && compadd -l -d shown -a values
+}
+
+if [[ \${funcstack[1]} == _holdfast ]]; then
+  _holdfast "$@"
+elif (( \${+functions[compdef]} )); then
+  compdef _holdfast holdfast
+fi
+`
+
+const fish = `# Completion of holdfast for fish:
+#   holdfast completion fish > ~/.config/fish/completions/holdfast.fish
+
+function __holdfast_complete
+    set -l words (commandline -opc)
+    set -l current (commandline -ct)
+    set -l program $words[1]
+    set -e words[1]
+    set -l answer ($program complete -- $words "$current" 2>/dev/null)
+    if test "$answer" = ":files"
+        __fish_complete_path "$current"
+        return
+    end
+    for line in $answer
+        printf '%s\\n' $line
+    end
+end
+
+complete -c holdfast -e
+complete -c holdfast -f -a '(__holdfast_complete)'
+`
+
+export const scripts: Readonly<Record<Shell, string>> = { bash, zsh, fish }

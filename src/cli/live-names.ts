@@ -1,0 +1,156 @@
+/** Names of what is in the store right now, for completions: read quickly, and from a store that is there. */
+import { existsSync } from 'node:fs'
+import { taskQueue } from '../domain/task.ts'
+import { pause } from '../environment.ts'
+import { type Holdfast, open } from '../holdfast.ts'
+import { systemEnvironment } from '../host/system.ts'
+import type { AgentView } from '../operations/agent.ts'
+import type { StaleLocks } from '../operations/lease-watch.ts'
+import type { MessagePage } from '../operations/message-read.ts'
+import type { ProgressView } from '../operations/progress-view.ts'
+import type { QueueView } from '../operations/queue-define.ts'
+import type { StatePage } from '../operations/state.ts'
+import type { TaskView } from '../operations/task-view.ts'
+import type { ItemView, LockView } from '../operations/view.ts'
+import type { Candidate } from './complete.ts'
+import { storeFile } from './home.ts'
+import type { Io } from './io.ts'
+import { type GlobalOptions, readSettings, type Settings } from './settings.ts'
+
+export type LiveKind =
+  | 'queues'
+  | 'items'
+  | 'tasks'
+  | 'locks'
+  | 'agents'
+  | 'runs'
+  | 'messages'
+  | 'documents'
+  | 'things'
+
+/** A shell that waits longer feels broken; a server that is out of reach takes longer than that to say so. */
+const patienceMs = 1500
+const limit = 500
+
+/** `queue`: whose items are meant. */
+export async function loadNames(
+  kind: LiveKind,
+  queue: string | null,
+  io: Io,
+  globals: GlobalOptions,
+): Promise<readonly Candidate[]> {
+  const settings = await readSettings(io, globals)
+  const file = storeFile(settings.store.value)
+  if (file !== null && !existsSync(file)) return []
+  const answered = new AbortController()
+  const tooLate = pause(systemEnvironment, patienceMs, answered.signal).then((): Candidate[] => [])
+  try {
+    return await Promise.race([readNames(kind, queue, settings), tooLate])
+  } finally {
+    answered.abort()
+  }
+}
+
+async function readNames(kind: LiveKind, queue: string | null, settings: Settings): Promise<Candidate[]> {
+  const hf = await open(settings.store.value, {
+    agent: settings.agent.value,
+    namespace: settings.namespace.value,
+    busyTimeoutMs: patienceMs,
+    background: false,
+    redelivery: false,
+    recovery: { onOpen: false, onClaim: false },
+    logger: false,
+  })
+  try {
+    return await readers[kind](hf, queue ?? taskQueue)
+  } finally {
+    await hf.close()
+  }
+}
+
+type Reader = (hf: Holdfast, queue: string) => Promise<Candidate[]>
+
+async function ask<Answer>(hf: Holdfast, operation: string, input: object = {}): Promise<Answer> {
+  return (await hf.execute(operation, input)) as Answer
+}
+
+const readers: Readonly<Record<LiveKind, Reader>> = {
+  async queues(hf) {
+    const { queues } = await ask<{ queues: QueueView[] }>(hf, 'queue.listQueues')
+    return queues.map(({ name, workflow, pausedAt }) => ({
+      value: name,
+      description: pausedAt === null ? workflow : `${workflow}, paused`,
+    }))
+  },
+
+  async items(hf, queue) {
+    const { items } = await ask<{ items: ItemView[] }>(hf, 'queue.list', { queue, limit })
+    return items.flatMap(({ id, key, state }) => byKeyAndId(id, key, state))
+  },
+
+  async tasks(hf) {
+    const { tasks } = await ask<{ tasks: TaskView[] }>(hf, 'tasks.listTasks', { limit })
+    return tasks.flatMap(({ id, key, status, title }) => byKeyAndId(id, key, `${status}: ${title}`))
+  },
+
+  async locks(hf) {
+    const { locks } = await ask<{ locks: LockView[] }>(hf, 'locks.list', { limit })
+    return unique(locks.map(({ name, holder }) => ({ value: name, description: heldBy(holder) })))
+  },
+
+  async agents(hf) {
+    const [agents, { locks }] = await Promise.all([
+      ask<AgentView[]>(hf, 'agents.list'),
+      ask<StaleLocks>(hf, 'recovery.detectStaleLocks'),
+    ])
+    return unique([
+      ...agents.map(({ agent, pid }) => ({ value: agent, description: `process ${pid}` })),
+      ...locks.flatMap(({ assignee }) =>
+        assignee === null ? [] : [{ value: assignee, description: 'holds something' }],
+      ),
+      { value: hf.agent, description: 'you' },
+    ])
+  },
+
+  async runs(hf) {
+    const { runs } = await ask<{ runs: ProgressView[] }>(hf, 'progress.list', { limit })
+    return runs.map(({ run, status }) => ({ value: run, description: status }))
+  },
+
+  async messages(hf) {
+    const [pending, inbox] = await Promise.all([
+      ask<MessagePage>(hf, 'messages.checkPendingAcks', { limit }),
+      ask<{ messages: { id: string; sender: string; type: string }[] }>(hf, 'messages.inbox', { limit }),
+    ])
+    return unique(
+      [...inbox.messages, ...pending.messages].map(({ id, sender, type }) => ({
+        value: id,
+        description: `${type} from ${sender}`,
+      })),
+    )
+  },
+
+  async documents(hf) {
+    const { states } = await ask<StatePage>(hf, 'state.list', { limit })
+    return states.map(({ key, version }) => ({ value: key, description: `version ${version}` }))
+  },
+
+  async things(hf, queue) {
+    const kinds = ['tasks', 'locks', 'queues', 'agents'] as const
+    const found = await Promise.all(kinds.map((kind) => readers[kind](hf, queue)))
+    return unique(found.flat())
+  },
+}
+
+/** By its key, which people type, and by its id, which programs print. */
+function byKeyAndId(id: string, key: string | null, description: string): Candidate[] {
+  return [...(key === null ? [] : [{ value: key, description }]), { value: id, description }]
+}
+
+function heldBy(holder: string | null): string {
+  return holder === null ? 'lapsed' : `held by ${holder}`
+}
+
+function unique(candidates: readonly Candidate[]): Candidate[] {
+  return [...new Map([...candidates].reverse().map((each) => [each.value, each])).values()].reverse()
+}

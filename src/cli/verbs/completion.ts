@@ -1,0 +1,30 @@
+/** `holdfast completion`. */
+import { nearestName } from '../../domain/name.ts'
+import { InvalidError } from '../../errors.ts'
+import { type Shell, scripts, shells } from '../completion-script.ts'
+import { verb } from '../verb.ts'
+
+interface Script {
+  readonly shell: Shell
+  readonly script: string
+}
+
+export const completion = verb<Script>({
+  name: 'completion',
+  summary: 'The script by which a shell completes commands, options and the names of what is in the store.',
+  arguments: [['<shell>', shells.join(', ')]],
+  help: `In the start-up file of the shell:
+  eval "$(holdfast completion bash)"
+  eval "$(holdfast completion zsh)"
+  holdfast completion fish > ~/.config/fish/completions/holdfast.fish`,
+  async act({ rest: [word = ''] }) {
+    const shell = shells.find((each) => each === word)
+    if (shell !== undefined) return { shell, script: scripts[shell] }
+    const nearest = nearestName(word, shells)
+    throw new InvalidError({
+      what: `<shell>: "${word}" is none of ${shells.join(', ')}`,
+      next: nearest ? `did you mean "${nearest}"?` : `give one of ${shells.join(', ')}`,
+    })
+  },
+  text: ({ script }) => script.trimEnd(),
+})
