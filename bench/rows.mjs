@@ -17,7 +17,7 @@ import {
 } from './case.mjs'
 import { pickUpElsewhere, pickUpHere, rerunAfterCrash, share, takeTurns } from './fleet/measure.mjs'
 import { postgresCases } from './postgres/rows.mjs'
-import { worst } from './statistics.mjs'
+import { p99, worst } from './statistics.mjs'
 
 function normalAgainstPlainjob(id, what, ours) {
   return comparison({
@@ -326,5 +326,41 @@ export const cases = [
     pickUpHere,
     100,
   ),
+  {
+    id: 'start',
+    async run({ rounds, size, measure }) {
+      const { bare, version, status } = await measure('startCommands', {
+        times: size.isSmoke ? 1 : rounds * 10,
+      })
+      const against = (id, what, bound, ours) => ({
+        id,
+        what: `${what}, from start to end, against \`node -e 0\``,
+        unit: 'ms',
+        goal: ratio(atMost(bound)),
+        ours,
+        theirs: bare,
+      })
+      return [
+        against('start-version', '`holdfast --version`', 1.5, version),
+        against('start-status', '`holdfast status` with 1,000 items', 3, status),
+      ]
+    },
+  },
+  {
+    id: 'fifty-commands',
+    async run({ size, measure }) {
+      const { times } = await measure('manyCommands', { commands: size.isSmoke ? 4 : 50 })
+      return [
+        {
+          id: 'fifty-commands',
+          what: '50 processes of the command line started at once, half add, half claim: from start to end, p99',
+          unit: 'ms',
+          goal: noGoal,
+          pick: p99,
+          ours: times,
+        },
+      ]
+    },
+  },
   ...postgresCases,
 ]

@@ -1,4 +1,5 @@
 /** Everything that can be measured in a process of its own, by name. Peers are loaded only when they are asked for. */
+import { manyCommands, startCommands } from './commands.mjs'
 import { compareDepths } from './depth.mjs'
 import { drainByCallers, drainByWorker } from './drain.mjs'
 import { lockByCallers } from './locks.mjs'
@@ -17,8 +18,10 @@ export const samples = {
   drainRaw,
   heal,
   lockByCallers,
+  manyCommands,
   redeliver,
   reserveAtTheLimit,
+  startCommands,
   drainBullmq: async (parameters) => (await import('../peers/bullmq.mjs')).drain(parameters),
   drainBullmqPostgres: async (parameters) => (await import('../peers/bullmq-postgres.mjs')).drain(parameters),
   drainGraphile: async (parameters) => (await import('../peers/graphile-worker.mjs')).drain(parameters),

@@ -18,7 +18,7 @@ export type { Io } from './io.ts'
 export async function main(args: readonly string[], io: Io, version: string): Promise<number> {
   if (args[0] === 'complete') return answerShell(args.slice(args[1] === '--' ? 2 : 1), io)
   const outcome = { code: 0 }
-  const program = makeProgram(io, version, outcome)
+  const program = makeProgram(args, io, version, outcome)
   try {
     await program.parseAsync([...args], { from: 'user' })
     return outcome.code
@@ -44,7 +44,7 @@ async function answerShell(words: readonly string[], io: Io): Promise<number> {
 }
 
 /** Every command of the program; those of a noun are there once the noun is asked for. */
-function makeProgram(io: Io, version: string, outcome: { code: number }): Command {
+function makeProgram(args: readonly string[], io: Io, version: string, outcome: { code: number }): Command {
   const program = new Command('holdfast')
     .description('Self-healing coordination for fleets of workers and AI coding agents.')
     .version(version)
@@ -67,10 +67,11 @@ function makeProgram(io: Io, version: string, outcome: { code: number }): Comman
   }
   const addVerbs = async (command: Command) => {
     const group = catalogue.find(({ name }) => name === command.name())
-    if (group)
-      await fillGroup(group, command, async (verb, given) => {
-        outcome.code = await perform(verb, operationOf(verb), given, io, program.opts())
-      })
+    if (!group) return
+    const act: Act = async (verb, given) => {
+      outcome.code = await perform(verb, operationOf(verb), given, io, program.opts())
+    }
+    await fillGroup(group, command, act, args)
   }
   program.hook('preSubcommand', async (_, command) => addVerbs(command))
   return program
@@ -99,8 +100,18 @@ function argumentTerm(argument: Argument): string {
 
 type Act = (verb: Verb, given: Given) => Promise<void>
 
-export async function fillGroup(group: Group, command: Command, act: Act): Promise<void> {
+/**
+ * The verbs of a noun. Where some are named among the words, only these get their arguments and options, which are
+ * read off schemas that take longer to make than most commands to run.
+ */
+export async function fillGroup(
+  group: Group,
+  command: Command,
+  act: Act,
+  words: readonly string[] = [],
+): Promise<void> {
   const verbs = await group.load()
+  const isAnyNamed = verbs.some(({ name }) => words.includes(name))
   for (const verb of verbs) {
     const own = group.isSingle
       ? command
@@ -108,7 +119,8 @@ export async function fillGroup(group: Group, command: Command, act: Act): Promi
           hidden: verb.isHidden === true,
           isDefault: verb.isDefault === true,
         })
-    describeVerb(own, verb, act)
+    if (!isAnyNamed || group.isSingle || verb.isDefault || words.includes(verb.name))
+      describeVerb(own, verb, act)
   }
 }
 

@@ -1,8 +1,8 @@
 /** How answers look to people: tables without frames, aligned pairs, times in UTC, nothing that draws on a terminal. */
-import Table from 'cli-table3'
 import colors from 'picocolors'
 import { formatDuration, formatTime } from './duration.ts'
 import type { Io } from './io.ts'
+import { tableLines } from './table.ts'
 
 export interface View {
   readonly colors: ReturnType<typeof colors.createColors>
@@ -51,25 +51,6 @@ function cellText(cell: Cell | undefined): string {
   return cell == null || cell === '' ? '-' : String(cell)
 }
 
-const noFrame = {
-  top: '',
-  'top-mid': '',
-  'top-left': '',
-  'top-right': '',
-  bottom: '',
-  'bottom-mid': '',
-  'bottom-left': '',
-  'bottom-right': '',
-  left: '',
-  'left-mid': '',
-  mid: '',
-  'mid-mid': '',
-  right: '',
-  'right-mid': '',
-  middle: '  ',
-}
-
-/** On a terminal the widest column gives way, so that a row stays a line. */
 function drawTable(
   head: readonly string[],
   rows: readonly (readonly Cell[])[],
@@ -77,45 +58,8 @@ function drawTable(
   paint: View['colors'],
 ): string {
   if (rows.length === 0) return paint.dim('(none)')
-  const texts = rows.map((row) => row.map(cellText))
-  const widths = head.map((title, column) =>
-    Math.max(title.length, ...texts.map((row) => row[column]?.length ?? 0)),
-  )
-  const rooms = columns === null ? widths : shrink(widths, columns)
-  const fitted = texts.map((row) => row.map((text, column) => cut(text, rooms[column] as number)))
-  const table = new Table({
-    chars: noFrame,
-    style: { head: [], border: [], 'padding-left': 0, 'padding-right': 0, compact: true },
-  })
-  table.push(
-    head.map((title) => paint.bold(title)),
-    ...fitted,
-  )
-  return table
-    .toString()
-    .split('\n')
-    .map((line) => line.trimEnd())
-    .join('\n')
-}
-
-/** Narrower than this, a column tells nothing any more. */
-const columnMin = 8
-
-function shrink(widths: readonly number[], columns: number): number[] {
-  const rooms = [...widths]
-  let excess = rooms.reduce((sum, width) => sum + width, 2 * (rooms.length - 1)) - columns
-  while (excess > 0) {
-    const widest = rooms.indexOf(Math.max(...rooms))
-    if ((rooms[widest] as number) <= columnMin) break
-    rooms[widest] = (rooms[widest] as number) - 1
-    excess -= 1
-  }
-  return rooms
-}
-
-/** What does not fit ends with a mark. */
-function cut(text: string, room: number): string {
-  return text.length <= room ? text : `${text.slice(0, room - 1)}…`
+  const [title = '', ...lines] = tableLines([head, ...rows.map((row) => row.map(cellText))], columns)
+  return [paint.bold(title), ...lines].join('\n')
 }
 
 function drawPairs(

@@ -121,6 +121,8 @@ function runProgram(block: Block, folder: string) {
 function runShell(block: Block, folder: string) {
   const binaries = join(folder, '.bin')
   mkdirSync(binaries)
+  // Else the store would be that of the repository around it.
+  mkdirSync(join(folder, '.holdfast'))
   const command = `#!/bin/sh\nexec "${process.execPath}" "${resolve('dist/cli/main.js')}" "$@"\n`
   writeFileSync(join(binaries, 'holdfast'), command, { mode: 0o755 })
 

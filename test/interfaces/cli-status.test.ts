@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import { open } from 'holdfast'
 import { beforeAll, describe, expect, test } from 'vitest'
-import { sharedShell } from '../support/cli.ts'
+import { aShell, sharedShell } from '../support/cli.ts'
 
 const shell = sharedShell()
 
@@ -77,6 +77,28 @@ describe('status', () => {
     expect(fleet.held.shown).toHaveLength(20)
     expect(fleet.queues).toHaveLength(32)
   })
+})
+
+test('columns stand below each other whatever is written in them', async () => {
+  const shell = aShell()
+  const titles = ['plain', '日本語のタイトル', 'cafe\u0301 🎉']
+  for (const [number, title] of titles.entries()) {
+    await shell.run('task', 'add', title, '--key', `T-${number}`)
+    await shell.run('task', 'claim', `T-${number}`)
+  }
+
+  const { stdout } = await shell.run('status')
+
+  const before = [...stdout.matchAll(/^(task .*?)in_progress/gm)].map(([, text]) => text as string)
+  // Each of these characters takes two columns, and the accent none.
+  const widths = before.map(
+    (text) =>
+      text.length +
+      [...text].filter((each) => /[\u3000-\u9fff]/.test(each)).length -
+      (text.includes('\u0301') ? 1 : 0),
+  )
+  expect(before).toHaveLength(3)
+  expect(new Set(widths).size).toBe(1)
 })
 
 interface Fleet {

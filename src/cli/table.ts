@@ -1,0 +1,72 @@
+/**
+ * Rows of text in columns, aligned by what a terminal shows. By hand, because drawing with a package took a tenth of
+ * the time of a whole command (docs/adr/0011).
+ */
+
+const gap = '  '
+/** Narrower than this, a column tells nothing any more. */
+const columnMin = 8
+
+/** Where lines may only be so long, the widest column gives way, so that a row stays a line. */
+export function tableLines(rows: readonly (readonly string[])[], lineMax: number | null): string[] {
+  const count = Math.max(...rows.map((row) => row.length))
+  const widths = Array.from({ length: count }, (_, column) =>
+    Math.max(...rows.map((row) => textWidth(row[column] ?? ''))),
+  )
+  const rooms = lineMax === null ? widths : shrink(widths, lineMax)
+  return rows.map((row) =>
+    row
+      .map((text, column) => fitted(text, rooms[column] as number))
+      .join(gap)
+      .trimEnd(),
+  )
+}
+
+function shrink(widths: readonly number[], lineMax: number): number[] {
+  const rooms = [...widths]
+  let excess = rooms.reduce((sum, width) => sum + width, gap.length * (rooms.length - 1)) - lineMax
+  while (excess > 0) {
+    const widest = rooms.indexOf(Math.max(...rooms))
+    if ((rooms[widest] as number) <= columnMin) break
+    rooms[widest] = (rooms[widest] as number) - 1
+    excess -= 1
+  }
+  return rooms
+}
+
+/** Exactly so wide: filled up, or cut and marked. */
+function fitted(text: string, room: number): string {
+  const width = textWidth(text)
+  if (width <= room) return text + ' '.repeat(room - width)
+  let shown = ''
+  let taken = 1
+  for (const character of text) {
+    const more = characterWidth(character)
+    if (taken + more > room) break
+    shown += character
+    taken += more
+  }
+  return `${shown}…${' '.repeat(room - taken)}`
+}
+
+const plain = /^[ -~]*$/
+
+function textWidth(text: string): number {
+  // Nearly everything is.
+  if (plain.test(text)) return text.length
+  let width = 0
+  for (const character of text) width += characterWidth(character)
+  return width
+}
+
+/** Marks that stand on the character before them, and invisible ones. */
+const noWidth = /^[\p{Mn}\p{Me}\p{Cf}]$/u
+/** Of East Asia, and pictures. */
+const doubleWidth =
+  /^[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\ua960-\ua97f\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{20000}-\u{3fffd}\p{Emoji_Presentation}]$/u
+
+function characterWidth(character: string): number {
+  if (plain.test(character)) return 1
+  if (noWidth.test(character)) return 0
+  return doubleWidth.test(character) ? 2 : 1
+}
