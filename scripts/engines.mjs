@@ -18,10 +18,12 @@ const quick = {
       'bad-input-every-operation',
       'imports',
       'lease-room',
+      'lock-stress',
       'properties',
       'reservations',
       'retention',
       'stress',
+      'task-churn',
     ],
   },
   // An older server may refuse or misread a statement: each kind of statement once.

@@ -118,9 +118,12 @@ forEachEngine((engine) => {
     const first = await store.open({ agent: 'first' })
     const second = await store.open({ agent: 'second' })
     await take(hf, 'deploy')
-    const waits = [first, second].map((handle) =>
-      handle.locks.acquireLock('deploy', { waitMs: 10 * minuteMs }),
-    )
+    const waits: ReturnType<typeof hf.locks.acquireLock>[] = []
+    for (const handle of [first, second]) {
+      waits.push(handle.locks.acquireLock('deploy', { waitMs: 10 * minuteMs }))
+      // One after the other: two that ask at once may come in either order.
+      await env.advance(0)
+    }
     await env.advance(minuteMs)
 
     await hf.locks.releaseLock('deploy')
