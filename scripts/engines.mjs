@@ -11,17 +11,22 @@ const defaultEngines = ['sqlite', 'postgres-14', 'postgres-18']
  * opening, each moved second and each round is a trip to another process. `npm run test:postgres` runs every file.
  */
 const quick = {
-  // All but the longest: bad input, which is refused before any engine is asked, and long runs of small steps.
+  // All but the longest: bad input, which is refused before any engine is asked, long runs of small steps, and files
+  // that let hours pass.
   'postgres-18': {
     leavesOut: [
+      'adversarial',
       'bad-input',
       'bad-input-every-operation',
+      'clock',
       'imports',
       'lease-room',
       'lock-stress',
+      'messages-runtime',
       'properties',
       'reservations',
       'retention',
+      'stale-lock-regressions',
       'stress',
       'task-churn',
     ],
