@@ -3,7 +3,7 @@
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { delimiter, dirname, join } from 'node:path'
+import { delimiter, dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
@@ -28,28 +28,38 @@ export function runSuite({ name, engine }, { node = process.execPath, args = [],
     },
     stdio: 'inherit',
   })
-  const counts = readCounts(file)
+  const { passed, failures } = readReport(file)
   rmSync(folder, { recursive: true, force: true })
 
   // Not every failure is a failing test: a file that does not load, a branch that is not covered.
-  const failed = run.status === 0 ? counts.failed : Math.max(counts.failed, 1)
-  return { name, seconds: secondsSince(startedAt), passed: counts.passed, failed }
+  if (run.status !== 0 && failures.length === 0) failures.push('no test; see its output')
+  return { name, seconds: secondsSince(startedAt), passed, failed: failures.length, failures }
 }
 
 /** A run that died before its report counts as nothing passed; its exit code makes it a failure. */
-function readCounts(file) {
+function readReport(file) {
   try {
-    const found = JSON.parse(readFileSync(file, 'utf8'))
-    return { passed: found.numPassedTests, failed: found.numFailedTests }
+    const { numPassedTests, testResults } = JSON.parse(readFileSync(file, 'utf8'))
+    return { passed: numPassedTests, failures: testResults.flatMap(failuresOf) }
   } catch {
-    return { passed: 0, failed: 0 }
+    return { passed: 0, failures: [] }
   }
 }
 
-/** Prints a table of results and answers their sums. */
+function failuresOf({ name, status, assertionResults }) {
+  const file = relative(root, name)
+  const failed = assertionResults
+    .filter((test) => test.status === 'failed')
+    .map((test) => `${file}: ${test.fullName}: ${String(test.failureMessages[0]).split('\n')[0]}`)
+  return failed.length === 0 && status === 'failed' ? [`${file}: failed outside its tests`] : failed
+}
+
+/** Prints a table of results and what failed, and answers their sums. */
 export function report(results) {
   console.log(`\n${row('phase', 'seconds', 'passed', 'failed')}`)
   for (const result of results) console.log(row(result.name, result.seconds, result.passed, result.failed))
+  const failures = results.flatMap(({ name, failures = [] }) => failures.map((line) => `${name}: ${line}`))
+  if (failures.length > 0) console.log(`\n${failures.join('\n')}`)
   const sum = (column) => results.reduce((total, result) => total + result[column], 0)
   return { passed: sum('passed'), failed: sum('failed') }
 }

@@ -9,6 +9,8 @@ export interface ThreadData {
   readonly busyTimeoutMs: number
   readonly options: CaretakerOptions
   readonly board: SharedArrayBuffer
+  /** See departure.ts. */
+  readonly cell: SharedArrayBuffer
 }
 
 export type FromThread =

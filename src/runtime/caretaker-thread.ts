@@ -5,11 +5,14 @@ import { systemEnvironment } from '../host/system.ts'
 import { Board } from './board.ts'
 import { Caretaker } from './caretaker.ts'
 import type { FromThread, ThreadData } from './caretaker-messages.ts'
+import { enter, leave } from './departure.ts'
 
 const data = workerData as ThreadData
 const port = parentPort as NonNullable<typeof parentPort>
 const tell = (message: FromThread) => port.postMessage(message)
 
+const cell = new Int32Array(data.cell)
+enter(cell)
 const engine = await openEngine(data.url, {
   environment: systemEnvironment,
   durability: data.durability,
@@ -29,5 +32,6 @@ const caretaker = new Caretaker(engine, systemEnvironment, new Board(data.board)
 port.once('message', async () => {
   await caretaker.close()
   await engine.close()
+  leave(cell)
   port.close()
 })

@@ -269,6 +269,7 @@ export class Caretaker {
       environment: this.#environment,
       storeIsLocal: this.#options.storeIsLocal,
       trigger,
+      isOver: () => this.#closed,
       execute: (operation, input) => this.#execute(operation, input),
       log: (level, name, facts) => this.#reports.log(level, name, facts),
     }

@@ -7,6 +7,7 @@ import type { LeaseRef } from '../operations/lease.ts'
 import type { Board } from './board.ts'
 import { Caretaker, type CaretakerOptions } from './caretaker.ts'
 import type { FromThread, ThreadData } from './caretaker-messages.ts'
+import { letOutAtExit } from './departure.ts'
 import { ThreadedEngine } from './threaded-engine.ts'
 
 export interface Employment {
@@ -61,12 +62,21 @@ function employThread(employment: Employment): () => Promise<void> {
   /** A thread that died is started anew; the board still says what to renew, and meanwhile deadlines run out. */
   function start(): void {
     if (closing) return
-    const data: ThreadData = { url, durability, busyTimeoutMs, options, board: board.buffer }
+    const cell = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
+    const data: ThreadData = {
+      url,
+      durability,
+      busyTimeoutMs,
+      options,
+      board: board.buffer,
+      cell: cell.buffer,
+    }
     const started = new Worker(new URL('./caretaker-thread.js', import.meta.url), {
       workerData: data,
       name: 'holdfast caretaker',
     })
     thread = started
+    const forget = letOutAtExit({ thread: started, cell })
     started.on('message', (message: FromThread) => {
       if (message.type === 'lost') lost(message.lease)
       else if (message.type === 'rejoined') goOnAs(message.instance)
@@ -77,6 +87,7 @@ function employThread(employment: Employment): () => Promise<void> {
       cause = error
     })
     started.once('exit', () => {
+      forget()
       thread = null
       if (closing) return
       logger.error({ leases: [...board.leases()].length, error: String(cause) }, 'renew.failed')

@@ -12,6 +12,8 @@ export interface Healing {
   readonly dryRun?: boolean | undefined
   /** Only what lapsed longer ago; the dead are not waited for. */
   readonly maxAgeMs?: number | undefined
+  /** Whether the rest is left to others. */
+  readonly isOver?: () => boolean
   execute(operation: string, input: Record<string, unknown>): Promise<unknown>
   log(level: 'info' | 'warn', name: LogName, facts: LogFacts): void
 }
@@ -62,7 +64,7 @@ export async function heal(healing: Healing, deaths: readonly Death[]): Promise<
     })) as RecoveryReport
     if (!dryRun) logRecovery(healing.log, report, trigger, environment.monotonic() - started)
     total = total ? addReports(total, report) : report
-    more = report.more && !dryRun
+    more = report.more && !dryRun && !healing.isOver?.()
   }
   return total as RecoveryReport
 }

@@ -33,6 +33,15 @@ test('a program that leaves while it holds an item gives it back by its death [X
   expect(detail).toMatchObject({ holder: 'short', evidence: expect.stringMatching(/is gone|has ended/) })
 })
 
+test('a program that exits while its thread is at work on the store ends with its own exit code [X6]', async () => {
+  const stores = Array.from({ length: 6 }, () => newStore())
+
+  const endings = await Promise.all(stores.map((store) => leave(store, 'exits at any moment')))
+
+  expect(endings).toEqual(stores.map(() => inGoodOrder))
+  for (const store of stores) expectSound(store)
+})
+
 test('a program that waits for its turn to write does not end before it has its answer [X6] [X4]', async () => {
   const store = newStore()
   await (await openHere(store, { background: false })).close()

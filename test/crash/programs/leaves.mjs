@@ -30,6 +30,18 @@ const ways = {
     await hf.queue('q').next()
   },
 
+  /** In the middle of its thread's work on the store: there is always something to heal. */
+  async 'exits at any moment'(hf) {
+    const queue = hf.queue('stale')
+    for (let round = 0; round < 10; round++) {
+      await queue.addMany(Array.from({ length: 100 }, () => ({ payload: 'work' })))
+      await queue.claimMany(100, { agent: 'gone', leaseMs: 1 })
+    }
+    for await (const { kind } of hf.events()) if (kind === 'item.reclaimed') break
+    console.log('finished')
+    process.exit(0)
+  },
+
   async 'adds while another writes'(hf) {
     await hf.queue('q').add('work')
     await hf.close()
@@ -50,9 +62,14 @@ const ways = {
   },
 }
 
+const optionsOf = {
+  'adds while another writes': { busyTimeoutMs: 500 },
+  'exits at any moment': { recovery: { onClaim: false, everyMs: 20 } },
+  'works without renewal': { background: false },
+}
+
 try {
-  const background = how !== 'works without renewal'
-  await ways[how](await open(store, { agent: 'short', logger: false, busyTimeoutMs: 500, background }))
+  await ways[how](await open(store, { agent: 'short', logger: false, ...optionsOf[how] }))
   console.log('finished')
 } catch (error) {
   console.log(error.code ?? error.stack)
