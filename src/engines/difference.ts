@@ -2,22 +2,16 @@
 import { renewalFields } from '../domain/event.ts'
 import { jsonText, type Kind, type Schema } from './schema.ts'
 
-/** The fields that differ between two rows of a table; null when the rows are the same. */
-export function differenceJson(table: Schema, before: object, after: object): string | null {
-  const old = before as Record<string, unknown>
-  const now = after as Record<string, unknown>
+/** What is new in the fields at these places, which are those that differ. */
+export function differenceJson(table: Schema, places: readonly number[], after: object): string {
   let json = ''
-  let isSame = true
-  for (let index = 0; index < table.fields.length; index++) {
-    const field = table.fields[index] as string
-    if (old[field] === now[field]) continue
-    const kind = table.kinds[index] as Kind
-    const written = plain(kind, now[field])
-    if (kind === 'json' && written === plain(kind, old[field])) continue
-    isSame = false
-    if (!renewalFields.has(field)) json += jsonField(json, field, kind, written)
+  for (const place of places) {
+    const field = table.fields[place] as string
+    if (renewalFields.has(field)) continue
+    const kind = table.kinds[place] as Kind
+    json += jsonField(json, field, kind, plain(kind, (after as Record<string, unknown>)[field]))
   }
-  return isSame ? null : `{${json}}`
+  return `{${json}}`
 }
 
 /** A new row: the fields that are set. */

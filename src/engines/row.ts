@@ -10,13 +10,7 @@ export function rowOf<Row>(
   readJson: typeof parseJson = parseJson,
 ): Row {
   try {
-    const row: Record<string, unknown> = { ...table.blank }
-    for (let index = 0; index < table.fields.length; index++) {
-      const value = values[from + index]
-      row[table.fields[index] as string] =
-        table.kinds[index] === 'json' ? readJson(value as string | null) : value
-    }
-    return row as Row
+    return table.code.read(values, from, readJson) as Row
   } catch (cause) {
     throw new DamagedRowError(table, values, from, cause)
   }

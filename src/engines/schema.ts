@@ -3,6 +3,7 @@
  * statements from it; its migrations make the tables themselves.
  */
 import type { Tables } from './engine.ts'
+import { type RowCode, rowCodeOf } from './row-code.ts'
 
 export type Kind = 'integer' | 'text' | 'json'
 
@@ -19,8 +20,7 @@ export interface Schema {
   readonly key: readonly string[]
   /** Fields a write must still find as it read them: the key, and the guards. */
   readonly asRead: readonly string[]
-  /** A row of nulls: filling one in is faster than growing one field by field. */
-  readonly blank: Readonly<Record<string, unknown>>
+  readonly code: RowCode
 }
 
 function table(name: string, key: string[], guards: string[], kindOf: Record<string, Kind>): Schema {
@@ -33,7 +33,7 @@ function table(name: string, key: string[], guards: string[], kindOf: Record<str
     kindOf,
     key,
     asRead: [...key, ...guards],
-    blank: Object.fromEntries(fields.map((field) => [field, null])),
+    code: rowCodeOf(Object.entries(kindOf)),
   }
 }
 
@@ -291,4 +291,15 @@ export function parseJson(text: string | null): unknown {
 
 export function jsonText(value: unknown): string {
   return Array.isArray(value) && value.length === 0 ? '[]' : JSON.stringify(value)
+}
+
+/** The places of the fields of a table in which two rows differ. */
+export function differing({ code }: Schema, before: object, after: object): number[] {
+  return code.differing(before, after, isSameJson)
+}
+
+/** Of two that are not the same value. */
+function isSameJson(left: unknown, right: unknown): boolean {
+  if (left === null || right === null) return false
+  return jsonText(left) === jsonText(right)
 }

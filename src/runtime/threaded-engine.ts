@@ -204,8 +204,9 @@ export class ThreadedEngine implements OpenedEngine {
       this.#lastId++
       this.#pending.set(this.#lastId, { resolve, reject })
       this.#asked.push({ id: this.#lastId, command })
-      // Everything asked in this turn goes over as one message, and into one batch.
-      if (this.#asked.length === 1) process.nextTick(() => this.#flush())
+      // Everything asked in this turn goes over as one message, and into one batch. At the end of the turn: a worker that
+      // finishes an item asks for the next one a few steps later.
+      if (this.#asked.length === 1) setImmediate(() => this.#flush())
     })
   }
 

@@ -42,6 +42,17 @@ test('a program that exits while its thread is at work on the store ends with it
   for (const store of stores) expectSound(store)
 })
 
+test('a program that may not make code from text works all the same [X6]', async () => {
+  const ending = await run(process.execPath, [
+    '--disallow-code-generation-from-strings',
+    program('leaves'),
+    newStore(),
+    'closes',
+  ])
+
+  expect(ending).toEqual(inGoodOrder)
+})
+
 test('a program that waits for its turn to write does not end before it has its answer [X6] [X4]', async () => {
   const store = newStore()
   await (await openHere(store, { background: false })).close()

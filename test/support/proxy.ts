@@ -3,7 +3,7 @@
  * loses a commit or the answer to one.
  */
 import { connect, createServer, type Server as Listener, type Socket } from 'node:net'
-import { hasCommitted, isCommit, type Message, Messages } from './wire.ts'
+import { Commits, execution, hasCommitted, type Message, Messages } from './wire.ts'
 
 /** What becomes of the next commit, once. */
 export type CommitFault =
@@ -125,7 +125,7 @@ export class TcpProxy {
 
   /** Whether a message of the client goes on to the server. */
   #pass(link: Link, message: Message): boolean {
-    if (!isCommit(message)) return true
+    if (!link.isCommit(message)) return true
     const fault = this.#fault ?? this.#faults?.() ?? null
     if (fault === null) return true
     this.#fault = null
@@ -141,7 +141,7 @@ export class TcpProxy {
         })
         return true
       case 'late':
-        this.#deliver = link.leave(message.bytes)
+        this.#deliver = link.leave(message.type === 'B' ? [message.bytes, execution] : [message.bytes])
         if (this.#faults !== null) setTimeout(this.#deliver, lateMs)
         this.#onFault()
         return false
@@ -163,6 +163,7 @@ class Link {
   readonly #options: LinkOptions
   readonly #fromClient = new Messages('client')
   readonly #fromServer = new Messages('server')
+  readonly #commits = new Commits()
   readonly #held: (() => void)[] = []
   #onCommitted: (() => void) | null = null
   #isEnded = false
@@ -212,18 +213,22 @@ class Link {
     else if (this.#onCommitted === null && !this.#isEnded) this.#client.write(chunk)
   }
 
+  isCommit(message: Message): boolean {
+    return this.#commits.isOne(message)
+  }
+
   /** What the server says from now on is not passed on; when it has committed, that is told here. */
   loseAnswer(onCommitted: () => void): void {
     this.#onCommitted = onCommitted
   }
 
   /** The client is cut off; the server is not, and gets these bytes when the returned function is called. */
-  leave(bytes: Buffer): () => void {
+  leave(bytes: readonly Buffer[]): () => void {
     this.#onCommitted = () => this.#server.destroy()
     this.#isEnded = true
     this.#client.resetAndDestroy()
     this.#options.ended()
-    return () => this.#server.write(bytes)
+    return () => this.#server.write(Buffer.concat(bytes))
   }
 
   end(): void {

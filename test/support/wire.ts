@@ -36,10 +36,21 @@ export class Messages {
   }
 }
 
-/** Whether a client asks to commit. */
-export function isCommit({ type, bytes }: Message): boolean {
-  return type === 'Q' && bytes.toString('utf8', 5, bytes.length - 1).toLowerCase() === 'commit'
+/** Sees among the messages of one client which of them begins a commit: as a text, or as a statement prepared before. */
+export class Commits {
+  readonly #texts = new Map<string, string>()
+
+  isOne({ type, bytes }: Message): boolean {
+    const [first = '', second = ''] = bytes.toString('utf8', 5).split('\0', 2)
+    if (type === 'P') this.#texts.set(first, second)
+    // A bind names the portal, then the statement.
+    const text = type === 'Q' ? first : type === 'B' ? this.#texts.get(second) : undefined
+    return text?.toLowerCase() === 'commit'
+  }
 }
+
+/** What a client sends after a bind to have it done and answered. */
+export const execution = Buffer.concat([message('E', Buffer.alloc(5)), message('S')])
 
 /** Whether a server says that it has committed. */
 export function hasCommitted({ type, bytes }: Message): boolean {

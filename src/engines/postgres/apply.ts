@@ -8,7 +8,9 @@ import type { Item } from '../../domain/item.ts'
 import type { Lock } from '../../domain/lock.ts'
 import { differenceJson, newRowJson } from '../difference.ts'
 import type { Change, Decision, EventDraft, SealedEvents } from '../engine.ts'
-import { columnOf, jsonText, type Kind, type Schema, schema } from '../schema.ts'
+import { columnOf, differing, jsonText, type Kind, type Schema, schema } from '../schema.ts'
+import { checkItem } from './item-checks.ts'
+import { bigints, texts } from './parameter.ts'
 import type { Query } from './plan.ts'
 import { columnName } from './tables.ts'
 import type { Net } from './working-set.ts'
@@ -16,44 +18,51 @@ import type { Net } from './working-set.ts'
 /** Events of one transaction are numbered below this; a batch is closed before it has more. */
 export const eventsMax = 8192
 
-interface EventRow
+export interface EventRow
   extends Pick<StoredEvent, 'kind' | 'subject' | 'id' | 'queue' | 'version' | 'agent' | 'token'> {
   readonly change: string | null
   readonly detail: string | null
 }
 
-/** What a decision tells the audit: one event for each change that has one, and its remarks. */
-export function eventsOf({ changes, remarks = [] }: Decision): EventRow[] {
-  const told = changes.flatMap((change) => (change.event ? [eventOf(change, change.event)] : []))
-  return [
-    ...told,
-    ...remarks.map((remark) => ({
-      ...draft(remark),
-      subject: remark.subject,
-      id: remark.id,
-      queue: remark.queue,
+/** What a decision tells the audit, behind what others told: one event for each change that has one, and its remarks. */
+export function tellEvents({ changes, remarks }: Decision, events: EventRow[]): void {
+  for (const change of changes) if (change.event) events.push(eventOf(change, change.event))
+  for (const remark of remarks ?? []) {
+    const { kind, subject, id, queue, agent, token } = remark
+    events.push({
+      kind,
+      subject,
+      id,
+      queue,
       version: null,
-      token: remark.token,
+      agent,
+      token,
       change: null,
-    })),
-  ]
+      detail: detailJson(remark),
+    })
+  }
 }
 
-function draft({ kind, agent, detail }: EventDraft): Pick<EventRow, 'kind' | 'agent' | 'detail'> {
-  return { kind, agent, detail: detail === undefined ? null : JSON.stringify(detail) }
+function detailJson({ detail }: EventDraft): string | null {
+  return detail === undefined ? null : JSON.stringify(detail)
 }
 
 function eventOf(change: Change, event: EventDraft): EventRow {
-  const { before, after } = change
-  const row = (after ?? before) as unknown as { version?: number; token?: number; queue?: string }
+  const row = (change.after ?? change.before) as unknown as {
+    version?: number
+    token?: number
+    queue?: string
+  }
   return {
-    ...draft(event),
+    kind: event.kind,
     subject: change.table as Subject,
     id: idOf(change),
     queue: row.queue ?? null,
-    version: after && 'version' in after ? (after.version as number) : null,
+    version: change.after === null ? null : (row.version ?? null),
+    agent: event.agent,
     token: row.token ?? null,
     change: changeJson(change),
+    detail: detailJson(event),
   }
 }
 
@@ -61,11 +70,12 @@ function changeJson({ table, before, after }: Change): string | null {
   if (after === null) return null
   const of = schema[table as Net['table']]
   if (before === null) return newRowJson(of, after)
-  return differenceJson(of, before, after) ?? '{}'
+  return differenceJson(of, differing(of, before, after), after)
 }
 
 function idOf({ table, before, after }: Change): string {
   const row = (after ?? before) as unknown as Record<string, unknown>
+  if (table === 'item') return row.id as string
   if (table === 'lock') return `${row.name}#${row.slot}`
   return String(row[schema[table as Net['table']].key[0] as string])
 }
@@ -78,6 +88,7 @@ export function applying(
   events: readonly EventRow[],
   { bucket, wall }: { bucket: number; wall: number },
 ): Query[] {
+  for (const { table, after } of nets) if (table === 'item' && after !== null) checkItem(after as Item)
   const changed = nets.filter(({ before, after }) => before !== null && after !== null)
   const removed = nets.filter(({ before, after }) => before !== null && after === null)
   const added = nets.filter(({ before, after }) => before === null && after !== null)
@@ -92,65 +103,103 @@ export function applying(
   ]
 }
 
-/** Runs a statement that must meet exactly so many rows. */
-function exactly(count: number, statement: string): string {
-  return `with met as (${statement} returning 1)\nselect holdfast.expect((select count(*) from met), ${count})`
+/**
+ * What claiming and finishing an item change, and what renewing changes. A batch that changes no more writes all of it:
+ * one statement prepared for most batches is worth more than a shorter one for each.
+ */
+const usual: Readonly<Partial<Record<Net['table'], readonly (readonly string[])[]>>> = {
+  item: [
+    ['version', 'renewedAt', 'expiresAt'],
+    [
+      ...['state', 'standing', 'attempts', 'startedAt', 'stateChangedAt', 'closedAt', 'outcome'],
+      ...['previousState', 'version', 'agent', 'instance', 'token'],
+      ...['grantedAt', 'renewedAt', 'expiresAt', 'leaseMs'],
+    ],
+  ],
 }
 
+/** One statement a table: starting one costs the server as much as several rows. */
 function updates(namespace: string, nets: readonly Net[]): Query[] {
-  const groups = new Map<string, { table: Schema; fields: readonly string[]; nets: Net[] }>()
+  const groups = new Map<Net['table'], { places: Set<number>; nets: Net[] }>()
   for (const net of nets) {
-    const table = schema[net.table]
-    const fields = changedFields(table, net.before as object, net.after as object)
-    if (fields.length === 0) continue
-    const isClosing = net.table === 'item' && (net.after as Item).standing === 'closed'
-    const group = `${isClosing ? 0 : 1} ${table.name} ${fields.join(' ')}`
-    const known = groups.get(group)
-    if (known) known.nets.push(net)
-    else groups.set(group, { table, fields, nets: [net] })
+    const places = differing(schema[net.table], net.before as object, net.after as object)
+    if (places.length === 0) continue
+    const group = groups.get(net.table) ?? { places: new Set(), nets: [] }
+    for (const place of places) group.places.add(place)
+    group.nets.push(net)
+    groups.set(net.table, group)
   }
-  return [...groups]
-    .sort(([left], [right]) => (left < right ? -1 : 1))
-    .map(([, { table, fields, nets: alike }]) => update(namespace, table, fields, alike))
+  return [...groups].map(([table, group]) => update(namespace, table, group))
 }
 
-function update(namespace: string, table: Schema, fields: readonly string[], nets: readonly Net[]): Query {
-  const guards = table.asRead
-  const arrays = [
-    ...guards.map((field) => valuesOf(table, field, nets, 'before')),
-    ...fields.map((field) => valuesOf(table, field, nets, 'after')),
-  ]
-  const types = [...guards, ...fields].map((field, index) => `$${index + 3}::${typeOf(table, field)}[]`)
+function update(
+  namespace: string,
+  name: Net['table'],
+  { places, nets }: { places: ReadonlySet<number>; nets: readonly Net[] },
+): Query {
+  const table = schema[name]
+  const changed = table.fields.filter((_, place) => places.has(place))
+  const written = usual[name]?.find((fields) => changed.every((field) => fields.includes(field))) ?? changed
+  const inOrder = name === 'item' ? closingFirst(nets) : nets
+  return {
+    text: updateText(table, written),
+    // The count is a parameter: texts are prepared once and serve batches of any size.
+    values: [
+      namespace,
+      nets.length,
+      ...table.asRead.map((field) => valuesOf(table, field, inOrder, 'before')),
+      ...written.map((field) => valuesOf(table, field, inOrder, 'after')),
+    ],
+  }
+}
+
+/** Rows are written in the order given: what gives up a key goes before what may take it. */
+function closingFirst(nets: readonly Net[]): Net[] {
+  const isClosing = ({ after }: Net) => (after as Item).standing === 'closed'
+  return [...nets.filter(isClosing), ...nets.filter((net) => !isClosing(net))]
+}
+
+const updateTexts = new Map<string, string>()
+
+function updateText(table: Schema, fields: readonly string[]): string {
+  const key = `${table.name} ${fields.join(' ')}`
+  const known = updateTexts.get(key)
+  if (known !== undefined) return known
+  const types = [...table.asRead, ...fields].map((field, index) => `$${index + 3}::${typeOf(table, field)}[]`)
   const names = [
-    ...guards.map((field) => `old_${columnOf(field)}`),
+    ...table.asRead.map((field) => `old_${columnOf(field)}`),
     ...fields.map((field) => `new_${columnOf(field)}`),
   ]
   const sets = fields.map((field) => `${columnName(columnOf(field))} = v.new_${columnOf(field)}`).join(', ')
-  const met = [byKey(table), ...guards.map(asItWas)].join('\n')
-  const statement = `update holdfast.${table.name} t set ${sets}
+  const text = counted(`update holdfast.${table.name} t set ${sets}
 from unnest(${types.join(', ')}) as v(${names.join(', ')})
-where t.namespace = $1
-${met}`
-  // The count is a parameter: texts are prepared once and serve batches of any size.
-  return { text: counted(statement), values: [namespace, nets.length, ...arrays] }
+${found(table)}
+where t.ctid = found.place`)
+  updateTexts.set(key, text)
+  return text
 }
 
 /**
- * The rows by their key first, whose values are the third parameter: a plan made when the table was small would
- * otherwise walk all of it and look for each row among those given.
+ * Where each row is that still is as it was read. Looked up one by one, by its key: as a plain join, a plan made when
+ * the table was small would walk all of it, or compare every row with every other that is given.
  */
-function byKey(table: Schema): string {
-  const [first] = table.key
-  if (first === undefined) return ''
-  return `and t.${columnName(columnOf(first))} = any($3::${typeOf(table, first)}[])`
+function found(table: Schema): string {
+  const met = table.asRead.map((field) => `and i.${columnName(columnOf(field))} = v.old_${columnOf(field)}`)
+  return `cross join lateral (
+  select i.ctid as place
+  from holdfast.${table.name} i
+  where i.namespace = $1 ${met.join(' ')}
+  limit 1
+) found`
 }
 
-function asItWas(field: string): string {
-  return `and t.${columnName(columnOf(field))} = v.old_${columnOf(field)}`
-}
-
+/** Runs a statement that must meet exactly as many rows as the second parameter says. */
 function counted(statement: string): string {
-  return `with met as (${statement}\nreturning 1)\nselect holdfast.expect((select count(*) from met), $2)`
+  return `with met as (${statement}
+returning 1)
+select holdfast.expect(counted.rows, $2)
+from (select count(*) as rows from met) counted
+where counted.rows <> $2`
 }
 
 function removals(namespace: string, nets: readonly Net[]): Query[] {
@@ -158,12 +207,11 @@ function removals(namespace: string, nets: readonly Net[]): Query[] {
     const guards = table.asRead
     const types = guards.map((field, index) => `$${index + 3}::${typeOf(table, field)}[]`)
     const names = guards.map((field) => `old_${columnOf(field)}`)
-    const met = [byKey(table), ...guards.map(asItWas)].join('\n')
     return {
       text: counted(`delete from holdfast.${table.name} t
 using unnest(${types.join(', ')}) as v(${names.join(', ')})
-where t.namespace = $1
-${met}`),
+${found(table)}
+where t.ctid = found.place`),
       values: [namespace, gone.length, ...guards.map((field) => valuesOf(table, field, gone, 'before'))],
     }
   })
@@ -189,9 +237,10 @@ function byTable(nets: readonly Net[]): [Schema, Net[]][] {
   return [...groups]
 }
 
-function valuesOf(table: Schema, field: string, nets: readonly Net[], side: 'before' | 'after'): unknown[] {
+function valuesOf(table: Schema, field: string, nets: readonly Net[], side: 'before' | 'after'): Buffer {
   const kind = table.kindOf[field] as Kind
-  return nets.map((net) => encode(kind, (net[side] as Record<string, unknown>)[field]))
+  const values = nets.map((net) => encode(kind, (net[side] as Record<string, unknown>)[field]))
+  return kind === 'integer' ? bigints(values as (number | null)[]) : texts(values as (string | null)[])
 }
 
 function blockers(namespace: string, nets: readonly Net[]): Query[] {
@@ -238,40 +287,37 @@ function floor(namespace: string, removed: readonly Net[], bucket: number): Quer
 }
 
 function unsealing(namespace: string, { through, count }: SealedEvents): Query {
-  const text = exactly(count, 'delete from holdfast.event where namespace = $1 and seq <= $2')
-  return { text, values: [namespace, through] }
+  const text = counted('delete from holdfast.event where namespace = $1 and seq <= $3')
+  return { text, values: [namespace, count, through] }
 }
 
 /** Numbered by the transaction first: a reader that goes no further than the oldest open one misses nothing. */
 const record = `insert into holdfast.event (namespace, seq, at, kind, subject, id, queue, version, agent, token, change, detail)
-select $1, (pg_current_xact_id()::text::bigint + (select holdfast.event_base())) * ${eventsMax} + v.number, $12, v.kind, v.subject, v.id, v.queue, v.version, v.agent, v.token, v.change, v.detail
+select $1, (pg_current_xact_id()::text::bigint + coalesce((select m.value::bigint from holdfast.meta m where m.key = 'event_base'), 0)) * ${eventsMax} + v.number, $12, v.kind, v.subject, v.id, v.queue, v.version, v.agent, v.token, v.change, v.detail
 from unnest($2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::text[], $9::bigint[], $10::text[], $11::text[])
 as v(number, kind, subject, id, queue, version, agent, token, change, detail)`
 
 function recording(namespace: string, events: readonly EventRow[], wall: number): Query {
-  const column = (field: keyof EventRow) => events.map((event) => event[field])
+  const numbers = (field: 'version' | 'token') => bigints(events.map((event) => event[field]))
+  const words = (field: 'kind' | 'subject' | 'id' | 'queue' | 'agent' | 'change' | 'detail') =>
+    texts(events.map((event) => event[field]))
   return {
     text: record,
     values: [
       namespace,
-      events.map((_, number) => number),
-      ...(['kind', 'subject', 'id', 'queue', 'version', 'agent', 'token', 'change', 'detail'] as const).map(
-        column,
-      ),
+      bigints(events.map((_, number) => number)),
+      words('kind'),
+      words('subject'),
+      words('id'),
+      words('queue'),
+      numbers('version'),
+      words('agent'),
+      numbers('token'),
+      words('change'),
+      words('detail'),
       wall,
     ],
   }
-}
-
-/** In the order of the table, so that rows that change alike share a statement. */
-function changedFields(table: Schema, before: object, after: object): string[] {
-  const old = before as Record<string, unknown>
-  const now = after as Record<string, unknown>
-  return table.fields.filter((field) => {
-    if (old[field] === now[field]) return false
-    const kind = table.kindOf[field] as Kind
-    return kind !== 'json' || encode(kind, old[field]) !== encode(kind, now[field])
-  })
 }
 
 function encode(kind: Kind, value: unknown): unknown {

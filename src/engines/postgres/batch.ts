@@ -9,13 +9,13 @@ import { isHoldfastError } from '../../errors.ts'
 import { decide, type Prepared } from '../../operations/decide.ts'
 import type { Decision, Loaded, Needs, SealedEvents, Selector, Tables } from '../engine.ts'
 import { rowWithoutDamage } from '../row.ts'
-import { applying, eventsMax, eventsOf } from './apply.ts'
+import { applying, type EventRow, eventsMax, tellEvents } from './apply.ts'
+import { type Around, type AroundWanted, aroundQuery, lapsedQuery, readAround, staleQuery } from './around.ts'
 import { isLockedOut } from './classify.ts'
 import { planFor } from './load.ts'
-import { lookAheadQuery } from './loaders/recovery.ts'
 import { namedItems } from './named-items.ts'
 import { lockNumber, namesOf } from './names.ts'
-import type { LineWant, Place, Plan, Query, Row } from './plan.ts'
+import { type LineWant, NoSuchId, type Place, type Plan, type Query, type Row } from './plan.ts'
 import { decodeReadable } from './rows.ts'
 import { type SessionOptions, settings } from './settings.ts'
 import { decode, tables } from './tables.ts'
@@ -30,6 +30,8 @@ export interface Waiting {
   readonly deadline: number
   /** Names it was found to need besides those it says at once. */
   readonly moreNames: Set<string>
+  /** What it names looks like an id and was found to be none. */
+  looksWide: boolean
 }
 
 /** Where a batch runs. */
@@ -40,8 +42,10 @@ export interface BatchPlace {
   readonly batch: number
   /** Which row of the token floor this connection raises. */
   readonly bucket: number
-  /** Look for lapsed leases before claims. */
+  /** Look for lapsed leases and ended delays before claims. */
   readonly looksAhead: boolean
+  /** A look was made a moment ago: it is made again only if there is too little to claim. */
+  readonly owesLook: boolean
   /** Whether claims give back what has lapsed. */
   readonly healsLapsed: boolean
   /** Damaged items were met: lines are searched without them. */
@@ -57,9 +61,10 @@ export interface BatchPlace {
   readonly times: { readonly now: number; readonly wall: number } | null
   /** Whether those times have changed since. */
   hasMoved(): boolean
-  send(query: Query): Promise<Row[]>
-  /** True when the transaction was committed, false when the server rolled it back. */
-  commit(): Promise<boolean>
+  /** One round trip; answers the rows of each. */
+  send(queries: readonly Query[]): Promise<readonly Row[][]>
+  /** The last round trip. True when the transaction was committed, false when the server rolled it back. */
+  commit(queries: readonly Query[]): Promise<boolean>
   reached(point: string): void
 }
 
@@ -109,18 +114,27 @@ interface Line {
   got: number
 }
 
+const onlyTime: AroundWanted = { writes: false, looksAhead: false, ids: [] }
 const nothing: Plan = { queries: [], read: () => null }
 const mostlyRead = new Set<keyof Tables>(['queue', 'workflow', 'recipient'])
 const lapsing = new Set(['lapsedItems', 'lapsedLocks', 'lapsedWaiters', 'lapsedDeliveries'])
 const snapshot: Query = { text: 'begin isolation level repeatable read read only', values: [] }
 /** For the session: a transaction that is rolled back would take them back. */
 const moveTimes = `select set_config('holdfast.now_ms', $1, false), set_config('holdfast.wall_ms', $2, false)`
-const enter = 'select holdfast.enter($1::bigint[], $2::boolean[], $3, $4)'
+const takeShared = 'select pg_advisory_xact_lock_shared($1)'
+const takeAlone = 'select pg_advisory_xact_lock($1)'
+const takeNames = `select count(
+  case when shared then pg_advisory_xact_lock_shared(number) is null else pg_advisory_xact_lock(number) is null end
+)
+from unnest($1::bigint[], $2::boolean[]) as given (number, shared)`
+/** So many names are taken faster one by one. */
+const fewNames = 3
+const enter = `insert into holdfast.lane (id, batch, at)
+values ($1, $2, holdfast.wall_ms())
+on conflict (id) do update set batch = excluded.batch, at = excluded.at`
 const tryNames =
   'select coalesce(bool_and(pg_try_advisory_xact_lock(number)), true) from unnest($1::bigint[]) as number'
-const readClock = 'select holdfast.now_ms(), holdfast.wall_ms()'
-const readBlockers =
-  'select distinct blocker from holdfast.blocker where namespace = $1 and blocker = any($2::text[])'
+const stale = () => new Again('leases have lapsed or delays ended', { heals: true })
 
 export class Batch {
   readonly #place: BatchPlace
@@ -128,7 +142,7 @@ export class Batch {
   readonly #set = new WorkingSet()
   readonly #answers: (readonly [Waiting, Answer])[] = []
   readonly #left: Waiting[] = []
-  readonly #events: ReturnType<typeof eventsOf> = []
+  readonly #events: EventRow[] = []
   readonly #sealed: SealedEvents[] = []
   readonly #exclusive = new Set<string>()
   /** Of the items named by id: those that others wait for. */
@@ -139,6 +153,9 @@ export class Batch {
   readonly #lines = new Map<string, Line>()
   #clock = { now: 0, wall: 0 }
   #wakes = false
+  #looksWide = false
+  /** Whether names that were asked for later were free. */
+  #hasNames = true
   #isClosed = false
 
   constructor(place: BatchPlace, batch: readonly Waiting[]) {
@@ -157,6 +174,7 @@ export class Batch {
       else this.#advance(member, member.needs, asking)
     }
     if (asking.length > 0) await this.#answerAsking(asking)
+    if (this.#looksWide) throw new Again('what looked like an id is none')
     await this.#assertNotShort()
     return this.#done()
   }
@@ -166,14 +184,15 @@ export class Batch {
    * they take, or be giving back what has lapsed.
    */
   async #assertNotShort(): Promise<void> {
-    const { acceptsShort, avoidsDamaged, namespace, isDoubtful } = this.#place
+    const { acceptsShort, avoidsDamaged, namespace, isDoubtful, owesLook } = this.#place
     const short = [...this.#lines.values()].filter(({ limit, got }) => got < limit)
     if (short.length === 0 || acceptsShort) return
     const counts = short.map(({ want, limit }) => counted(want.query(limit, null, avoidsDamaged)))
-    const [ahead = [], ...counting] = await Promise.all(
-      [lookAheadQuery(namespace), ...counts].map((query) => this.#place.send(query)),
-    )
-    const isHealing = ahead[0]?.[0] === true && !isDoubtful && this.#place.healsLapsed
+    const look = owesLook ? staleQuery(namespace) : lapsedQuery(namespace)
+    const [ahead = [], ...counting] = await this.#place.send([look, ...counts])
+    const isStale = ahead[0]?.[0] === true
+    if (isStale && owesLook) throw stale()
+    const isHealing = isStale && !isDoubtful && this.#place.healsLapsed
     const isTaken = short.some(({ got }, index) => Number(counting[index]?.[0]?.[0]) > got)
     if (isHealing || isTaken) throw new Again('others are at work on the line', { isShort: true })
   }
@@ -198,13 +217,13 @@ export class Batch {
       for (const [member, more] of asking) this.#advance(member, more, [])
     }
     // Nothing depends on how a read ends.
-    if (isSnapshot) this.#place.commit().catch(() => {})
+    if (isSnapshot) this.#place.commit([]).catch(() => {})
     return this.#done()
   }
 
   /** Whether there is anything to write: a refused command or an empty claim leaves nothing behind. */
   get isEmpty(): boolean {
-    return this.#set.nets.length === 0 && this.#events.length === 0 && this.#sealed.length === 0
+    return this.#set.isUnchanged && this.#events.length === 0 && this.#sealed.length === 0
   }
 
   #done(): Done {
@@ -214,19 +233,20 @@ export class Batch {
   #begin(waiting: Waiting, locks: boolean): Member {
     const steps = decide(waiting.prepared, () => this.#clock)
     const first = steps.next()
-    const needs = first.done ? [] : this.#planAll(first.value, locks)
+    const needs = first.done ? [] : this.#planAll(first.value, locks, waiting)
     return { waiting, steps, needs }
   }
 
-  #planAll(needs: Needs, locks: boolean): Need[] {
-    const place: Place = { namespace: this.#place.namespace, locks }
-    return Object.entries(needs).map(([field, selector]) => ({
-      field,
-      selector,
-      plan:
-        selector === null || this.#isUndecidable(selector) ? emptyPlan(selector) : planFor(selector, place),
-      answers: [],
-    }))
+  #planAll(needs: Needs, locks: boolean, { looksWide }: Waiting): Need[] {
+    const place: Place = { namespace: this.#place.namespace, locks, looksWide }
+    const planned: Need[] = []
+    for (const field in needs) {
+      const selector = needs[field] as Selector | null
+      const isNothing = selector === null || this.#isUndecidable(selector)
+      const plan = isNothing ? emptyPlan(selector) : planFor(selector, place)
+      planned.push({ field, selector, plan, answers: [] })
+    }
+    return planned
   }
 
   /** While the clocks disagree nothing counts as lapsed. */
@@ -236,72 +256,60 @@ export class Batch {
 
   async #load(members: readonly Member[]): Promise<void> {
     const needs = members.flatMap((member) => member.needs)
-    const looks = this.#place.looksAhead && this.#batch.some(({ prepared }) => prepared.operation.claims)
-    const ahead: Query[] = looks ? [lookAheadQuery(this.#place.namespace)] : []
+    const { looksAhead } = this.#place
     const ids = [...new Set(needs.flatMap(({ plan }) => plan.items?.ids ?? []))]
-    const blocking: Query[] =
-      ids.length > 0 ? [{ text: readBlockers, values: [this.#place.namespace, ids] }] : []
     const opening = [
       ...this.#movedTimes(),
       { text: 'begin', values: [] },
       ...(this.#place.isPooled ? [settings(this.#place.session, { isLocal: true })] : []),
-      this.#entering(members),
+      ...this.#entering(members),
       ...this.#itemQueries(needs),
     ]
-    const [before = [], found = []] = await this.#sendAll(opening, needs, [...ahead, ...blocking])
+    const { isStale, blockers } = await this.#sendAll(opening, needs, { writes: true, looksAhead, ids })
     // A wait for others took its time where only a test can say how much.
     if (this.#place.hasMoved()) throw new Again('time was moved meanwhile')
-    if (looks && before.some((row) => row[0] === true || row[1] === true))
-      throw new Again('leases have lapsed or delays ended', { heals: true })
-    const blockers = (looks ? found : before).map(([blocker]) => blocker)
+    if (isStale) throw stale()
     this.#blocking = { asked: new Set(ids), found: new Set(blockers) }
   }
 
-  /** Sends everything at once; answers the queries of `extra`, after the items and before the lines. */
+  /** Sends everything at once, and last of all what is read around it. */
   async #sendAll(
     opening: readonly Query[],
     needs: readonly Need[],
-    extra: readonly Query[] = [],
-  ): Promise<Row[][]> {
-    const sent: Promise<void>[] = []
-    const answers: Row[][] = []
+    wanted: AroundWanted = onlyTime,
+  ): Promise<Around> {
+    const queries: Query[] = []
+    const takers: ((rows: Row[]) => void)[] = []
     const send = (query: Query, take: (rows: Row[]) => void) => {
-      sent.push(
-        this.#place.send(query).then((rows) => {
-          if (query.youngerAt !== undefined) assertOlder(rows, query.youngerAt)
-          take(rows)
-        }),
-      )
+      queries.push(query)
+      takers.push(take)
     }
-    for (const query of opening) send(query, (rows) => this.#takeItems(query, rows))
-    extra.forEach((query, index) => {
-      send(query, (rows) => {
-        answers[index] = rows
-      })
-    })
+    for (const query of opening) send(query, (rows) => this.#takeOpening(query, rows))
     const asked = distinct(needs)
     // What may wait before what never does: nobody waits for a row while holding what others search.
-    for (const { query, takers } of [...asked.filter(waits), ...asked.filter((each) => !waits(each))]) {
-      send(query, (rows) => {
-        for (const take of takers) take(rows)
+    for (const each of [...asked.filter(waits), ...asked.filter((each) => !waits(each))]) {
+      send(each.query, (rows) => {
+        for (const take of each.takers) take(rows)
       })
     }
     for (const line of this.#linesOf(needs)) {
       const { want, limit } = line
       send(want.query(limit, null, this.#place.avoidsDamaged), (rows) => this.#takeLine(line, rows))
     }
-    const { times } = this.#place
-    if (times) this.#clock = times
-    else {
-      send({ text: readClock, values: [] }, ([row]) => {
-        this.#clock = { now: Number(row?.[0]), wall: Number(row?.[1]) }
-      })
-    }
-    await allOf(sent)
-    return answers
+    // Last: a clock that was read before others were waited for is late by the wait.
+    const found = await this.#place.send([...queries, aroundQuery(this.#place.namespace, wanted)])
+    const around = readAround(found.at(-1)?.[0])
+    queries.forEach(({ youngerAt }, index) => {
+      const rows = found[index] as Row[]
+      if (youngerAt !== undefined) assertOlder(rows, youngerAt)
+      takers[index]?.(rows)
+    })
+    this.#clock = this.#place.times ?? around.clock
+    return around
   }
 
-  #takeItems(query: Query, rows: readonly Row[]): void {
+  #takeOpening(query: Query, rows: readonly Row[]): void {
+    if (query.text === tryNames) this.#hasNames = rows[0]?.[0] === true
     if (query.youngerAt === undefined) return
     for (const row of rows) {
       try {
@@ -327,7 +335,7 @@ export class Batch {
   }
 
   /** Takes the names, all in one order, then the lane: who waits for a name has no number as a transaction yet. */
-  #entering(members: readonly Member[]): Query {
+  #entering(members: readonly Member[]): Query[] {
     const shared = new Set<string>()
     for (const { waiting, needs } of members) {
       for (const { plan } of needs) {
@@ -340,11 +348,7 @@ export class Batch {
     for (const name of shared) numbers.set(this.#number(name), true)
     for (const name of this.#exclusive) numbers.set(this.#number(name), false)
     const sorted = [...numbers].sort(([left], [right]) => (left < right ? -1 : 1))
-    const { lane, batch } = this.#place
-    return {
-      text: enter,
-      values: [sorted.map(([number]) => number), sorted.map(([, isShared]) => isShared), lane, batch],
-    }
+    return [...taking(sorted), { text: enter, values: [this.#place.lane, this.#place.batch] }]
   }
 
   #number(name: string): string {
@@ -397,8 +401,13 @@ export class Batch {
       for (const { plan } of needs) this.#set.reserve(plan, this.#itemsOf(plan), member)
       // What it found by searching is in no list: nobody decides beside it.
       this.#isClosed ||= needs.some(({ plan }) => (plan.searched ?? []).length > 0)
-      asking.push([member, this.#planAll(step.value, locks)])
+      asking.push([member, this.#planAll(step.value, locks, waiting)])
     } catch (error) {
+      if (error instanceof NoSuchId) {
+        waiting.looksWide = true
+        this.#looksWide = true
+        return
+      }
       if (!isHoldfastError(error)) throw error
       this.#answers.push([waiting, { error }])
     }
@@ -430,7 +439,7 @@ export class Batch {
       if (change.table === 'sealedEvents') this.#sealed.push(change.before as SealedEvents)
       this.#set.note(change)
     }
-    this.#events.push(...eventsOf(decision))
+    tellEvents(decision, this.#events)
     this.#wakes ||= decision.wakes === true
     this.#answers.push([waiting, { result: decision.result }])
   }
@@ -453,16 +462,16 @@ export class Batch {
       const queries = need.plan.queries.map(withoutWaiting)
       Object.assign(need, { plan: { ...need.plan, queries } })
     }
-    const opening = this.#itemQueries(needs, { nowait: true })
     const trying: Query[] =
       missing.length > 0
         ? [{ text: tryNames, values: [missing.map((name) => this.#number(name)).sort()] }]
         : []
+    const opening = [...trying, ...this.#itemQueries(needs, { nowait: true })]
     const clock = this.#clock
-    const [tried] = await this.#sendAll(opening, needs, trying).catch((error: unknown) => {
+    await this.#sendAll(opening, needs).catch((error: unknown) => {
       throw isLockedOut(error) ? new Again('a row that was asked for later is held by another') : error
     })
-    if (tried && tried[0]?.[0] !== true) {
+    if (!this.#hasNames) {
       for (const [{ waiting }, more] of asking)
         for (const name of more.flatMap(({ plan }) => plan.names ?? [])) waiting.moreNames.add(name)
       throw new Again('a name that was asked for later is held by another')
@@ -482,13 +491,8 @@ export class Batch {
     reached('transaction.begun')
     const { wall } = this.#clock
     const queries = applying(namespace, this.#set.nets, this.#sealed, this.#events, { bucket, wall })
-    const sent = queries.map((query) => this.#place.send(query).then(() => {}))
     reached('transaction.applied')
-    const committed = this.#place.commit()
-    // Told by the statement that failed, if one did.
-    committed.catch(() => {})
-    await allOf(sent)
-    if (!(await committed)) throw new Again('the server rolled back')
+    if (!(await this.#place.commit(queries))) throw new Again('the server rolled back')
   }
 }
 
@@ -496,13 +500,6 @@ export class Batch {
 function inTurn(members: readonly Member[]): Member[] {
   const isClaim = ({ needs }: Member) => needs.some(({ plan }) => plan.line !== undefined)
   return [...members.filter((member) => !isClaim(member)), ...members.filter(isClaim)]
-}
-
-/** Waits for all, then throws the first failure: what is still under way must not meet the next transaction. */
-async function allOf(sent: readonly Promise<void>[]): Promise<void> {
-  const settled = await Promise.allSettled(sent)
-  const failed = settled.find((each) => each.status === 'rejected')
-  if (failed) throw failed.reason
 }
 
 /**
@@ -520,20 +517,31 @@ interface AskedQuery {
 
 /** Fifty commands on one queue ask fifty times for its definition: it is sent for once. */
 function distinct(needs: readonly Need[]): AskedQuery[] {
-  const asked = new Map<string, AskedQuery>()
+  const asked: AskedQuery[] = []
+  const known = new Map<string, Map<string, AskedQuery>>()
   for (const need of needs) {
     const answers: Row[][] = []
     need.answers = answers
     for (const [index, query] of need.plan.queries.entries()) {
-      const key = `${JSON.stringify(query.values)}\n${query.text}`
-      const known = asked.get(key) ?? { query, takers: [] }
-      known.takers.push((rows) => {
+      const alike = known.get(query.text) ?? new Map<string, AskedQuery>()
+      const values = JSON.stringify(query.values)
+      const same = alike.get(values) ?? { query, takers: [] }
+      if (same.takers.length === 0) asked.push(same)
+      known.set(query.text, alike.set(values, same))
+      same.takers.push((rows) => {
         answers[index] = rows
       })
-      asked.set(key, known)
     }
   }
-  return [...asked.values()]
+  return asked
+}
+
+/** Taken in the order given. */
+function taking(names: readonly (readonly [number: string, isShared: boolean])[]): Query[] {
+  if (names.length <= fewNames) {
+    return names.map(([number, isShared]) => ({ text: isShared ? takeShared : takeAlone, values: [number] }))
+  }
+  return [{ text: takeNames, values: [names.map(([number]) => number), names.map(([, is]) => is)] }]
 }
 
 function waits({ query }: { query: Query }): boolean {

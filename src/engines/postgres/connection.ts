@@ -1,8 +1,13 @@
-/** One connection: queries are sent without waiting for earlier answers, and answered in order as arrays. */
+/**
+ * One connection. What is asked for in one turn goes to the server together, and is answered in order as arrays: inside
+ * a transaction in one piece, outside each on its own.
+ */
 import type { Client, ClientConfig, Notification, QueryArrayConfig } from 'pg'
 import { HoldfastError } from '../../errors.ts'
 import type { Address, ServerHost } from './address.ts'
+import { type Answered, type Bundler, bundlerOf, type Part, type Reader, type Statement } from './bundle.ts'
 import { Disconnected } from './classify.ts'
+import { parameterOf } from './parameter.ts'
 import type { Query, Row } from './plan.ts'
 import { inSchema } from './schema-name.ts'
 import { type SessionOptions, settings } from './settings.ts'
@@ -11,22 +16,25 @@ const defaultAnswerTimeoutMs = 5_000
 const connectTimeoutMs = 5_000
 const int8 = 20
 const numeric = 1700
+const text = 25
 
-interface Statement {
-  readonly name: string | undefined
-  readonly text: string
+interface Driver {
+  readonly pg: typeof import('pg')['default']
+  readonly Bundle: Bundler
 }
 
-type Driver = typeof import('pg')['default']
+let loaded: Promise<Driver> | null = null
 
-let loaded: Promise<{ readonly default: Driver }> | null = null
+async function importDriver(): Promise<Driver> {
+  const { default: pg } = await import('pg')
+  return { pg, Bundle: bundlerOf(pg.Query as unknown as Parameters<typeof bundlerOf>[0]) }
+}
 
 /** `pg` is an optional peer: only those who use PostgreSQL have it. */
 async function loadDriver(): Promise<Driver> {
-  loaded ??= import('pg')
+  loaded ??= importDriver()
   try {
-    const { default: driver } = await loaded
-    return driver
+    return await loaded
   } catch (cause) {
     loaded = null
     throw new HoldfastError('STORE_UNFIT', {
@@ -45,14 +53,23 @@ export interface ConnectionOptions extends SessionOptions {
 export class Connection {
   readonly #client: Client
   readonly #address: Address
+  readonly #Bundle: Bundler
+  readonly #readerOf: (type: number) => Reader
   readonly #statements = new Map<string, Statement>()
+  #names = 0
+  #isInTransaction = false
   #ended: Error | null = null
   #onEnd: (error: Error) => void = () => {}
   #onNotification: (message: Notification) => void = () => {}
 
-  private constructor(client: Client, address: Address) {
+  private constructor(client: Client, address: Address, { pg, Bundle }: Driver) {
     this.#client = client
     this.#address = address
+    this.#Bundle = Bundle
+    this.#readerOf = (type) => {
+      if (type === int8 || type === numeric) return Number
+      return type === text ? null : pg.types.getTypeParser(type)
+    }
     client.on('error', (error) => this.#end(error))
     client.on('end', () => this.#end(new Error('the server closed the connection')))
     client.on('notification', (message) => this.#onNotification(message))
@@ -63,8 +80,8 @@ export class Connection {
     { host, port }: ServerHost,
     { answerTimeoutMs = defaultAnswerTimeoutMs, ...session }: ConnectionOptions,
   ): Promise<Connection> {
-    const { Client, types } = await loadDriver()
-    const client = new Client({
+    const driver = await loadDriver()
+    const client = new driver.pg.Client({
       host,
       port,
       user: address.user,
@@ -77,12 +94,8 @@ export class Connection {
       connectionTimeoutMillis: connectTimeoutMs,
       query_timeout: answerTimeoutMs + session.lockTimeoutMs,
       application_name: 'holdfast',
-      // Per client: a parser set for all would change what the program around us gets.
-      types: {
-        getTypeParser: (oid: number) => (oid === int8 || oid === numeric ? Number : types.getTypeParser(oid)),
-      },
     } as ClientConfig & { pipeline: boolean })
-    const connection = new Connection(client, address)
+    const connection = new Connection(client, address, driver)
     await client.connect()
     if (!address.isPooled) await connection.send(settings(session, { isLocal: false }))
     return connection
@@ -102,18 +115,42 @@ export class Connection {
     this.#onNotification = listener
   }
 
-  async send({ text, values }: Query): Promise<Row[]> {
-    return (await this.answer({ text, values })).rows
+  async send(query: Query): Promise<Row[]> {
+    // Only the plainer protocol takes several statements in one text, such as a migration.
+    const isScript = query.values.length === 0 && query.text.includes(';')
+    const [answered] = isScript ? [await this.#run(query.text)] : await this.exchange([query])
+    return answered?.rows ?? []
   }
 
-  /** With the command tag: after a failed statement, COMMIT answers ROLLBACK without an error. */
-  async answer({ text, values }: Query): Promise<{ rows: Row[]; command: string }> {
+  /**
+   * One round trip: sends all and waits for all. Throws what the server said to the first that failed; inside a
+   * transaction the others after it were passed over, COMMIT too.
+   */
+  async exchange(queries: readonly Query[]): Promise<readonly Answered[]> {
+    return this.#connected(async () => {
+      const bundles = this.#bundle(queries).map((each) => this.#submit(each))
+      if (bundles.length === 1) return bundles[0] as Promise<readonly Answered[]>
+      return (await allOf(bundles)).flat()
+    })
+  }
+
+  /** As a text: behind a pooler that was not told of, what was prepared is not there, and that is to be said. */
+  async rollBack(): Promise<void> {
+    this.#isInTransaction = false
+    await this.#run('rollback')
+  }
+
+  #run(script: string): Promise<Answered> {
+    return this.#connected(async () => {
+      await this.#client.query(inSchema(script, this.#address.schema))
+      return { rows: [], command: '' }
+    })
+  }
+
+  async #connected<Result>(ask: () => Promise<Result>): Promise<Result> {
     if (this.#ended) throw new Disconnected(this.#ended)
-    const statement = this.#statement(text)
-    const name = values.length > 0 ? statement.name : undefined
-    const config = { rowMode: 'array' as const, text: statement.text, values: values as unknown[], name }
     try {
-      return (await this.#client.query(config as QueryArrayConfig)) as { rows: Row[]; command: string }
+      return await ask()
     } catch (error) {
       // What the server says has a severity; everything else is said by the driver of a connection that failed.
       if (error instanceof Error && 'severity' in error) throw error
@@ -122,13 +159,41 @@ export class Connection {
     }
   }
 
+  /** Outside a transaction each statement is one; two that share an answer would share that too. */
+  #bundle(queries: readonly Query[]): Part[][] {
+    const bundles: Part[][] = []
+    let together: Part[] = []
+    for (const { text, values } of queries) {
+      together.push({ statement: this.#statement(text), values: values.map(parameterOf) })
+      if (text.startsWith('begin')) this.#isInTransaction = true
+      else if (text === 'commit' || text === 'rollback') this.#isInTransaction = false
+      if (this.#isInTransaction) continue
+      bundles.push(together)
+      together = []
+    }
+    if (together.length > 0) bundles.push(together)
+    return bundles
+  }
+
+  #submit(parts: readonly Part[]): Promise<readonly Answered[]> {
+    return new Promise((resolve, reject) => {
+      const bundle = new this.#Bundle(parts, {
+        nextName: () => {
+          this.#names++
+          return this.#address.prepares ? `hf${this.#names}` : null
+        },
+        readerOf: this.#readerOf,
+        resolve,
+        reject,
+      })
+      this.#client.query(bundle as unknown as QueryArrayConfig)
+    })
+  }
+
   #statement(text: string): Statement {
     const known = this.#statements.get(text)
     if (known) return known
-    const statement = {
-      name: this.#address.prepares ? `hf${this.#statements.size}` : undefined,
-      text: inSchema(text, this.#address.schema),
-    }
+    const statement: Statement = { text: inSchema(text, this.#address.schema), name: null, readers: [] }
     this.#statements.set(text, statement)
     return statement
   }
@@ -150,4 +215,13 @@ export class Connection {
     this.#ended = error
     this.#onEnd(error)
   }
+}
+
+/** Waits for all, then throws the first failure: what is still under way must not meet the next transaction. */
+async function allOf<Result>(sent: readonly Promise<Result>[]): Promise<Result[]> {
+  const settled = await Promise.allSettled(sent)
+  return settled.map((each) => {
+    if (each.status === 'rejected') throw each.reason
+    return each.value
+  })
 }

@@ -184,7 +184,7 @@ export class PostgresEngine implements Engine {
     const lane = isRead(prepared) || urgent.has(command.operation) ? this.#side : this.#batches
     return new Promise((resolve, reject) => {
       const deadline = this.#environment.monotonic() + patienceMs
-      const waiting: Waiting = { prepared, resolve, reject, deadline, moreNames: new Set() }
+      const waiting: Waiting = { prepared, resolve, reject, deadline, moreNames: new Set(), looksWide: false }
       lane.add(waiting)
     })
   }

@@ -37,12 +37,15 @@ const attemptsMax = 200
 /** A batch that meets others so often is taken apart. */
 const attemptsTogether = 3
 const buckets = 64
+/** How long a look for what has lapsed or is due serves the claims that come after it: claims come by the thousand. */
+const lookEveryMs = 50
 
 /** Written, not only read: of its first batch a lane has no row yet that could be waited for. */
 const askLane = `insert into holdfast.lane as lane (id, batch, at) values ($1, 0, holdfast.wall_ms())
 on conflict (id) do update set at = excluded.at
 returning lane.batch`
 /** With those of processes that were killed. A lane that was idle for so long gets its row back with its next batch. */
+const commit = { text: 'commit', values: [] }
 const leaveLane = 'delete from holdfast.lane where id = $1 or at < (select holdfast.wall_ms()) - $2'
 const lanesKeptMs = 24 * 3_600_000
 
@@ -76,6 +79,8 @@ export class Lane {
   #pumping: Promise<void> | null = null
   readonly #over = new AbortController()
   #avoidsDamaged = false
+  /** When each namespace was last looked at. */
+  readonly #lookedAt = new Map<string, number>()
   #reconnecting: Promise<void> | null = null
   #lastFailure: unknown = null
   #unfit: HoldfastError | null = null
@@ -222,6 +227,7 @@ export class Lane {
       reject: (error) => onRecoveryFailed(error, 'claim'),
       deadline: started,
       moreNames: new Set(),
+      looksWide: false,
     })
   }
 
@@ -244,13 +250,20 @@ export class Lane {
   ): BatchPlace {
     const { address, environment, looksAhead, promotesOnly } = this.#options
     const times = this.#options.times()
+    const now = this.#environment.monotonic()
+    const mayLook = heals && looksAhead && batch.some(({ prepared }) => prepared.operation.claims)
+    const { namespace } = (batch[0] as Waiting).prepared.command
+    const lookedAt = this.#lookedAt.get(namespace) ?? Number.NEGATIVE_INFINITY
+    const isLookDue = times !== null || now - lookedAt >= lookEveryMs
+    if (mayLook && isLookDue) this.#lookedAt.set(namespace, now)
     return {
-      namespace: (batch[0] as Waiting).prepared.command.namespace,
+      namespace,
       schema: address.schema,
       lane: this.#id,
       batch: this.#batch + 1,
       bucket: this.#bucket,
-      looksAhead: heals && looksAhead,
+      looksAhead: mayLook && isLookDue,
+      owesLook: mayLook && !isLookDue,
       healsLapsed: !promotesOnly,
       acceptsShort: shorts > shortsMax,
       isPooled: address.isPooled,
@@ -259,9 +272,11 @@ export class Lane {
       isDoubtful: this.#options.isDoubtful(),
       times,
       hasMoved: () => this.#options.times()?.now !== times?.now,
-      send: (query) => this.#outside(connection.send(query)),
-      commit: async () =>
-        (await this.#outside(connection.answer({ text: 'commit', values: [] }))).command === 'COMMIT',
+      send: async (queries) => (await this.#outside(connection.exchange(queries))).map(({ rows }) => rows),
+      commit: async (queries) => {
+        const answered = await this.#outside(connection.exchange([...queries, commit]))
+        return answered.at(-1)?.command === 'COMMIT'
+      },
       reached: (point) => environment.reached?.(point),
     }
   }
@@ -272,7 +287,7 @@ export class Lane {
 
   async #rollBack(connection: Connection): Promise<void> {
     try {
-      await this.#outside(connection.send({ text: 'rollback', values: [] }))
+      await this.#outside(connection.rollBack())
     } catch (error) {
       connection.destroy(error as Error)
     }

@@ -4,7 +4,7 @@ import { type Facts, HoldfastError } from '../../errors.ts'
 import type { Row } from './plan.ts'
 import { inSchema, quoted } from './schema-name.ts'
 
-/** Runs SQL inside the transaction of the migration, which must be READ COMMITTED; rows are arrays. */
+/** Runs a statement inside the transaction of the migration, which must be READ COMMITTED; rows are arrays. */
 export type Run = (text: string, values?: readonly unknown[]) => Promise<readonly Row[]>
 
 interface Migration {

@@ -1,10 +1,8 @@
-/** All items a batch names, by one statement in order of their ids: two batches cannot hold one each and want both. */
+/** All items a batch names, locked by one statement in order of their ids: two batches cannot hold one each and want both. */
+import { texts } from './parameter.ts'
 import type { ItemNames, Place, Query } from './plan.ts'
 import { lockClause } from './rows.ts'
 import { columnsOf, tables, youngerAt } from './tables.ts'
-
-/** Joined, so that each is looked up by its id: a plan made when the table was small would read all of it. */
-const wanted = 'select distinct id from unnest($2::text[]) as given (id)'
 
 const openByKey = (column: string, queues: string, keys: string) => `select i.id
 from unnest(${queues}::text[], ${keys}::text[]) as wanted (queue, key)
@@ -26,22 +24,44 @@ union ${closedByKey('key', '$3', '$4')}
 union ${openByKey('dedupe_key', '$5', '$6')}
 union ${closedByKey('dedupe_key', '$5', '$6')}`
 
-export function namedItems(place: Place, { ids = [], keys = [], dedupeKeys = [] }: ItemNames): Query {
+/**
+ * The index is searched for the ids in its own order, which is theirs. Told to sort, the planner would rather walk the
+ * whole index, which is sorted already, and look for each row among the ids.
+ */
+const byIds = `from holdfast.item t
+where t.namespace = $1 and t.id = any($2::text[])`
+
+/** Joined, so that each is looked up by its id. */
+const byNames = `from (${wantedByNames}) as wanted (id)
+join holdfast.item t on t.namespace = $1 and t.id = wanted.id
+order by t.id`
+
+/** Made once: a text that is the same string is also found fast among those that are prepared. */
+function textsOf(from: string): { readonly locking: string; readonly reading: string } {
+  const text = (locks: boolean) => `select ${columnsOf(tables.item)}\n${from}${lockClause({ locks }, 'wait')}`
+  return { locking: text(true), reading: text(false) }
+}
+
+const textsByIds = textsOf(byIds)
+const textsByNames = textsOf(byNames)
+
+export function namedItems(
+  place: Pick<Place, 'namespace' | 'locks'>,
+  { ids = [], keys = [], dedupeKeys = [] }: ItemNames,
+): Query {
   const isByIds = keys.length === 0 && dedupeKeys.length === 0
-  const values: unknown[] = [place.namespace, ids]
+  const values: unknown[] = [place.namespace, texts(ids)]
   if (!isByIds) {
     values.push(
-      keys.map(({ queue }) => queue),
-      keys.map(({ key }) => key),
-      dedupeKeys.map(({ queue }) => queue),
-      dedupeKeys.map(({ dedupeKey }) => dedupeKey),
+      texts(keys.map(({ queue }) => queue)),
+      texts(keys.map(({ key }) => key)),
+      texts(dedupeKeys.map(({ queue }) => queue)),
+      texts(dedupeKeys.map(({ dedupeKey }) => dedupeKey)),
     )
   }
+  const { locking, reading } = isByIds ? textsByIds : textsByNames
   return {
-    text: `select ${columnsOf(tables.item)}
-from (${isByIds ? wanted : wantedByNames}) as wanted (id)
-join holdfast.item t on t.namespace = $1 and t.id = wanted.id
-order by t.id${lockClause(place, 'wait')}`,
+    text: place.locks ? locking : reading,
     values,
     youngerAt: youngerAt(tables.item),
   }

@@ -49,8 +49,17 @@ export function namesOf(change: Change): string[] {
   }
 }
 
+const numbers = new Map<string, string>()
+const numbersMax = 10_000
+
 /** The number an advisory lock is taken on. */
 export function lockNumber(schema: string, namespace: string, name: string): string {
-  const digest = createHash('sha1').update(`${schema}\n${namespace}\n${name}`).digest()
-  return digest.readBigInt64BE(0).toString()
+  const whole = `${schema}\n${namespace}\n${name}`
+  const known = numbers.get(whole)
+  if (known !== undefined) return known
+  const number = createHash('sha1').update(whole).digest().readBigInt64BE(0).toString()
+  // Names of queues come with every batch; those of keys and locks come and go.
+  if (numbers.size >= numbersMax) numbers.clear()
+  numbers.set(whole, number)
+  return number
 }

@@ -61,4 +61,9 @@ export interface Place {
   readonly namespace: string
   /** Rows are locked for a decision; false for reads, which lock nothing. */
   readonly locks: boolean
+  /** Names that look like ids are looked for among the keys too. */
+  readonly looksWide: boolean
 }
+
+/** No item has this id; it may be the key of one after all. */
+export class NoSuchId extends Error {}

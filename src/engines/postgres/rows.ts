@@ -34,7 +34,7 @@ export class Parameters {
  */
 export type Hold = 'wait' | 'skip' | 'none'
 
-export function lockClause(place: Place, hold: Hold): string {
+export function lockClause(place: Pick<Place, 'locks'>, hold: Hold): string {
   if (!place.locks || hold === 'none') return ''
   return `\nfor no key update of t${hold === 'skip' ? ' skip locked' : ''}`
 }

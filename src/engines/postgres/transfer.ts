@@ -19,7 +19,7 @@ import type { Connection } from './connection.ts'
 import { newestEvent, raiseEventBase } from './event-base.ts'
 import { readMark, writeMark } from './marks.ts'
 import { findVersion, migrate, schemaVersion } from './migrate.ts'
-import type { Row } from './plan.ts'
+import type { Query, Row } from './plan.ts'
 import { quoted } from './schema-name.ts'
 import { findPrimary } from './servers.ts'
 
@@ -161,16 +161,19 @@ limit ${limit}`,
 
   /** Sent at once, answered together: a page costs one round trip. */
   async carry({ table, rows, before, after }: TransferPage): Promise<void> {
-    const statements: [text: string, values?: readonly unknown[]][] = [
-      ['begin'],
-      [settings],
-      [moveMark, [after, before]],
+    const statements: Query[] = [
+      { text: 'begin', values: [] },
+      { text: settings, values: [] },
+      { text: moveMark, values: [after, before] },
       ...(rows.length === 0 ? [] : [insertion(table, rows)]),
-      ['commit'],
+      { text: 'commit', values: [] },
     ]
-    const answers = await Promise.allSettled(statements.map(([text, values]) => this.#run(text, values)))
-    const failed = answers.find((answer) => answer.status === 'rejected')
-    if (failed) throw isUnexpected(failed.reason) ? interrupted(this.location) : failed.reason
+    try {
+      await this.#typed(() => this.#connection.exchange(statements))
+    } catch (error) {
+      if (this.#connection.isOpen) await this.#run('rollback')
+      throw isUnexpected(error) ? interrupted(this.location) : error
+    }
   }
 
   async removeAllRows(): Promise<void> {
@@ -198,9 +201,12 @@ limit ${limit}`,
     return Number(row?.[0])
   }
 
-  readonly #run = async (text: string, values: readonly unknown[] = []): Promise<readonly Row[]> => {
+  readonly #run = (text: string, values: readonly unknown[] = []): Promise<readonly Row[]> =>
+    this.#typed(() => this.#connection.send({ text, values }))
+
+  async #typed<Result>(ask: () => Promise<Result>): Promise<Result> {
     try {
-      return await this.#connection.send({ text, values })
+      return await ask()
     } catch (error) {
       throw isDisconnect(error) ? lost(this.location, error) : classify(error, this.location)
     }
@@ -221,22 +227,19 @@ function isUnexpected(error: unknown): boolean {
   return error instanceof HoldfastError && error.facts.sqlState === 'HF001'
 }
 
-function insertion(
-  table: TransferTable,
-  rows: readonly TransferRow[],
-): [text: string, values: readonly unknown[]] {
+function insertion(table: TransferTable, rows: readonly TransferRow[]): Query {
   const columns = table.columns.map(({ name }) => quoted(name))
   const arrays = table.columns.map(
     ({ kind }, place) => `$${place + 1}::${kind === 'integer' ? 'bigint' : 'text'}[]`,
   )
   // The buckets of the floor are there for those who delete at the same time; one of them holds it as well.
   const [moreColumns, moreValues] = table === floorTable ? [', bucket', ', 0'] : ['', '']
-  return [
-    `insert into holdfast.${table.name} (${columns.join(', ')}${moreColumns}) overriding system value
+  return {
+    text: `insert into holdfast.${table.name} (${columns.join(', ')}${moreColumns}) overriding system value
 select carried.*${moreValues}
 from unnest(${arrays.join(', ')}) as carried`,
-    table.columns.map((_, place) => rows.map((row) => row[place] as Cell)),
-  ]
+    values: table.columns.map((_, place) => rows.map((row) => row[place] as Cell)),
+  }
 }
 
 /** Of the buckets of a floor the highest counts. */

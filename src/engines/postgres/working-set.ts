@@ -18,6 +18,8 @@ export interface Net {
 /** Two commands decided on one row without seeing each other: neither is applied. */
 export class ChangedTwice extends Error {}
 
+const none: readonly never[] = []
+
 export class WorkingSet {
   readonly #items = new Map<string, Item>()
   readonly #damaged: { readonly row: Readonly<Record<string, unknown>>; readonly error: unknown }[] = []
@@ -26,6 +28,8 @@ export class WorkingSet {
   readonly #tables = new Set<keyof Tables>()
   /** What a command that asked for more rows has in hand, by name or id: nobody else decides on it meanwhile. */
   readonly #reserved = new Map<string, unknown>()
+  /** What items that were changed here wait for, or waited for a moment ago. */
+  readonly #blockers = new Set<string>()
   /** What stands in each line, sorted once for all claims of the batch. */
   readonly #lines = new Map<string, readonly Item[]>()
 
@@ -41,6 +45,10 @@ export class WorkingSet {
   /** Something happened under these names that changed no row. */
   noteNames(names: readonly string[]): void {
     for (const name of names) this.#names.add(name)
+  }
+
+  get isUnchanged(): boolean {
+    return this.#nets.size === 0
   }
 
   get nets(): readonly Net[] {
@@ -62,16 +70,18 @@ export class WorkingSet {
   #noteItem(before: Item | null, after: Item | null): void {
     // It may have joined a line.
     if (after?.standing === 'ready') this.#lines.clear()
+    for (const blocker of after?.waitingFor ?? none) this.#blockers.add(blocker)
     if (after) this.#items.set(after.id, after)
     else if (before) this.#items.delete(before.id)
   }
 
   /** Whether the plan was loaded without something that another command of the batch did, or is about to do. */
   isBehind(plan: Plan, owner: unknown): boolean {
-    const names = [...(plan.names ?? []), ...(plan.sharedNames ?? [])]
+    const isTaken = (name: string) => this.#names.has(name) || this.#isReserved(name, owner)
     return (
-      names.some((name) => this.#names.has(name) || this.#isReserved(name, owner)) ||
-      (plan.searched ?? []).some((table) => this.#tables.has(table)) ||
+      (plan.names ?? none).some(isTaken) ||
+      (plan.sharedNames ?? none).some(isTaken) ||
+      (plan.searched ?? none).some((table) => this.#tables.has(table)) ||
       this.#reservesAny(plan, owner)
     )
   }
@@ -98,7 +108,11 @@ export class WorkingSet {
         dedupeKeys.some(({ queue, dedupeKey }) => row.queue === queue && row.dedupeKey === dedupeKey)
       if (isMeant) throw error
     }
-    const found = ids.flatMap((id) => this.#items.get(id) ?? [])
+    const found: Item[] = []
+    for (const id of ids) {
+      const item = this.#items.get(id)
+      if (item) found.push(item)
+    }
     if (keys.length === 0 && dedupeKeys.length === 0) return found
     const byKey = [...this.#items.values()].filter(
       (item) =>
@@ -121,10 +135,7 @@ export class WorkingSet {
 
   /** Whether an item of this batch waits for one of these. */
   isWaitedFor(ids: readonly string[]): boolean {
-    return [...this.#nets.values()].some(
-      ({ table, after }) =>
-        table === 'item' && (after as Item | null)?.waitingFor.some((blocker) => ids.includes(blocker)),
-    )
+    return ids.some((id) => this.#blockers.has(id))
   }
 }
 
@@ -136,5 +147,6 @@ function byPlace(left: Item, right: Item): number {
 
 function keyOf(table: TableName, row: object): string {
   const fields = row as Record<string, unknown>
+  if (table === 'item') return `item\n${fields.id}`
   return [table, ...schema[table].key.map((field) => String(fields[field]))].join('\n')
 }

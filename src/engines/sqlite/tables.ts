@@ -2,7 +2,7 @@
 import { renewalFields } from '../../domain/event.ts'
 import { jsonField } from '../difference.ts'
 import { rowOf, rowWithoutDamage } from '../row.ts'
-import { columnOf, jsonText, type Kind, type Schema, schema, type TableName } from '../schema.ts'
+import { columnOf, differing, jsonText, type Kind, type Schema, schema, type TableName } from '../schema.ts'
 import type { Value } from './driver.ts'
 
 export interface Table extends Schema {
@@ -66,22 +66,17 @@ export interface Difference {
 
 /** One pass over the fields, since every change of every row goes through it. Null when the rows are the same. */
 export function differenceOf(table: Table, before: object, after: object): Difference | null {
-  const old = before as Record<string, unknown>
   const now = after as Record<string, unknown>
-  const { fields, kinds } = table
   let branch = table.updates
   let json = ''
   const values: Value[] = []
-  for (let index = 0; index < fields.length; index++) {
-    const field = fields[index] as string
-    const value = now[field]
-    if (old[field] === value) continue
-    const kind = kinds[index] as Kind
-    const encoded = encode(kind, value)
-    if (kind === 'json' && encoded === encode(kind, old[field])) continue
+  for (const place of differing(table, before, after)) {
+    const field = table.fields[place] as string
+    const kind = table.kinds[place] as Kind
+    const encoded = encode(kind, now[field])
     values.push(encoded)
     if (!renewalFields.has(field)) json += jsonField(json, field, kind, encoded)
-    branch = branch.next[index] ?? grow(branch, table, index)
+    branch = branch.next[place] ?? grow(branch, table, place)
   }
   if (values.length === 0) return null
   branch.text ??= `update ${table.name}\nset ${branch.columns.map((name) => `${name} = ?`).join(', ')}\n${table.whereAsRead}`

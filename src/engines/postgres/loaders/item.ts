@@ -3,7 +3,7 @@ import type { Item, Standing } from '../../../domain/item.ts'
 import type { QueueCounts } from '../../engine.ts'
 import { planItems } from '../list.ts'
 import { dedupeKeyName, keyName } from '../names.ts'
-import type { Place, Plan } from '../plan.ts'
+import { NoSuchId, type Place, type Plan } from '../plan.ts'
 import { decodeAll, decodeReadable, type Hold, now, Parameters, query, readableItem, wall } from '../rows.ts'
 import { tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
@@ -54,15 +54,19 @@ function planSearch(
 }
 
 export const itemLoaders = {
-  item({ queue, ref }) {
+  item({ queue, ref }, { locks, looksWide }) {
     const isId = uuid.test(ref)
+    // Most refs are ids, and the search for keys costs as much again.
+    const isNarrow = isId && locks && !looksWide
     return {
-      items: { ids: isId ? [ref] : [], keys: queue === null ? [] : [{ queue, key: ref }] },
+      items: { ids: isId ? [ref] : [], keys: queue === null || isNarrow ? [] : [{ queue, key: ref }] },
       queries: [],
       read(_, items) {
         const byId = items.find(({ id }) => isId && id === ref)
         if (byId) return queue === null || byId.queue === queue ? byId : null
-        return queue === null ? null : lastOf(byKey(items, queue, ref))
+        if (queue === null) return null
+        if (isNarrow) throw new NoSuchId()
+        return lastOf(byKey(items, queue, ref))
       },
     }
   },

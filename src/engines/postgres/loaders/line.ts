@@ -3,8 +3,8 @@ import type { Item } from '../../../domain/item.ts'
 import type { ItemFilter } from '../../engine.ts'
 import { filterText, passes } from '../filter.ts'
 import type { LinePlace, LineWant, Place, Plan, Query } from '../plan.ts'
-import { decodeAll, Parameters, query, readableItem } from '../rows.ts'
-import { tables } from '../tables.ts'
+import { decodeAll, lockClause, Parameters, query, readableItem } from '../rows.ts'
+import { columnsOf, tables, youngerAt } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
 /** A filtered claim looks no further down the line: it must not hold up other writers. */
@@ -36,10 +36,25 @@ function ready(queue: string, { from, avoidsDamaged }: Start, parameters: Parame
   return `and t.queue = ${parameters.add(queue)} and t.standing = 'ready' ${start} ${avoidsDamaged ? readableItem : ''}`
 }
 
+const claimableTexts = new Map<string, string>()
+
+/** The text is made once for each way to ask: claims come with almost every batch. */
 function claimableQuery(place: Place, queue: string, limit: number, start: Start): Query {
-  const parameters = new Parameters(place)
-  const rest = `${ready(queue, start, parameters)}\norder by t.priority, t.added_at, t.id\nlimit ${parameters.add(limit)}`
-  return query(place, tables.item, 'skip', rest, parameters)
+  const values = [place.namespace, queue, limit]
+  if (start.from) values.push(start.from.priority, start.from.addedAt, start.from.id)
+  const way = `${place.locks} ${start.from !== null} ${start.avoidsDamaged}`
+  const text = claimableTexts.get(way) ?? claimableText(place, start)
+  claimableTexts.set(way, text)
+  return { text, values, youngerAt: youngerAt(tables.item) }
+}
+
+function claimableText({ locks }: Place, { from, avoidsDamaged }: Start): string {
+  const beyond = from === null ? '' : 'and (t.priority, t.added_at, t.id) >= ($4, $5, $6)'
+  return `select ${columnsOf(tables.item)}
+from holdfast.item t
+where t.namespace = $1 and t.queue = $2 and t.standing = 'ready' ${beyond} ${avoidsDamaged ? readableItem : ''}
+order by t.priority, t.added_at, t.id
+limit $3${lockClause({ locks }, 'skip')}`
 }
 
 function matchingQuery(

@@ -22,6 +22,8 @@ export function definedQueueAt(row: Row, queueAt: number, definitionAt: number):
   }
 }
 
+const selectNamedQueue = `${selectQueue} and t.name = $2`
+
 function definedQueue(row: Row): DefinedQueue {
   return definedQueueAt(row, 0, queueYoungerAt + 1)
 }
@@ -31,7 +33,7 @@ export const queueLoaders = {
     sharedNames: [`queue:${name}`],
     queries: [
       {
-        text: `${selectQueue} and t.name = $2`,
+        text: selectNamedQueue,
         values: [place.namespace, name],
         youngerAt: queueYoungerAt,
       },

@@ -1,25 +1,8 @@
 /** What healing did and would do. */
 import type { RecoveryRun, RecoveryTotal } from '../../engine.ts'
-import type { Query } from '../plan.ts'
-import { decodeAll, decodeFirst, now, Parameters, query, readableItem, wall } from '../rows.ts'
+import { decodeAll, decodeFirst, now, Parameters, query } from '../rows.ts'
 import { tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
-
-/**
- * Is anything stale, is anything due? One row of two booleans. Each asks for the first entry of an index: asked whether
- * there is any, the planner expects many and would read the table until it meets one, which is mostly never. A damaged
- * row is not healed, so it must not look as if it were to be: every claim would try again.
- */
-export function lookAheadQuery(namespace: string): Query {
-  return {
-    text: `select
-  (select 1 from holdfast.item t where t.namespace = $1 and t.standing = 'held' and coalesce(t.expires_at, 0) < ${now} ${readableItem} order by coalesce(t.expires_at, 0) limit 1) is not null
-    or (select 1 from holdfast.lock t where t.namespace = $1 and t.expires_at < ${now} and (t.patterns is null or holdfast.is_json(t.patterns)) order by t.expires_at limit 1) is not null,
-  (select 1 from holdfast.item t where t.namespace = $1 and t.run_at <= ${wall} ${readableItem} order by t.run_at limit 1) is not null
-    or exists (select 1 from holdfast.cascade where namespace = $1)`,
-    values: [namespace],
-  }
-}
 
 export const recoveryLoaders = {
   recoveryHistory: (_, place) => ({

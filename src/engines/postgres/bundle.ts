@@ -1,0 +1,137 @@
+/**
+ * Statements that go to the server in one piece and are answered in one piece. By itself the driver asks for an answer
+ * to each, which costs both sides a system call and a turn of the loop every time; inside a transaction nobody needs
+ * one before the last. When a statement fails, the server passes over the rest.
+ */
+import type { EventEmitter } from 'node:events'
+import type { Connection as Wire } from 'pg'
+import type { Parameter } from './parameter.ts'
+import type { Row } from './plan.ts'
+
+/** Makes a value of what the server wrote; null = it is taken as it is. */
+export type Reader = ((text: string) => unknown) | null
+
+/** A text as the server knows it. */
+export interface Statement {
+  readonly text: string
+  /** Null until the server has answered it once: one that failed may not have been prepared. */
+  name: string | null
+  readers: readonly Reader[]
+}
+
+export interface Answered {
+  readonly rows: Row[]
+  /** After a failed statement, COMMIT answers ROLLBACK without an error. */
+  readonly command: string
+}
+
+export interface Part {
+  readonly statement: Statement
+  readonly values: readonly Parameter[]
+}
+
+/** Told once: what was answered to each part, or why one failed. */
+export interface Settled {
+  resolve(answered: readonly Answered[]): void
+  reject(error: unknown): void
+}
+
+/** What the driver calls as answers come in. */
+export interface Bundle {
+  submit(wire: Wire): null
+  handleRowDescription(message: { fields: readonly { dataTypeID: number }[] }): void
+  handleDataRow(message: { fields: readonly (string | null)[] }): void
+  handleCommandComplete(message: { text: string }): void
+  handleReadyForQuery(): void
+  handleError(error: unknown): void
+}
+
+export interface BundleOptions extends Settled {
+  /** A name for a statement to be prepared under, never the same again; null where nothing can be prepared. */
+  nextName(): string | null
+  readerOf(type: number): Reader
+}
+
+export type Bundler = new (parts: readonly Part[], options: BundleOptions) => Bundle
+
+type DriverQuery = new (text: string) => EventEmitter
+
+/** The driver takes only queries of its own kind on a connection that does not wait, and it is loaded on demand. */
+export function bundlerOf(Query: DriverQuery): Bundler {
+  return class extends Query implements Bundle {
+    readonly #parts: readonly Part[]
+    readonly #options: BundleOptions
+    /** Under which name each is being prepared, where it is. */
+    readonly #names: (string | null)[] = []
+    readonly #answered: Answered[] = []
+    #rows: Row[] = []
+    /** Told of the end, and replaced by the driver, which waits for it only so long. */
+    callback: (error: unknown) => void = () => {}
+
+    constructor(parts: readonly Part[], options: BundleOptions) {
+      super('')
+      this.#parts = parts
+      this.#options = options
+    }
+
+    submit(wire: Wire): null {
+      wire.stream.cork()
+      try {
+        for (const part of this.#parts) this.#write(wire, part)
+        wire.sync()
+      } finally {
+        wire.stream.uncork()
+      }
+      return null
+    }
+
+    #write(wire: Wire, { statement, values }: Part): void {
+      const name = statement.name ?? this.#options.nextName()
+      if (statement.name === null) {
+        wire.parse({ name: name ?? '', text: statement.text, types: [] }, true)
+        wire.describe({ type: 'S', name: name ?? '' }, true)
+      }
+      this.#names.push(name)
+      wire.bind({ statement: name ?? '', values: values as never[] } as never, true)
+      wire.execute(null, true)
+    }
+
+    get #current(): Part | undefined {
+      return this.#parts[this.#answered.length]
+    }
+
+    handleRowDescription({ fields }: { fields: readonly { dataTypeID: number }[] }): void {
+      if (this.#current)
+        this.#current.statement.readers = fields.map(({ dataTypeID }) => this.#options.readerOf(dataTypeID))
+    }
+
+    handleDataRow({ fields }: { fields: readonly (string | null)[] }): void {
+      const readers = this.#current?.statement.readers ?? []
+      const row: unknown[] = new Array(fields.length)
+      for (let index = 0; index < fields.length; index++) {
+        const text = fields[index] as string | null
+        const reader = readers[index]
+        row[index] = text === null || !reader ? text : reader(text)
+      }
+      this.#rows.push(row)
+    }
+
+    handleCommandComplete({ text }: { text: string }): void {
+      const part = this.#current
+      if (part) part.statement.name = this.#names[this.#answered.length] ?? null
+      const [command = ''] = text.split(' ', 1)
+      this.#answered.push({ rows: this.#rows, command })
+      this.#rows = []
+    }
+
+    handleReadyForQuery(): void {
+      this.callback(null)
+      this.#options.resolve(this.#answered)
+    }
+
+    handleError(error: unknown): void {
+      this.callback(error)
+      this.#options.reject(error)
+    }
+  }
+}
