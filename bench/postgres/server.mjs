@@ -37,6 +37,8 @@ const settings = {
   // A checkpoint in the middle of a sample would be luck, good or bad.
   max_wal_size: '8GB',
   checkpoint_timeout: '30min',
+  // Not in the machine's shared memory, where a killed server would leave it.
+  dynamic_shared_memory_type: 'mmap',
 }
 
 /** Started by the first row that asks for it. */

@@ -22,6 +22,8 @@ const settings: Settings = {
   max_connections: 300,
   shared_buffers: '64MB',
   wal_level: 'replica',
+  // In its own folder: what a killed server leaves behind goes with it.
+  dynamic_shared_memory_type: 'mmap',
 }
 
 const user = 'tester'
