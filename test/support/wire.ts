@@ -44,8 +44,8 @@ export class Commits {
     const [first = '', second = ''] = bytes.toString('utf8', 5).split('\0', 2)
     if (type === 'P') this.#texts.set(first, second)
     // A bind names the portal, then the statement.
-    const text = type === 'Q' ? first : type === 'B' ? this.#texts.get(second) : undefined
-    return text?.toLowerCase() === 'commit'
+    const text = type === 'B' ? this.#texts.get(second) : first
+    return (type === 'Q' || type === 'B') && text?.toLowerCase() === 'commit'
   }
 }
 
