@@ -81,6 +81,20 @@ function locksAgainst(peer, { durability, callers, goal }) {
   })
 }
 
+/** What the same rows cost without anything around them: no lock of ours can be faster. */
+function locksAgainstRaw(durability) {
+  return comparison({
+    ...locksPerSecond,
+    id: `lock-${durability}-1-raw`,
+    what: `lock acquired + released, ${durability.toUpperCase()}, one caller, against raw prepared statements`,
+    goal: ratio(atLeast(0.75)),
+    sides: ({ warmMs, warmJobs, measureMs }) => {
+      const load = { durability, warmMs, warmJobs, measureMs }
+      return { ours: ['lockByCallers', { ...load, callers: 1 }], theirs: ['lockRaw', load] }
+    },
+  })
+}
+
 export const cases = [
   normalAgainstPlainjob('normal-10-plainjob', 'NORMAL, 10 callers, against plainjob with 10 workers', [
     'drainByCallers',
@@ -196,6 +210,8 @@ export const cases = [
       ]
     },
   },
+  locksAgainstRaw('normal'),
+  locksAgainstRaw('full'),
   locksAgainst('proper-lockfile', { durability: 'normal', callers: 1, goal: 8 }),
   locksAgainst('redlock', { durability: 'normal', callers: 1, goal: 2 }),
   locksAgainst('proper-lockfile', { durability: 'full', callers: 1, goal: 3 }),

@@ -6,6 +6,7 @@ import { lockByCallers } from './locks.mjs'
 import { redeliver } from './messages.mjs'
 import { compareDepthsOnPostgres } from './postgres-depth.mjs'
 import { drainRaw } from './raw.mjs'
+import { lockRaw } from './raw-locks.mjs'
 import { compareRecovery, heal } from './recovery.mjs'
 import { reserveAtTheLimit } from './reservations.mjs'
 
@@ -18,6 +19,7 @@ export const samples = {
   drainRaw,
   heal,
   lockByCallers,
+  lockRaw,
   manyCommands,
   redeliver,
   reserveAtTheLimit,
