@@ -97,8 +97,13 @@ export class Connection {
     } as ClientConfig & { pipeline: boolean })
     const connection = new Connection(client, address, driver)
     await client.connect()
-    if (!address.isPooled) await connection.send(settings(session, { isLocal: false }))
+    if (!address.isPooled) connection.#set(session)
     return connection
+  }
+
+  /** Goes ahead of whatever is asked first, and costs no round trip of its own. */
+  #set(session: SessionOptions): void {
+    this.send(settings(session, { isLocal: false })).catch((error) => this.destroy(error as Error))
   }
 
   get isOpen(): boolean {

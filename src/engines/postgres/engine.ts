@@ -63,14 +63,15 @@ async function bothOf(meetings: [Promise<Met>, Promise<Met>]): Promise<[Met, Met
   throw failed.reason
 }
 
-/** Two openers may race: whoever comes second finds the store made. */
+/**
+ * Two openers may race: whoever comes second finds the store made. What can be asked together is: the server may be in
+ * another region, and a command waits for all of this before it begins.
+ */
 async function prepareStore(connection: Connection, { schema, shown }: Address): Promise<void> {
   const run = (text: string, values: readonly unknown[] = []) => connection.send({ text, values })
-  await run('begin')
   try {
-    await migrate(run, schema)
-    await assertUsableStore(run, shown)
-    await raiseEventBase(run)
+    await Promise.all([run('begin'), migrate(run, schema)])
+    await Promise.all([assertUsableStore(run, shown), raiseEventBase(run)])
     await run('commit')
   } catch (error) {
     await run('rollback')
@@ -151,10 +152,10 @@ export class PostgresEngine implements Engine {
   }
 
   async begin(): Promise<void> {
-    await this.#listenOn(this.#side.connection)
     const { wakeUrl } = this.#address
     if (wakeUrl !== null) this.#listener = new Listener(this.#environment, () => this.#listenAt(wakeUrl))
-    await this.#noteTimeline(this.#facts.timeline, this.#side.connection)
+    const { connection } = this.#side
+    await Promise.all([this.#listenOn(connection), this.#noteTimeline(this.#facts.timeline, connection)])
   }
 
   get status(): StoreStatus {

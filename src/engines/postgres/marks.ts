@@ -16,5 +16,6 @@ export async function writeMark(run: Run, name: MarkName, value: string): Promis
 }
 
 export async function assertUsableStore(run: Run, location: string): Promise<void> {
-  assertUsable(location, { copy: await readMark(run, 'copy'), moved: await readMark(run, 'moved') })
+  const [copy, moved] = await Promise.all([readMark(run, 'copy'), readMark(run, 'moved')])
+  assertUsable(location, { copy, moved })
 }

@@ -32,8 +32,8 @@ export function schemaVersion(): number {
  * back and nothing was changed. A role that may not make anything can open a store that is as new as this program.
  */
 export async function migrate(run: Run, schema: string): Promise<void> {
-  await run('select pg_advisory_xact_lock(hashtextextended($1, 0))', [`holdfast schema ${schema}`])
-  const found = await findSchema(run, schema)
+  const lock = run('select pg_advisory_xact_lock(hashtextextended($1, 0))', [`holdfast schema ${schema}`])
+  const [found] = await Promise.all([findSchema(run, schema), lock])
   assertFit(found, schema)
   if (found.version === schemaVersion()) return
   if (!found.exists) await run(`create schema ${quoted(schema)}`)
@@ -64,7 +64,7 @@ interface Found {
   readonly version: number
 }
 
-/** Comes after the lock: a statement sees what was committed before it began. */
+/** Sent after the lock: a statement sees what was committed before it began, and begins when the one before has ended. */
 async function findSchema(run: Run, schema: string): Promise<Found> {
   const [row] = await run(
     `select
