@@ -95,6 +95,47 @@ function locksAgainstRaw(durability) {
   })
 }
 
+/** Eight processes on one file: as they start, or each after so many jobs on a store of its own. */
+function togetherOnOneFile(id, { warmJobs }) {
+  return {
+    id,
+    async run({ rounds, size }) {
+      const [processes, ms, items] = size.isSmoke ? [2, 150, 1000] : [8, 5000, 40_000]
+      const warm = { warmJobs: size.isSmoke ? Math.min(warmJobs, 20) : warmJobs }
+      const [alone, together] = [[], []]
+      for (let round = 0; round < Math.min(rounds, 3); round++) {
+        together.push(await share({ processes, ms, items, ...warm }))
+        alone.push(await share({ processes: 1, ms, items, ...warm }))
+      }
+      return [
+        {
+          id: `${id}-share`,
+          what: '8 processes on one file, FULL, one caller each: least share / greatest share',
+          unit: '',
+          goal: figure(atLeast(0.5), ''),
+          ours: together.map((each) => each.share),
+        },
+        {
+          id: `${id}-rate`,
+          what: 'their rate together, against one process alone',
+          unit: 'jobs/s',
+          goal: ratio(atLeast(0.6)),
+          ours: together.map((each) => each.rate),
+          theirs: alone.map((each) => each.rate),
+        },
+        {
+          id: `${id}-wait`,
+          what: 'longest wait of one call of theirs',
+          unit: 'ms',
+          goal: figure(atMost(250), 'ms'),
+          pick: worst,
+          ours: together.map((each) => each.longestMs),
+        },
+      ]
+    },
+  }
+}
+
 export const cases = [
   normalAgainstPlainjob('normal-10-plainjob', 'NORMAL, 10 callers, against plainjob with 10 workers', [
     'drainByCallers',
@@ -285,42 +326,8 @@ export const cases = [
       ]
     },
   },
-  {
-    id: 'eight-processes',
-    async run({ rounds, size }) {
-      const [processes, ms, items] = size.isSmoke ? [2, 150, 1000] : [8, 5000, 40_000]
-      const [alone, together] = [[], []]
-      for (let round = 0; round < Math.min(rounds, 3); round++) {
-        together.push(await share({ processes, ms, items }))
-        alone.push(await share({ processes: 1, ms, items }))
-      }
-      return [
-        {
-          id: 'eight-processes-share',
-          what: '8 processes on one file, FULL, one caller each: least share / greatest share',
-          unit: '',
-          goal: figure(atLeast(0.5), ''),
-          ours: together.map((each) => each.share),
-        },
-        {
-          id: 'eight-processes-rate',
-          what: 'their rate together, against one process alone',
-          unit: 'jobs/s',
-          goal: ratio(atLeast(0.6)),
-          ours: together.map((each) => each.rate),
-          theirs: alone.map((each) => each.rate),
-        },
-        {
-          id: 'eight-processes-wait',
-          what: 'longest wait of one call of theirs',
-          unit: 'ms',
-          goal: figure(atMost(250), 'ms'),
-          pick: worst,
-          ours: together.map((each) => each.longestMs),
-        },
-      ]
-    },
-  },
+  togetherOnOneFile('eight-processes', { warmJobs: 0 }),
+  togetherOnOneFile('eight-processes-warm', { warmJobs: 1500 }),
   latency(
     'crash-to-rerun',
     'kill -9 of a holder until its item runs in another process, p99 of 30',

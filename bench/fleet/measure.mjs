@@ -7,10 +7,15 @@ import { Member, withMembers } from './fleet.mjs'
 /** Of all processes of a machine the same, ms. */
 const now = () => Number(process.hrtime.bigint()) / 1e6
 
-/** Processes with one caller each, for a time: jobs of each, and the longest time one call took. */
-export function share({ processes, ms, items }) {
+/**
+ * Processes with one caller each, for a time: jobs of each, and the longest time one call took. Each has done
+ * `warmJobs` on a store of its own before.
+ */
+export function share({ processes, ms, items, warmJobs }) {
   return withStore({ items }, (store) =>
     withMembers({ role: 'caller', store, count: processes }, async (members) => {
+      if (warmJobs > 0)
+        await Promise.all(members.map((member) => member.ask('warm', 'warmed', { jobs: warmJobs })))
       const answers = await Promise.all(members.map((member) => member.ask('run', 'ran', { ms })))
       const jobs = answers.map((answer) => answer.jobs)
       const total = jobs.reduce((sum, each) => sum + each, 0)

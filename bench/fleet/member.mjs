@@ -1,7 +1,7 @@
 /** One process of a fleet: opens the store, with default settings but for what it is told, plays its role, talks to the one who started it. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { open } from 'holdfast'
-import { queueName } from '../store.mjs'
+import { payload, queueName } from '../store.mjs'
 
 const [role, store, options] = process.argv.slice(2)
 const hf = await open(store, { logger: false, ...JSON.parse(options) })
@@ -14,6 +14,17 @@ const tell = (name, facts = {}) => process.send({ name, ...facts })
 const roles = {
   /** Claims and completes, one call after the other, for a time. */
   caller: {
+    /** The same on a store of its own, so that what is measured is not how long the code takes to be compiled. */
+    async warm({ jobs }) {
+      const own = await open(`${store}-${process.pid}`, { logger: false, durability: 'normal' })
+      const ownQueue = own.queue(queueName)
+      for (let added = 0; added < jobs; added += 1000)
+        await ownQueue.addMany(Array.from({ length: Math.min(1000, jobs - added) }, () => ({ payload })))
+      for (let claim = await ownQueue.next(); claim.outcome === 'claimed'; claim = await ownQueue.next())
+        await ownQueue.complete(claim.item.id)
+      await own.close()
+      tell('warmed')
+    },
     async run({ ms }) {
       const until = now() + ms
       let [jobs, longestMs] = [0, 0]

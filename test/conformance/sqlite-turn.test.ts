@@ -1,6 +1,17 @@
 /** SQLite refuses a second writer at once, so whoever comes second asks again; a server lets it wait in line. */
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import type { Holdfast } from 'holdfast'
 import { expect, test, vi } from 'vitest'
 import { forEachEngine } from '../support/stores.ts'
+
+/** What the file of turns may look like after an accident, as the numbers in it. */
+const accidents: Record<string, (now: number) => number[]> = {
+  'a turn of a process that is dead': (now) => [7, now + 20, 0],
+  'a turn without an end': () => [7, Number.MAX_VALUE, 0],
+  'a place in line of a process that is dead': (now) => [0, 0, 0, 7, now - 1000, now],
+  'a place in line until the end of time': () => [0, 0, 0, 7, 0, Number.MAX_VALUE],
+  'nothing that is a number': () => [Number.NaN, Number.NaN, Number.NaN],
+}
 
 forEachEngine((engine) => {
   test('a claim that is refused by other writers waits longer each time [HP-015] [F-06] [Q11]', async () => {
@@ -19,5 +30,67 @@ forEachEngine((engine) => {
     const waits = timer.mock.calls.map(([ms]) => ms).slice(0, 4)
     expect(waits.length).toBeGreaterThan(2)
     expect(waits).toEqual(waits.toSorted((left, right) => left - right))
+  })
+
+  test('writers that were refused come in the order in which they asked [Q11] [Q12]', async () => {
+    const { env, store } = await engine.open({ background: false })
+    const handles: Holdfast[] = []
+    for (let number = 0; number < 6; number++) handles.push(await store.open({ background: false }))
+    const letGo = await store.damage.holdUpWriters()
+    const came: number[] = []
+
+    const adding: Promise<unknown>[] = []
+    for (const [number, handle] of handles.entries()) {
+      const added = handle.queue('jobs').add({ number })
+      adding.push(added.then(() => came.push(number)))
+      await env.advance(1)
+    }
+    await env.advance(100)
+    await letGo()
+    await env.advance(100)
+
+    await Promise.all(adding)
+    expect(came).toEqual([0, 1, 2, 3, 4, 5])
+  })
+
+  test('a writer that nobody refuses makes no file of turns', async () => {
+    const { hf, store } = await engine.open({ background: false })
+    const other = await store.open({ background: false })
+
+    await hf.queue('jobs').add({})
+    await other.queue('jobs').add({})
+
+    expect(existsSync(`${store.url}-turn`)).toBe(false)
+  })
+
+  test.each(Object.entries(accidents))('%s keeps nobody from writing [X6]', async (_, numbersAt) => {
+    const { hf, env, store } = await engine.open({ background: false })
+    writeFileSync(`${store.url}-turn`, new Float64Array(numbersAt(env.monotonic())))
+    const letGo = await store.damage.holdUpWriters()
+    const added = vi.fn()
+
+    const adding = hf.queue('jobs').add({}).then(added)
+    await env.advance(1)
+    await letGo()
+    await env.advance(30)
+
+    expect(added).toHaveBeenCalledOnce()
+    await adding
+  })
+
+  test('without a file of turns writers go on by themselves', async () => {
+    const { hf, env, store } = await engine.open({ background: false })
+    mkdirSync(`${store.url}-turn`)
+    const letGo = await store.damage.holdUpWriters()
+
+    const added = vi.fn()
+
+    const adding = hf.queue('jobs').add({}).then(added)
+    await env.advance(1)
+    await letGo()
+    await env.advance(30)
+
+    expect(added).toHaveBeenCalledOnce()
+    await adding
   })
 })

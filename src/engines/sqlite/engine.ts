@@ -52,6 +52,7 @@ export async function openSqlite(path: string, options: EngineOptions): Promise<
     await turn.take(() => inSnapshot(opened, () => isCurrent(opened, location)))
     await turn.take(() => opened.configure(location, options.durability))
     const offset = await prepareStore(opened, turn, options.environment, location)
+    if (!isMemory) turn.share(`${location}-turn`)
     return new SqliteEngine(opened, turn, offset, location, options)
   } catch (error) {
     connection?.close()
@@ -100,6 +101,7 @@ export class SqliteEngine implements Engine {
   readonly #location: string
   readonly #wake: Wake
   readonly #memory = new Memory()
+  readonly #rehearsed = new Set<string>()
   #waiting: Waiting[] = []
   #flushing: Promise<void> | null = null
   #closed = false
@@ -169,10 +171,12 @@ export class SqliteEngine implements Engine {
       // Answers are read, and the next commands asked, before the next batch is closed.
       if (this.#waiting.length === 0) await new Promise((done) => setImmediate(done))
     }
+    this.#turn.rest()
     this.#flushing = null
   }
 
   async #flush(batch: Waiting[]): Promise<void> {
+    for (const { prepared } of batch) this.#rehearse(prepared)
     if (await this.#turn.take(() => this.#transact(batch))) return
     // Some SQL failed and the batch was rolled back: one by one, so that only the guilty command fails.
     for (const each of batch) {
@@ -216,6 +220,25 @@ export class SqliteEngine implements Engine {
     this.#wake.committed()
     if (wakes) this.#wake.ring()
     return true
+  }
+
+  /**
+   * The first time a command takes ten times as long as later: its code is compiled, its statements are prepared.
+   * As much of that as can be done without the right to write is done before others are kept waiting.
+   */
+  #rehearse(prepared: Prepared): void {
+    const { operation, command } = prepared
+    if (this.#rehearsed.has(operation.name)) return
+    this.#rehearsed.add(operation.name)
+    try {
+      inSnapshot(this.#connection, () => {
+        const source = this.#source(command.namespace, new Known())
+        if (operation.claims) lookAhead(source)
+        this.#decide(prepared, source)
+      })
+    } catch {
+      // Whatever it is, the command itself will meet it and say so.
+    }
   }
 
   /** A refusal by the rules touches nothing; an error of the store spoils the transaction. */
@@ -320,6 +343,7 @@ export class SqliteEngine implements Engine {
     if (this.#closed) return
     this.#closed = true
     while (this.#flushing !== null) await this.#flushing
+    this.#turn.close()
     this.#wake.close()
     this.#connection.emptyLog()
     this.#connection.close()

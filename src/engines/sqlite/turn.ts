@@ -1,34 +1,46 @@
 /**
  * Taking turns to write. SQLite lets one connection write at a time and refuses the others at once; here they try
- * again after short random waits that never block the event loop. Under contention a process keeps its turn for a
- * few milliseconds and then steps back, so that throughput stays up and nobody starves.
+ * again after short waits that never block the event loop. Who breaks into the work of another makes both read anew
+ * what they knew, so whoever was refused lately writes in turns, in the order of asking (`turn-file.ts`). Nobody
+ * relies on that: whoever has stood in line for too long asks the store itself.
  */
 import { type Environment, pause } from '../../environment.ts'
 import { HoldfastError } from '../../errors.ts'
 import { isBusy } from './classify.ts'
+import { type Line, TurnFile, turnMaxMs } from './turn-file.ts'
 
 /** The first refusal may be one short transaction of another process: try again soon, then after longer waits. */
 const firstWaitMs = 1
-/**
- * Among many, looking often only breaks into the turns of others, at the cost of both: waits double up to about a
- * turn. From there they shrink again, so that whoever has waited longest most likely comes next.
- */
+/** In our turn only somebody outside the line can be writing, and not for long. */
+const inTurnWaitMs = 4
+/** Without turns, waits double up to about a turn and shrink again: who has waited longest most likely comes next. */
 const patientWaitMs = 24
 const impatientWaitMs = 1
 const impatientAfterMs = 150
-/** Turns of about 20 ms, then 2 to 6 ms for others: shorter turns cost throughput, longer ones fairness. */
-const turnMs = 20
-const stepBackMinMs = 2
-const stepBackMaxMs = 6
-/** After a refusal, contention is assumed for this long. */
-const contendedForMs = 100
+/** After a refusal others are expected for this long; without one, no line is looked at. */
+const contendedForMs = 1000
+/** Everybody in line comes within about this time, so the more they are the shorter a turn is. */
+const roundMs = 160
+const turnMinMs = 8
+/**
+ * How often the next in line looks whether the turn was given back before its end: often while the turn is young,
+ * since most are one short transaction, and less when it goes on. The one after it looks half as often, and so on.
+ * A free turn is left to each of those before us for four looks: who does not take it is dead, stopped or late.
+ */
+const lookMinMs = 1
+const lookMaxMs = 3
+const lookAtLeastEveryMs = 30
+const missedMs = 4 * lookMaxMs
+/** After this long the line is taken for misleading. */
+const inLineMaxMs = 1000
 
 export class Turn {
   readonly #environment: Environment
   readonly #timeoutMs: number
   readonly #location: string
-  #contendedUntil = 0
-  #turnEndsAt = 0
+  #file: TurnFile | null = null
+  #contendedUntil = Number.NEGATIVE_INFINITY
+  #isOurs = false
 
   constructor(environment: Environment, timeoutMs: number, location: string) {
     this.#environment = environment
@@ -36,33 +48,90 @@ export class Turn {
     this.#location = location
   }
 
+  /** From here on turns are shared with other processes, by a file that is made when it is first needed. */
+  share(path: string): void {
+    this.#file = new TurnFile(path, this.#environment)
+  }
+
   /** Runs `write` as soon as nobody else writes; BUSY only after the whole time-out. */
   async take<Result>(write: () => Result): Promise<Result> {
     const started = this.#environment.monotonic()
-    await this.#stepBack(started)
-    for (let attempt = 1; ; attempt++) {
+    for (let waits = 0; ; ) {
+      await this.#comeToTurn(started)
       try {
         return write()
       } catch (error) {
         if (!isBusy(error)) throw error
         const now = this.#environment.monotonic()
         if (now - started > this.#timeoutMs) throw busyError(this.#location, this.#timeoutMs, error)
+        const isExpected = now < this.#contendedUntil
         this.#contendedUntil = now + contendedForMs
-        const stepMs = Math.min(firstWaitMs * 2 ** (attempt - 1), patienceMs(now - started))
-        await pause(this.#environment, (stepMs / 2) * (1 + this.#environment.random()))
-        this.#turnEndsAt = this.#environment.monotonic() + turnMs
+        // The first refusal for a while: to the line before anything is waited for.
+        if (isExpected || this.#file === null) await this.#pauseRefused(waits++, now - started)
       }
     }
   }
 
-  async #stepBack(now: number): Promise<void> {
-    if (now >= this.#contendedUntil || now < this.#turnEndsAt) return
-    await pause(
-      this.#environment,
-      stepBackMinMs + this.#environment.random() * (stepBackMaxMs - stepBackMinMs),
-    )
-    this.#turnEndsAt = this.#environment.monotonic() + turnMs
+  /** Nothing more to write: the next in line need not wait for the end of our turn. */
+  rest(): void {
+    if (this.#isOurs) this.#file?.give(this.#environment.monotonic())
+    this.#isOurs = false
   }
+
+  close(): void {
+    this.rest()
+    this.#file?.close()
+    this.#file = null
+  }
+
+  /** Returns when it is our turn, when there is no line, or when the line was of no use. */
+  async #comeToTurn(since: number): Promise<void> {
+    const file = this.#file
+    const now = this.#environment.monotonic()
+    if (file === null || this.#isStillOurs(file, now)) return
+    if (now >= this.#contendedUntil) return this.rest()
+    this.#isOurs = await this.#standInLine(file, since)
+    if (this.#isOurs) this.#environment.reached?.('turn.taken')
+    else file.leave()
+  }
+
+  #isStillOurs(file: TurnFile, now: number): boolean {
+    if (!this.#isOurs) return false
+    const endsAt = file.ourEnd()
+    return endsAt !== null && now < endsAt
+  }
+
+  /** True: our turn has begun. */
+  async #standInLine(file: TurnFile, since: number): Promise<boolean> {
+    const untilAt = since + Math.min(inLineMaxMs, this.#timeoutMs / 2)
+    for (;;) {
+      const now = this.#environment.monotonic()
+      const line = file.look(since, now)
+      if (line === null || now > untilAt) return false
+      if (line.freeAt > now || line.waiting > 0) this.#contendedUntil = now + contendedForMs
+      const ourTurnAt = line.freeAt + line.before * missedMs
+      if (now >= ourTurnAt) {
+        file.take(now, Math.max(turnMinMs, Math.min(turnMaxMs, roundMs / (line.waiting + 1))))
+        return true
+      }
+      // Our own turn has ended and others wait: they need not look at the clock.
+      if (this.#isOurs) this.rest()
+      file.wait(since, now)
+      await pause(this.#environment, Math.max(1, Math.min(ourTurnAt - now, lookAfterMs(line, now))))
+    }
+  }
+
+  async #pauseRefused(waits: number, waitedMs: number): Promise<void> {
+    const stepMs = firstWaitMs * 2 ** waits
+    if (this.#isOurs) return pause(this.#environment, Math.min(stepMs, inTurnWaitMs))
+    const waitMs = Math.min(stepMs, patienceMs(waitedMs))
+    await pause(this.#environment, (waitMs / 2) * (1 + this.#environment.random()))
+  }
+}
+
+function lookAfterMs({ startedAt, before }: Line, now: number): number {
+  const nextLooksAfterMs = Math.max(lookMinMs, Math.min(now - startedAt, lookMaxMs))
+  return Math.min((before + 1) * nextLooksAfterMs, lookAtLeastEveryMs)
 }
 
 function patienceMs(waitedMs: number): number {

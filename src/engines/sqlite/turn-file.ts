@@ -1,0 +1,132 @@
+/**
+ * Who writes now and who waits, in a small file beside the store that every process reads and writes. It is
+ * politeness and no lock: the right to write is SQLite's alone, so a lost, torn or contradicted record costs time
+ * and nothing else. A turn is written down with its end, on the clock that all processes of a boot share; who dies
+ * or is stopped in its turn therefore keeps it for some milliseconds only.
+ */
+import { closeSync, constants, openSync, readSync, writeSync } from 'node:fs'
+import type { Environment } from '../../environment.ts'
+
+/** What the file says to one process at one moment. */
+export interface Line {
+  /** When the last turn ended or was given back, or when the present one will end. */
+  readonly freeAt: number
+  /** When that turn began, or was given back. */
+  readonly startedAt: number
+  /** How many others wait, and how many of them have waited longer than we. */
+  readonly waiting: number
+  readonly before: number
+}
+
+/** The first record is the turn: whose, free from when, begun when. Each other is one who waits: who, since when, last seen. */
+const recordNumbers = 3
+const recordBytes = recordNumbers * Float64Array.BYTES_PER_ELEMENT
+const recordsMax = 128
+/** Those who wait look more often than this, so whoever was not seen for so long is gone or stopped. */
+const seenForMs = 100
+/** No turn is longer: what says so is torn, or of another boot. */
+export const turnMaxMs = 40
+
+export class TurnFile {
+  readonly #path: string
+  readonly #who: number
+  readonly #numbers = new Float64Array(recordsMax * recordNumbers)
+  readonly #bytes = new Uint8Array(this.#numbers.buffer)
+  readonly #record = new Float64Array(recordNumbers)
+  readonly #recordBytes = new Uint8Array(this.#record.buffer)
+  #file: number | null = null
+  #place: number | null = null
+
+  constructor(path: string, environment: Environment) {
+    this.#path = path
+    this.#who = 1 + Math.floor(environment.random() * Number.MAX_SAFE_INTEGER)
+  }
+
+  /** Until when the turn is ours; null: it is not, or somebody has taken it for ended. */
+  ourEnd(): number | null {
+    return this.#read(recordBytes) && this.#numbers[0] === this.#who ? (this.#numbers[1] as number) : null
+  }
+
+  /** Null: the file cannot be had, and everybody does without. */
+  look(since: number, now: number): Line | null {
+    if (!this.#read(this.#bytes.length)) return null
+    const [, freeAt = 0, startedAt = 0] = this.#numbers
+    const isCredible = freeAt <= now + turnMaxMs && startedAt <= now
+    let [waiting, before] = [0, 0]
+    for (let place = 1; place < recordsMax; place++) {
+      if (!this.#isWaiting(place, now) || this.#whoAt(place) === this.#who) continue
+      waiting++
+      if ((this.#numbers[place * recordNumbers + 1] as number) < since) before++
+    }
+    return { ...(isCredible ? { freeAt, startedAt } : { freeAt: 0, startedAt: 0 }), waiting, before }
+  }
+
+  /** Keeps our place among those who wait; asked after each look. */
+  wait(since: number, now: number): void {
+    if (this.#place === null || this.#whoAt(this.#place) !== this.#who) this.#place = this.#freePlace(now)
+    if (this.#place !== null) this.#write(this.#place, this.#who, since, now)
+  }
+
+  leave(): void {
+    if (this.#place !== null) this.#write(this.#place, 0, 0, 0)
+    this.#place = null
+  }
+
+  take(now: number, turnMs: number): void {
+    this.leave()
+    this.#write(0, this.#who, now + turnMs, now)
+  }
+
+  /** Ends our turn; who has taken it meanwhile keeps it. */
+  give(now: number): void {
+    if (this.ourEnd() !== null) this.#write(0, 0, now, now)
+  }
+
+  close(): void {
+    this.leave()
+    if (this.#file !== null) closeSync(this.#file)
+    this.#file = null
+  }
+
+  #whoAt(place: number): number {
+    return this.#numbers[place * recordNumbers] as number
+  }
+
+  #isWaiting(place: number, now: number): boolean {
+    const seenAt = this.#numbers[place * recordNumbers + 2] as number
+    return this.#whoAt(place) !== 0 && seenAt <= now && seenAt > now - seenForMs
+  }
+
+  #freePlace(now: number): number | null {
+    // From a place of our own: two who come at once shall not choose the same.
+    const places = recordsMax - 1
+    for (let step = 0; step < places; step++) {
+      const place = 1 + ((this.#who + step) % places)
+      if (!this.#isWaiting(place, now)) return place
+    }
+    return null
+  }
+
+  #read(length: number): boolean {
+    try {
+      this.#file ??= openSync(this.#path, constants.O_RDWR | constants.O_CREAT)
+      const read = readSync(this.#file, this.#bytes, 0, length, 0)
+      this.#bytes.fill(0, read, length)
+      return true
+    } catch {
+      return false
+    }
+  }
+
+  #write(place: number, who: number, first: number, second: number): void {
+    if (this.#file === null) return
+    this.#record[0] = who
+    this.#record[1] = first
+    this.#record[2] = second
+    try {
+      writeSync(this.#file, this.#recordBytes, 0, recordBytes, place * recordBytes)
+    } catch {
+      // No room on the disk: nobody learns of us, and we wait as if there were no line.
+    }
+  }
+}
