@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { refusal } from '../support/outcomes.ts'
+import { claimed, refusal } from '../support/outcomes.ts'
 import { ownServer } from './server-store.ts'
 import {
   type Actor,
@@ -123,6 +123,30 @@ test('a process that meets a newer schema is refused and changes nothing [X6] [Z
     { value: '9999' },
   ])
   expect(await hf.queue('q').get(item.id)).toMatchObject({ payload: 'work' })
+})
+
+test('claims that go on from where the last one began miss nothing that comes in front of it [X6] [Q2]', async () => {
+  const store = own.newStore()
+  const hf = await openHere(store, { background: false })
+  const other = await openHere(store, { background: false })
+  const [queue, theirs] = [hf.queue('q'), other.queue('q')]
+  await queue.addMany(numbered(200))
+  const next = async () => (await claimed(queue.next())).item
+  for (let round = 0; round < 5; round++) await next()
+
+  const held = await next()
+  const ours = await queue.add('ours', { priority: 0 })
+  const first = await next()
+  await queue.release(held.id)
+  const second = await next()
+  const [{ item: last }] = await Promise.all([theirs.add('theirs', { priority: 0 }), next()])
+  const began = performance.now()
+  let seen = await next()
+  while (seen.id !== last.id && performance.now() - began < 5000) seen = await next()
+
+  expect([first.id, second.id]).toEqual([ours.item.id, held.id])
+  expect(seen.id).toBe(last.id)
+  expect(performance.now() - began).toBeLessThan(1000)
 })
 
 test('two processes cancel and claim 10,000 items of each other without a deadlock [X6] [Q20]', async () => {

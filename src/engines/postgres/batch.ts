@@ -12,6 +12,7 @@ import { rowWithoutDamage } from '../row.ts'
 import { applying, type EventRow, eventsMax, tellEvents } from './apply.ts'
 import { type Around, type AroundWanted, aroundQuery, lapsedQuery, readAround, staleQuery } from './around.ts'
 import { isLockedOut } from './classify.ts'
+import type { LinePlaces } from './line-places.ts'
 import { planFor } from './load.ts'
 import { namedItems } from './named-items.ts'
 import { lockNumber, namesOf } from './names.ts'
@@ -50,6 +51,8 @@ export interface BatchPlace {
   readonly healsLapsed: boolean
   /** Damaged items were met: lines are searched without them. */
   readonly avoidsDamaged: boolean
+  /** Where lines are searched from; null: from their heads. */
+  readonly linePlaces: LinePlaces | null
   /** Others have been at work on what could be claimed for long enough: it counts as theirs. */
   readonly acceptsShort: boolean
   /** Leases are not judged by the clock now. */
@@ -75,6 +78,8 @@ export interface Done {
   /** Could not be decided beside the others; first in the next batch. */
   readonly left: readonly Waiting[]
   readonly wakes: boolean
+  /** Something was made ready. */
+  readonly isReadier: boolean
   readonly clock: { readonly now: number; readonly wall: number }
 }
 
@@ -227,7 +232,8 @@ export class Batch {
   }
 
   #done(): Done {
-    return { answers: this.#answers, left: this.#left, wakes: this.#wakes, clock: this.#clock }
+    const { isReadier } = this.#set
+    return { answers: this.#answers, left: this.#left, wakes: this.#wakes, isReadier, clock: this.#clock }
   }
 
   #begin(waiting: Waiting, locks: boolean): Member {
@@ -292,10 +298,7 @@ export class Batch {
         for (const take of each.takers) take(rows)
       })
     }
-    for (const line of this.#linesOf(needs)) {
-      const { want, limit } = line
-      send(want.query(limit, null, this.#place.avoidsDamaged), (rows) => this.#takeLine(line, rows))
-    }
+    for (const line of this.#linesOf(needs)) this.#search(line, send)
     // Last: a clock that was read before others were waited for is late by the wait.
     const found = await this.#place.send([...queries, aroundQuery(this.#place.namespace, wanted)])
     const around = readAround(found.at(-1)?.[0])
@@ -320,13 +323,26 @@ export class Batch {
     }
   }
 
-  #takeLine(line: Line, rows: readonly Row[]): void {
+  #search(line: Line, send: (query: Query, take: (rows: Row[]) => void) => void): void {
+    const { namespace, linePlaces, avoidsDamaged } = this.#place
+    const { want, limit } = line
+    const name = `${namespace}\n${want.line}`
+    const from = linePlaces?.of(name) ?? null
+    const age = linePlaces?.age ?? 0
+    send(want.query(limit, from, avoidsDamaged), (rows) => {
+      const [first] = this.#takeLine(line, rows)
+      if (first) linePlaces?.note(name, first, age)
+    })
+  }
+
+  #takeLine(line: Line, rows: readonly Row[]): readonly Item[] {
     line.got = rows.length
     const items = decodeReadable<Item>(tables.item, rows)
     // Those behind the damaged one would not be seen.
     if (items.length < rows.length && !this.#place.avoidsDamaged)
       throw new Again('a damaged item stands in line', { avoidsDamaged: true })
     this.#set.load(items)
+    return items
   }
 
   #movedTimes(): Query[] {

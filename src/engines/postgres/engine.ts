@@ -13,6 +13,7 @@ import { movedOffset, ServerClock } from './clock.ts'
 import type { Connection } from './connection.ts'
 import { raiseEventBase } from './event-base.ts'
 import { isRead, Lane, type LaneOptions } from './lane.ts'
+import { LinePlaces } from './line-places.ts'
 import { Listener } from './listener.ts'
 import { assertUsableStore } from './marks.ts'
 import { migrate, schemaVersion } from './migrate.ts'
@@ -120,11 +121,13 @@ export class PostgresEngine implements Engine {
     this.#clock = new ServerClock(options.environment, (doubt) =>
       options.log('warn', 'clock.doubtful', doubt),
     )
+    const linePlaces = new LinePlaces(options.environment)
     const shared: Omit<LaneOptions, 'connect' | 'staysConnected' | 'looksAhead'> = {
       address,
       environment: options.environment,
       session: sessionOf(options),
       promotesOnly: !options.recoverOnClaim,
+      linePlaces,
       onRecovered: options.onRecovered,
       onRecoveryFailed: options.onRecoveryFailed,
       times: () => this.#times(),
@@ -149,6 +152,7 @@ export class PostgresEngine implements Engine {
       },
     })
     this.#wake = new Wake(options.environment, address, () => this.#side.connection)
+    this.#wake.listen(() => linePlaces.forget())
   }
 
   async begin(): Promise<void> {

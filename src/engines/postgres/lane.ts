@@ -21,6 +21,7 @@ import {
   unavailable,
 } from './classify.ts'
 import type { Connection } from './connection.ts'
+import type { LinePlaces } from './line-places.ts'
 import type { SessionOptions } from './settings.ts'
 import { ChangedTwice } from './working-set.ts'
 
@@ -53,6 +54,7 @@ export interface LaneOptions {
   readonly address: Address
   readonly environment: Environment
   readonly looksAhead: boolean
+  readonly linePlaces: LinePlaces
   readonly session: SessionOptions
   connect(): Promise<Connection>
   /** Found again at once when it is lost, also with nothing to do: somebody listens on it. */
@@ -206,6 +208,7 @@ export class Lane {
         return this.#try(batch, { reads: reads + 1 })
       }
       if (error instanceof Again && error.isShort) {
+        this.#options.linePlaces.forget()
         await this.#rest(shorts)
         return this.#try(batch, { heals, shorts: shorts + 1 })
       }
@@ -248,7 +251,7 @@ export class Lane {
     connection: Connection,
     { heals, shorts }: { heals: boolean; shorts: number },
   ): BatchPlace {
-    const { address, environment, looksAhead, promotesOnly } = this.#options
+    const { address, environment, looksAhead, promotesOnly, linePlaces } = this.#options
     const times = this.#options.times()
     const now = this.#environment.monotonic()
     const mayLook = heals && looksAhead && batch.some(({ prepared }) => prepared.operation.claims)
@@ -265,6 +268,7 @@ export class Lane {
       looksAhead: mayLook && isLookDue,
       owesLook: mayLook && !isLookDue,
       healsLapsed: !promotesOnly,
+      linePlaces: times === null ? linePlaces : null,
       acceptsShort: shorts > shortsMax,
       isPooled: address.isPooled,
       session: this.#options.session,
@@ -293,13 +297,14 @@ export class Lane {
     }
   }
 
-  #answer({ answers, left, wakes }: Done, { wrote }: { wrote: boolean }): void {
+  #answer({ answers, left, wakes, isReadier }: Done, { wrote }: { wrote: boolean }): void {
     if (wrote) this.#environment.reached?.('transaction.committed')
     this.#waiting.unshift(...left)
     for (const [waiting, answer] of answers) {
       if ('error' in answer) waiting.reject(answer.error)
       else waiting.resolve(answer.result)
     }
+    if (isReadier) this.#options.linePlaces.forget()
     if (wrote) this.#options.onCommitted(wakes)
   }
 

@@ -21,6 +21,8 @@ export class ChangedTwice extends Error {}
 const none: readonly never[] = []
 
 export class WorkingSet {
+  /** Whether something was made ready, or moved among what is. */
+  isReadier = false
   readonly #items = new Map<string, Item>()
   readonly #damaged: { readonly row: Readonly<Record<string, unknown>>; readonly error: unknown }[] = []
   readonly #nets = new Map<string, Net>()
@@ -69,7 +71,10 @@ export class WorkingSet {
 
   #noteItem(before: Item | null, after: Item | null): void {
     // It may have joined a line.
-    if (after?.standing === 'ready') this.#lines.clear()
+    if (after?.standing === 'ready') {
+      this.#lines.clear()
+      this.isReadier = true
+    }
     for (const blocker of after?.waitingFor ?? none) this.#blockers.add(blocker)
     if (after) this.#items.set(after.id, after)
     else if (before) this.#items.delete(before.id)
