@@ -125,7 +125,7 @@ test('a process that meets a newer schema is refused and changes nothing [X6] [Z
   expect(await hf.queue('q').get(item.id)).toMatchObject({ payload: 'work' })
 })
 
-test('claims that go on from where the last one began miss nothing that comes in front of it [X6] [Q2]', async () => {
+test('claims that go on from where the last one began miss nothing that comes in front of it [X6] [Q5]', async () => {
   const store = own.newStore()
   const hf = await openHere(store, { background: false })
   const other = await openHere(store, { background: false })

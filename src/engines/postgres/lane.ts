@@ -253,20 +253,17 @@ export class Lane {
   ): BatchPlace {
     const { address, environment, looksAhead, promotesOnly, linePlaces } = this.#options
     const times = this.#options.times()
-    const now = this.#environment.monotonic()
-    const mayLook = heals && looksAhead && batch.some(({ prepared }) => prepared.operation.claims)
     const { namespace } = (batch[0] as Waiting).prepared.command
-    const lookedAt = this.#lookedAt.get(namespace) ?? Number.NEGATIVE_INFINITY
-    const isLookDue = times !== null || now - lookedAt >= lookEveryMs
-    if (mayLook && isLookDue) this.#lookedAt.set(namespace, now)
+    const mayLook = heals && looksAhead && batch.some(({ prepared }) => prepared.operation.claims)
+    const looks = mayLook && (this.#isLookDue(namespace) || times !== null)
     return {
       namespace,
       schema: address.schema,
       lane: this.#id,
       batch: this.#batch + 1,
       bucket: this.#bucket,
-      looksAhead: mayLook && isLookDue,
-      owesLook: mayLook && !isLookDue,
+      looksAhead: looks,
+      owesLook: mayLook && !looks,
       healsLapsed: !promotesOnly,
       linePlaces: times === null ? linePlaces : null,
       acceptsShort: shorts > shortsMax,
@@ -283,6 +280,14 @@ export class Lane {
       },
       reached: (point) => environment.reached?.(point),
     }
+  }
+
+  /** Whoever is told so looks. */
+  #isLookDue(namespace: string): boolean {
+    const now = this.#environment.monotonic()
+    const isDue = now - (this.#lookedAt.get(namespace) ?? Number.NEGATIVE_INFINITY) >= lookEveryMs
+    if (isDue) this.#lookedAt.set(namespace, now)
+    return isDue
   }
 
   #outside<Result>(work: Promise<Result>): Promise<Result> {
