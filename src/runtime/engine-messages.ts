@@ -32,9 +32,9 @@ export type Answered = { readonly id: number } & (
 export type FromEngine =
   | { readonly type: 'opened'; readonly status: StoreStatus }
   | { readonly type: 'failed'; readonly error: ReturnType<HoldfastError['toJSON']> }
-  | { readonly type: 'answered'; readonly answers: readonly Answered[] }
+  | { readonly type: 'news'; readonly answers: readonly Answered[]; readonly committed: boolean }
   | { readonly type: 'status'; readonly status: StoreStatus }
-  | { readonly type: 'woke' | 'committed' | 'dismissed' }
+  | { readonly type: 'woke' | 'dismissed' }
   | { readonly type: 'recovered'; readonly report: RecoveryReport; readonly ms: number }
   | { readonly type: 'recovery-failed'; readonly error: string }
   | { readonly type: 'lost'; readonly lease: LeaseRef }

@@ -14,7 +14,8 @@ const data = workerData as EngineThreadData
 const port = parentPort as NonNullable<typeof parentPort>
 const tell = (message: FromEngine) => port.postMessage(message)
 
-let answers: Answered[] = []
+/** What this turn has to tell; null: nothing yet. */
+let news: { answers: Answered[]; committed: boolean } | null = null
 let caretaker: Caretaker | null = null
 
 try {
@@ -35,13 +36,13 @@ try {
 }
 
 function serve(engine: OpenedEngine): void {
-  let known = JSON.stringify(engine.status)
+  let known = engine.status
   engine.onWake(() => tell({ type: 'woke' }))
   engine.onCommit(() => {
-    tell({ type: 'committed' })
-    const status = JSON.stringify(engine.status)
-    if (status !== known) tell({ type: 'status', status: engine.status })
-    known = status
+    soon().committed = true
+    if (engine.status === known) return
+    known = engine.status
+    tell({ type: 'status', status: known })
   })
   port.on('message', (message: ToEngine) => void obey(engine, message))
   tell({ type: 'opened', status: engine.status })
@@ -72,15 +73,20 @@ async function obey(engine: OpenedEngine, message: ToEngine): Promise<void> {
   }
 }
 
-/** The answers of a batch come in one turn and go as one message. */
 function answer(each: Answered): void {
-  answers.push(each)
-  if (answers.length > 1) return
+  soon().answers.push(each)
+}
+
+/** The answers of a batch come in one turn and go as one message, which also says that something was committed. */
+function soon(): NonNullable<typeof news> {
+  if (news !== null) return news
+  news = { answers: [], committed: false }
   setImmediate(() => {
-    const answered = answers
-    answers = []
-    tell({ type: 'answered', answers: answered })
+    const told = news
+    news = null
+    if (told) tell({ type: 'news', ...told })
   })
+  return news
 }
 
 function asJson(error: unknown): ReturnType<HoldfastError['toJSON']> {

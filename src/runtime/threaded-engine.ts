@@ -140,15 +140,13 @@ export class ThreadedEngine implements OpenedEngine {
 
   #hear(message: FromEngine): void {
     switch (message.type) {
-      case 'answered':
+      case 'news':
         for (const answer of message.answers) this.#answer(answer)
         this.#letGo()
+        if (message.committed) for (const listener of this.#commitListeners) listener()
         break
       case 'woke':
         for (const listener of this.#wakeListeners) listener()
-        break
-      case 'committed':
-        for (const listener of this.#commitListeners) listener()
         break
       case 'status':
         this.#status = message.status

@@ -104,6 +104,7 @@ export class PostgresEngine implements Engine {
   readonly #movedOffset: number | null
   #listener: Listener | null = null
   #facts: ServerFacts
+  #status: StoreStatus | null = null
   #closed = false
 
   constructor(
@@ -162,8 +163,14 @@ export class PostgresEngine implements Engine {
     await Promise.all([this.#listenOn(connection), this.#noteTimeline(this.#facts.timeline, connection)])
   }
 
+  /** The same object for as long as the server is the same. */
   get status(): StoreStatus {
-    const { version, timeline, fsync, synchronousCommit, synchronousStandbys } = this.#facts
+    this.#status ??= this.#statusOf(this.#facts)
+    return this.#status
+  }
+
+  #statusOf(facts: ServerFacts): StoreStatus {
+    const { version, timeline, fsync, synchronousCommit, synchronousStandbys } = facts
     return {
       engine: 'postgres',
       location: this.#address.shown,
@@ -228,6 +235,7 @@ export class PostgresEngine implements Engine {
     // The other lane may have met a later one meanwhile.
     if (timeline < before) throw new Error(`timeline ${before} was seen, this one is ${timeline}`)
     this.#facts = facts
+    this.#status = null
     if (timeline === before) return
     this.#clock.doubt(`the server is on timeline ${timeline} after ${before}`)
     const moved = new Error(`the primary is another server now, on timeline ${timeline}`)

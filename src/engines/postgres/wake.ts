@@ -7,6 +7,8 @@ import type { Address } from './address.ts'
 import type { Connection } from './connection.ts'
 
 const coalesceMs = 10
+/** What is only a hint need not be on disk before it is given: the wait for that would be most of its way. */
+const tell = "select set_config('synchronous_commit', 'off', true), pg_notify($1, $2)"
 
 export class Wake {
   readonly #listeners = new Set<() => void>()
@@ -75,7 +77,7 @@ export class Wake {
   #notify(): void {
     const teller = this.#teller()
     if (!teller.isOpen) return
-    const query = { text: 'select pg_notify($1, $2)', values: [this.#channel, this.#self] }
+    const query = { text: tell, values: [this.#channel, this.#self] }
     // A hint that could not be given costs others a poll, never correctness.
     const told = teller.send(query).catch(() => {})
     void this.#environment.outside?.(told)
