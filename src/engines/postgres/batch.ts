@@ -9,14 +9,17 @@ import { isHoldfastError } from '../../errors.ts'
 import { decide, type Prepared } from '../../operations/decide.ts'
 import type { Decision, Loaded, Needs, SealedEvents, Selector, Tables } from '../engine.ts'
 import { rowWithoutDamage } from '../row.ts'
+import { Again } from './again.ts'
 import { applying, type EventRow, eventsMax, tellEvents } from './apply.ts'
 import { type Around, type AroundWanted, aroundQuery, lapsedQuery, readAround, staleQuery } from './around.ts'
 import { isLockedOut } from './classify.ts'
 import type { LinePlaces } from './line-places.ts'
 import { planFor } from './load.ts'
 import { namedItems } from './named-items.ts'
-import { lockNumber, namesOf } from './names.ts'
+import { lockNumber, namesOf, taking, trying, tryNames } from './names.ts'
+import { type AskedQuery, distinct, type Need } from './need.ts'
 import { type LineWant, NoSuchId, type Place, type Plan, type Query, type Row } from './plan.ts'
+import { counting, waits, withoutWaiting } from './query.ts'
 import { decodeReadable } from './rows.ts'
 import { type SessionOptions, settings } from './settings.ts'
 import { decode, tables } from './tables.ts'
@@ -83,33 +86,10 @@ export interface Done {
   readonly clock: { readonly now: number; readonly wall: number }
 }
 
-/** The batch was rolled back and should be run again: something was in its way. */
-export class Again extends Error {
-  /** Leases have lapsed or delays ended: heal first. */
-  readonly heals: boolean
-  /** Damaged items are to be looked for, and passed over. */
-  readonly avoidsDamaged: boolean
-  /** Others are at work on what could be claimed: a moment later it is theirs, or there again. */
-  readonly isShort: boolean
-  constructor(why: string, { heals = false, avoidsDamaged = false, isShort = false } = {}) {
-    super(why)
-    this.heals = heals
-    this.avoidsDamaged = avoidsDamaged
-    this.isShort = isShort
-  }
-}
-
 interface Member {
   readonly waiting: Waiting
   readonly steps: Generator<Needs, Decision, Loaded<Needs>>
   readonly needs: readonly Need[]
-}
-
-interface Need {
-  readonly field: string
-  readonly selector: Selector | null
-  readonly plan: Plan
-  answers: readonly (readonly Row[])[]
 }
 
 /** What all claims of a line want together, and how many rows they got. */
@@ -126,19 +106,9 @@ const lapsing = new Set(['lapsedItems', 'lapsedLocks', 'lapsedWaiters', 'lapsedD
 const snapshot: Query = { text: 'begin isolation level repeatable read read only', values: [] }
 /** For the session: a transaction that is rolled back would take them back. */
 const moveTimes = `select set_config('holdfast.now_ms', $1, false), set_config('holdfast.wall_ms', $2, false)`
-const takeShared = 'select pg_advisory_xact_lock_shared($1)'
-const takeAlone = 'select pg_advisory_xact_lock($1)'
-const takeNames = `select count(
-  case when shared then pg_advisory_xact_lock_shared(number) is null else pg_advisory_xact_lock(number) is null end
-)
-from unnest($1::bigint[], $2::boolean[]) as given (number, shared)`
-/** So many names are taken faster one by one. */
-const fewNames = 3
 const enter = `insert into holdfast.lane (id, batch, at)
 values ($1, $2, holdfast.wall_ms())
 on conflict (id) do update set batch = excluded.batch, at = excluded.at`
-const tryNames =
-  'select coalesce(bool_and(pg_try_advisory_xact_lock(number)), true) from unnest($1::bigint[]) as number'
 const stale = () => new Again('leases have lapsed or delays ended', { heals: true })
 
 export class Batch {
@@ -192,13 +162,13 @@ export class Batch {
     const { acceptsShort, avoidsDamaged, namespace, isDoubtful, owesLook } = this.#place
     const short = [...this.#lines.values()].filter(({ limit, got }) => got < limit)
     if (short.length === 0 || acceptsShort) return
-    const counts = short.map(({ want, limit }) => counted(want.query(limit, null, avoidsDamaged)))
+    const counts = short.map(({ want, limit }) => counting(want.query(limit, null, avoidsDamaged)))
     const look = owesLook ? staleQuery(namespace) : lapsedQuery(namespace)
-    const [ahead = [], ...counting] = await this.#place.send([look, ...counts])
+    const [ahead = [], ...counted] = await this.#place.send([look, ...counts])
     const isStale = ahead[0]?.[0] === true
     if (isStale && owesLook) throw stale()
     const isHealing = isStale && !isDoubtful && this.#place.healsLapsed
-    const isTaken = short.some(({ got }, index) => Number(counting[index]?.[0]?.[0]) > got)
+    const isTaken = short.some(({ got }, index) => Number(counted[index]?.[0]?.[0]) > got)
     if (isHealing || isTaken) throw new Again('others are at work on the line', { isShort: true })
   }
 
@@ -293,7 +263,8 @@ export class Batch {
     for (const query of opening) send(query, (rows) => this.#takeOpening(query, rows))
     const asked = distinct(needs)
     // What may wait before what never does: nobody waits for a row while holding what others search.
-    for (const each of [...asked.filter(waits), ...asked.filter((each) => !waits(each))]) {
+    const isWaiting = ({ query }: AskedQuery) => waits(query)
+    for (const each of [...asked.filter(isWaiting), ...asked.filter((each) => !isWaiting(each))]) {
       send(each.query, (rows) => {
         for (const take of each.takers) take(rows)
       })
@@ -478,11 +449,8 @@ export class Batch {
       const queries = need.plan.queries.map(withoutWaiting)
       Object.assign(need, { plan: { ...need.plan, queries } })
     }
-    const trying: Query[] =
-      missing.length > 0
-        ? [{ text: tryNames, values: [missing.map((name) => this.#number(name)).sort()] }]
-        : []
-    const opening = [...trying, ...this.#itemQueries(needs, { nowait: true })]
+    const numbers = missing.map((name) => this.#number(name)).sort()
+    const opening = [...trying(numbers), ...this.#itemQueries(needs, { nowait: true })]
     const clock = this.#clock
     await this.#sendAll(opening, needs).catch((error: unknown) => {
       throw isLockedOut(error) ? new Again('a row that was asked for later is held by another') : error
@@ -524,57 +492,6 @@ function inTurn(members: readonly Member[]): Member[] {
  */
 function assertOlder(rows: readonly Row[], column: number): void {
   if (rows.some((row) => row[column] === true)) throw new Again('a row was written by a younger transaction')
-}
-
-interface AskedQuery {
-  readonly query: Query
-  readonly takers: ((rows: Row[]) => void)[]
-}
-
-/** Fifty commands on one queue ask fifty times for its definition: it is sent for once. */
-function distinct(needs: readonly Need[]): AskedQuery[] {
-  const asked: AskedQuery[] = []
-  const known = new Map<string, Map<string, AskedQuery>>()
-  for (const need of needs) {
-    const answers: Row[][] = []
-    need.answers = answers
-    for (const [index, query] of need.plan.queries.entries()) {
-      const alike = known.get(query.text) ?? new Map<string, AskedQuery>()
-      const values = JSON.stringify(query.values)
-      const same = alike.get(values) ?? { query, takers: [] }
-      if (same.takers.length === 0) asked.push(same)
-      known.set(query.text, alike.set(values, same))
-      same.takers.push((rows) => {
-        answers[index] = rows
-      })
-    }
-  }
-  return asked
-}
-
-/** Taken in the order given. */
-function taking(names: readonly (readonly [number: string, isShared: boolean])[]): Query[] {
-  if (names.length <= fewNames) {
-    return names.map(([number, isShared]) => ({ text: isShared ? takeShared : takeAlone, values: [number] }))
-  }
-  return [{ text: takeNames, values: [names.map(([number]) => number), names.map(([, is]) => is)] }]
-}
-
-function waits({ query }: { query: Query }): boolean {
-  return query.text.includes('for no key update') && !query.text.includes('skip locked')
-}
-
-function withoutWaiting(query: Query): Query {
-  return {
-    ...query,
-    text: query.text.replace(/for no key update( of \w+)?( skip locked)?/g, 'for no key update$1 nowait'),
-  }
-}
-
-/** How many rows there are, whoever has locked them. */
-function counted({ text, values }: Query): Query {
-  const unlocked = text.replace(/for no key update( of \w+)?( skip locked)?/g, '')
-  return { text: `select count(*) from (${unlocked}) found`, values }
 }
 
 function emptyPlan(selector: Selector | null): Plan {

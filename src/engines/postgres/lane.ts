@@ -1,16 +1,16 @@
 /**
- * A lane: one connection that runs batches one after the other, and what waits for the next. When the connection is
- * lost the lane finds the server again, for ever, and settles what was being committed: its row in the store tells
- * which batch was the last.
+ * A lane: one connection that runs batches one after the other, and what waits for the next. When the connection was
+ * lost and found again, the lane settles what was being committed: its row in the store tells which batch was the last.
  */
-import { type Environment, pause } from '../../environment.ts'
-import { HoldfastError, isHoldfastError } from '../../errors.ts'
+import type { Environment } from '../../environment.ts'
+import { HoldfastError } from '../../errors.ts'
 import { type Prepared, prepare } from '../../operations/decide.ts'
 import type { RecoveryReport } from '../../operations/recovery.ts'
 import { chanceFor } from '../../operations/table.ts'
 import type { Command } from '../engine.ts'
 import type { Address } from './address.ts'
-import { Again, Batch, type BatchPlace, type Done, type Waiting } from './batch.ts'
+import { Again } from './again.ts'
+import { Batch, type BatchPlace, type Done, type Waiting } from './batch.ts'
 import {
   classify,
   Disconnected,
@@ -21,13 +21,12 @@ import {
   unavailable,
 } from './classify.ts'
 import type { Connection } from './connection.ts'
+import { type FindOptions, FoundConnection, jittered } from './found-connection.ts'
 import type { LinePlaces } from './line-places.ts'
 import type { SessionOptions } from './settings.ts'
 import { ChangedTwice } from './working-set.ts'
 
 const batchMax = 500
-/** Quick at first, for a restart takes a second; never all clients at once. */
-const reconnectMs = { first: 20, max: 2_000 }
 const contentionMs = { first: 1, max: 40 }
 /** So often reading a feed that an open transaction holds back is tried again, a moment later each time. */
 const readsMax = 20
@@ -45,20 +44,16 @@ const lookEveryMs = 50
 const askLane = `insert into holdfast.lane as lane (id, batch, at) values ($1, 0, holdfast.wall_ms())
 on conflict (id) do update set at = excluded.at
 returning lane.batch`
-/** With those of processes that were killed. A lane that was idle for so long gets its row back with its next batch. */
 const commit = { text: 'commit', values: [] }
+/** With those of processes that were killed. A lane that was idle for so long gets its row back with its next batch. */
 const leaveLane = 'delete from holdfast.lane where id = $1 or at < (select holdfast.wall_ms()) - $2'
 const lanesKeptMs = 24 * 3_600_000
 
-export interface LaneOptions {
+export interface LaneOptions extends FindOptions {
   readonly address: Address
-  readonly environment: Environment
   readonly looksAhead: boolean
   readonly linePlaces: LinePlaces
   readonly session: SessionOptions
-  connect(): Promise<Connection>
-  /** Found again at once when it is lost, also with nothing to do: somebody listens on it. */
-  readonly staysConnected: boolean
   /** With healing before claims turned off, delays still end on time. */
   readonly promotesOnly: boolean
   onRecovered(report: RecoveryReport, trigger: 'claim', ms: number): void
@@ -76,28 +71,23 @@ export class Lane {
   readonly #id: string
   readonly #bucket: number
   #waiting: Waiting[] = []
-  #connection: Connection
+  readonly #found: FoundConnection
   #batch = 0
   #pumping: Promise<void> | null = null
-  readonly #over = new AbortController()
   #avoidsDamaged = false
   /** When each namespace was last looked at. */
   readonly #lookedAt = new Map<string, number>()
-  #reconnecting: Promise<void> | null = null
-  #lastFailure: unknown = null
-  #unfit: HoldfastError | null = null
 
   constructor(connection: Connection, options: LaneOptions) {
     this.#options = options
     this.#environment = options.environment
     this.#id = options.environment.id()
     this.#bucket = Math.floor(options.environment.random() * buckets)
-    this.#connection = connection
-    this.#use(connection)
+    this.#found = new FoundConnection(connection, options)
   }
 
   get connection(): Connection {
-    return this.#connection
+    return this.#found.current
   }
 
   add(waiting: Waiting): void {
@@ -243,7 +233,7 @@ export class Lane {
   /** A moment without anything held, in the time of the server. */
   async #rest(ms: number): Promise<void> {
     const query = { text: 'select pg_sleep($1)', values: [ms / 1000] }
-    await this.#outside(this.#connection.send(query)).catch(() => {})
+    await this.#outside(this.connection.send(query)).catch(() => {})
   }
 
   #place(
@@ -341,51 +331,9 @@ export class Lane {
     batch: readonly Waiting[],
     giveUp: (waiting: Waiting, cause: unknown) => void,
   ): Promise<Connection | null> {
-    if (this.#connection.isOpen) return this.#connection
-    const over = new AbortController()
-    this.#reconnecting ??= this.#reconnect().finally(() => {
-      this.#reconnecting = null
-    })
-    await Promise.race([
-      this.#reconnecting,
-      pause(this.#environment, Math.max(0, lastDeadline(batch) - this.#environment.monotonic()), over.signal),
-    ])
-    over.abort()
-    if (this.#unfit !== null) throw this.#unfit
-    if (this.#connection.isOpen) return this.#connection
-    for (const waiting of batch) giveUp(waiting, this.#lastFailure)
-    return null
-  }
-
-  /** For ever, until there is a server again or nobody wants one. */
-  async #reconnect(): Promise<void> {
-    this.#unfit = null
-    for (let attempt = 1; !this.#connection.isOpen && !this.#over.signal.aborted; attempt++) {
-      try {
-        const connection = await this.#outside(this.#options.connect())
-        if (this.#over.signal.aborted) connection.destroy(new Error('the store was closed meanwhile'))
-        else this.#use(connection)
-        return
-      } catch (error) {
-        this.#lastFailure = error
-        if (isHoldfastError(error) && error.code === 'STORE_UNFIT') {
-          this.#unfit = error
-          return
-        }
-        await pause(this.#environment, jittered(reconnectMs, attempt, this.#environment), this.#over.signal)
-      }
-    }
-  }
-
-  #use(connection: Connection): void {
-    this.#connection = connection
-    if (!this.#options.staysConnected) return
-    connection.onEnd(() => {
-      if (this.#over.signal.aborted) return
-      this.#reconnecting ??= this.#reconnect().finally(() => {
-        this.#reconnecting = null
-      })
-    })
+    const connection = await this.#found.within(lastDeadline(batch) - this.#environment.monotonic())
+    if (connection === null) for (const waiting of batch) giveUp(waiting, this.#found.lastFailure)
+    return connection
   }
 
   #typed(error: unknown): unknown {
@@ -399,8 +347,8 @@ export class Lane {
   /** Answers what is waiting, then closes. */
   async close(): Promise<void> {
     while (this.#pumping !== null) await this.#pumping
-    this.#over.abort()
-    const connection = this.#connection
+    this.#found.searchNoMore()
+    const { connection } = this
     if (!connection.isOpen) return
     try {
       await this.#outside(connection.send({ text: leaveLane, values: [this.#id, lanesKeptMs] }))
@@ -430,10 +378,6 @@ function mayTryAgain(failure: unknown): boolean {
 function claimOf(batch: readonly Waiting[]): Command {
   const { prepared } = batch.find((waiting) => waiting.prepared.operation.claims) as Waiting
   return prepared.command
-}
-
-function jittered({ first, max }: { first: number; max: number }, attempt: number, environment: Environment) {
-  return Math.min(max, first * 2 ** (attempt - 1)) * (0.5 + environment.random())
 }
 
 function busy(location: string, cause: unknown): HoldfastError {

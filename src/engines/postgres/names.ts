@@ -1,6 +1,7 @@
 /** Names stand for things, there or not: whoever decides on one holds its name until the commit. */
 import { createHash } from 'node:crypto'
 import type { Change } from '../engine.ts'
+import type { Query } from './plan.ts'
 
 const queueName = (queue: string) => `queue:${queue}`
 const workflowName = (workflow: string) => `workflow:${workflow}`
@@ -62,4 +63,29 @@ export function lockNumber(schema: string, namespace: string, name: string): str
   if (numbers.size >= numbersMax) numbers.clear()
   numbers.set(whole, number)
   return number
+}
+
+const takeShared = 'select pg_advisory_xact_lock_shared($1)'
+const takeAlone = 'select pg_advisory_xact_lock($1)'
+const takeNames = `select count(
+  case when shared then pg_advisory_xact_lock_shared(number) is null else pg_advisory_xact_lock(number) is null end
+)
+from unnest($1::bigint[], $2::boolean[]) as given (number, shared)`
+/** So many names are taken faster one by one. */
+const fewNames = 3
+/** Answers whether all could be had. */
+export const tryNames =
+  'select coalesce(bool_and(pg_try_advisory_xact_lock(number)), true) from unnest($1::bigint[]) as number'
+
+/** Takes numbers for the transaction, in the order given. */
+export function taking(names: readonly (readonly [number: string, isShared: boolean])[]): Query[] {
+  if (names.length <= fewNames) {
+    return names.map(([number, isShared]) => ({ text: isShared ? takeShared : takeAlone, values: [number] }))
+  }
+  return [{ text: takeNames, values: [names.map(([number]) => number), names.map(([, is]) => is)] }]
+}
+
+/** Takes them if nobody has them. */
+export function trying(numbers: readonly string[]): Query[] {
+  return numbers.length === 0 ? [] : [{ text: tryNames, values: [numbers] }]
 }

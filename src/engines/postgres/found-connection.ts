@@ -1,0 +1,99 @@
+/** A connection that is found again when it is lost, for ever: a restart or a failover ends. */
+import { type Environment, pause } from '../../environment.ts'
+import { type HoldfastError, isHoldfastError } from '../../errors.ts'
+import type { Connection } from './connection.ts'
+
+/** Quick at first, for a restart takes a second; never all clients at once. */
+const reconnectMs = { first: 20, max: 2_000 }
+
+export interface FindOptions {
+  readonly environment: Environment
+  connect(): Promise<Connection>
+  /** Found again at once when it is lost, also with nothing to do: somebody listens on it. */
+  readonly staysConnected: boolean
+}
+
+export class FoundConnection {
+  readonly #options: FindOptions
+  readonly #over = new AbortController()
+  #current: Connection
+  #searching: Promise<void> | null = null
+  #lastFailure: unknown = null
+  #unfit: HoldfastError | null = null
+
+  constructor(connection: Connection, options: FindOptions) {
+    this.#options = options
+    this.#current = connection
+    this.#use(connection)
+  }
+
+  /** Open or lost. */
+  get current(): Connection {
+    return this.#current
+  }
+
+  /** Why it could not be found again, the last time it was tried. */
+  get lastFailure(): unknown {
+    return this.#lastFailure
+  }
+
+  /** Open; null when it was not found again within that time. Throws when there is a server that cannot be used. */
+  async within(ms: number): Promise<Connection | null> {
+    if (this.#current.isOpen) return this.#current
+    const over = new AbortController()
+    await Promise.race([this.#search(), pause(this.#options.environment, Math.max(0, ms), over.signal)])
+    over.abort()
+    if (this.#unfit !== null) throw this.#unfit
+    return this.#current.isOpen ? this.#current : null
+  }
+
+  searchNoMore(): void {
+    this.#over.abort()
+  }
+
+  /** One search at a time, whoever asks. */
+  #search(): Promise<void> {
+    this.#searching ??= this.#searchUntilFound().finally(() => {
+      this.#searching = null
+    })
+    return this.#searching
+  }
+
+  async #searchUntilFound(): Promise<void> {
+    const { environment, connect } = this.#options
+    this.#unfit = null
+    for (let attempt = 1; !this.#current.isOpen && !this.#over.signal.aborted; attempt++) {
+      try {
+        const connecting = connect()
+        const connection = await (environment.outside?.(connecting) ?? connecting)
+        if (this.#over.signal.aborted) connection.destroy(new Error('the store was closed meanwhile'))
+        else this.#use(connection)
+        return
+      } catch (error) {
+        this.#lastFailure = error
+        if (isHoldfastError(error) && error.code === 'STORE_UNFIT') {
+          this.#unfit = error
+          return
+        }
+        await pause(environment, jittered(reconnectMs, attempt, environment), this.#over.signal)
+      }
+    }
+  }
+
+  #use(connection: Connection): void {
+    this.#current = connection
+    if (!this.#options.staysConnected) return
+    connection.onEnd(() => {
+      if (!this.#over.signal.aborted) void this.#search()
+    })
+  }
+}
+
+/** Twice as long each time, up to a bound, and never the same for two. */
+export function jittered(
+  { first, max }: { first: number; max: number },
+  attempt: number,
+  environment: Environment,
+): number {
+  return Math.min(max, first * 2 ** (attempt - 1)) * (0.5 + environment.random())
+}
