@@ -71,6 +71,22 @@ const depth = onServer('postgres-depth', (server) => ({
   },
 }))
 
+/** The same against statements by hand that leave the same rows: no store of this shape can be faster on one connection. */
+function floor({ id, batch, together, concurrency, localQueue, goal, warmJobs }) {
+  const how = together
+    ? 'completed and claimed in one transaction'
+    : 'claimed in one transaction, completed in another'
+  return against('graphile-worker', {
+    id: `postgres-floor-${id}`,
+    what: `PostgreSQL, raw statements, ${batch} at a time, ${how}, against graphile-worker with concurrency ${concurrency}${localQueue ? ` and localQueue ${localQueue}` : ''}`,
+    goal,
+    ours: ['drainRawOnPostgres', { batch, together }],
+    theirs: { concurrency, ...(localQueue ? { localQueue } : {}) },
+    rates: { ours: Math.min(12_000, batch * 1_500), theirs: localQueue ? 25_000 : 4_000 },
+    warmJobs,
+  })
+}
+
 export const postgresCases = [
   against('graphile-worker', {
     id: 'postgres-work-1-graphile',
@@ -121,6 +137,11 @@ export const postgresCases = [
     theirs: { concurrency: 10, localQueue: 500 },
     rates: { ours: 15_000, theirs: 25_000 },
   }),
+  floor({ id: 'work-1', batch: 1, together: true, concurrency: 1, goal: 0.7, warmJobs: 4_000 }),
+  floor({ id: 'work-10', batch: 10, together: true, concurrency: 10, goal: 2 }),
+  floor({ id: '10', batch: 10, together: false, concurrency: 10, goal: 1.2 }),
+  floor({ id: '50', batch: 50, together: false, concurrency: 50, goal: 3 }),
+  floor({ id: 'prefetch', batch: 100, together: true, concurrency: 10, localQueue: 500, goal: 0.6 }),
   depth,
   onServer('postgres-idle-pickup', (server) =>
     latency(

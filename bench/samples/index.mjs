@@ -7,6 +7,7 @@ import { redeliver } from './messages.mjs'
 import { compareDepthsOnPostgres } from './postgres-depth.mjs'
 import { drainRaw } from './raw.mjs'
 import { lockRaw } from './raw-locks.mjs'
+import { drainRawOnPostgres } from './raw-postgres.mjs'
 import { compareRecovery, heal } from './recovery.mjs'
 import { reserveAtTheLimit } from './reservations.mjs'
 
@@ -17,6 +18,7 @@ export const samples = {
   drainByCallers,
   drainByWorker,
   drainRaw,
+  drainRawOnPostgres,
   heal,
   lockByCallers,
   lockRaw,
