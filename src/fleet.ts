@@ -88,8 +88,11 @@ export class Fleet {
     return this.#session.call('fleet.explain', { kind: thing.kind, id: thing.id, judged })
   }
 
-  /** What is wrong with the store and its fleet, each finding with its remedy. With `fix`, a recovery comes first. */
-  async doctor(options: { fix?: boolean } = {}): Promise<DoctorVisit> {
+  /**
+   * What is wrong with the store and its fleet, each finding with its remedy. With `fix`, a recovery comes first.
+   * Transactions that other programs have open on a server for `longTransactionMs` (30 s) are named.
+   */
+  async doctor(options: { fix?: boolean; longTransactionMs?: number } = {}): Promise<DoctorVisit> {
     const fixed = options.fix ? await this.#session.heal('manual') : null
     const { status } = this.#session.engine
     const { lastError } = this.#session.health
@@ -118,7 +121,11 @@ export class Fleet {
       freeBytes: sizes?.freeBytes ?? null,
       recoveryError: lastError === null ? null : fitText(lastError.error, 10_000),
     }
-    const report = await this.#session.call<DoctorReport>('fleet.doctor', { judged, store })
+    const report = await this.#session.call<DoctorReport>('fleet.doctor', {
+      judged,
+      store,
+      longTransactionMs: options.longTransactionMs,
+    })
     return { ...report, fixed }
   }
 

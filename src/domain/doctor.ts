@@ -3,6 +3,7 @@ import type { Alert } from './alert.ts'
 import { counted } from './count.ts'
 import { formatDuration } from './duration.ts'
 import type { Judged } from './holding.ts'
+import { describeTransaction, endingOf, type OpenTransaction } from './open-transaction.ts'
 
 export type FindingLevel = 'ok' | 'notice' | 'warning' | 'error'
 
@@ -51,6 +52,8 @@ export interface DoctorFacts {
   /** What a recovery would free now. */
   readonly lapsed: number
   readonly orphaned: number
+  /** Those open for longer than `longTransactionMs`. */
+  readonly transactions: readonly OpenTransaction[]
   readonly alerts: readonly Alert[]
 }
 
@@ -59,6 +62,8 @@ const freeBytesLow = 100 * mebibyte
 const freeBytesMin = 10 * mebibyte
 /** Where a commit moves the log itself, it has 32 MiB; four times that is a reader that does not let go. */
 const logBytesMax = 128 * mebibyte
+/** Ours end within seconds; what is open for so long keeps the feed of events back, or was forgotten. */
+export const longTransactionMs = 30_000
 /** Clocks are read one after the other, and people round. */
 const clockSlackMs = 60_000
 
@@ -72,6 +77,7 @@ export function examine(facts: DoctorFacts): Finding[] {
     ok('schema', `schema ${facts.store.schemaVersion}, as new as this program`),
     facts.store.engine === 'sqlite' ? checkOwnClock(facts) : checkServerClock(facts),
     ...checkDisk(facts.store),
+    ...(facts.store.engine === 'postgres' ? checkTransactions(facts.transactions) : []),
     checkLeases(facts),
     ...checkProcesses(facts.processes),
     checkRecovery(facts.store),
@@ -165,6 +171,11 @@ function checkDisk({ storeBytes, logBytes, freeBytes }: StoreFacts): Finding[] {
   if (freeBytes >= freeBytesLow) return [ok('disk', sizes), ...log]
   const level = freeBytes < freeBytesMin ? 'error' : 'warning'
   return [finding('disk', level, `only ${sizes}`, 'make room: a full disk refuses every change'), ...log]
+}
+
+function checkTransactions(long: readonly OpenTransaction[]): Finding[] {
+  if (long.length === 0) return [ok('transactions', 'none is open for long')]
+  return long.map((each) => finding('transactions', 'warning', describeTransaction(each), endingOf(each)))
 }
 
 function formatBytes(bytes: number): string {

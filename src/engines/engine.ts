@@ -13,6 +13,7 @@ import type { Item, Json, Standing } from '../domain/item.ts'
 import type { Lock } from '../domain/lock.ts'
 import type { LockLine, Waiter } from '../domain/lock-line.ts'
 import type { Message } from '../domain/message.ts'
+import type { OpenTransaction } from '../domain/open-transaction.ts'
 import type { Outcome, Progress } from '../domain/progress.ts'
 import type { Queue } from '../domain/queue.ts'
 import type { Recipient } from '../domain/recipient.ts'
@@ -279,6 +280,8 @@ export interface Selectors {
     { queue: string | null; name: string | null },
     { items: number; locks: number; deliveries: number },
   ]
+  /** What other programs have had open on the server for so long, oldest first; none where there is no server. */
+  longTransactions: [{ openForMs: number; limit: number }, readonly OpenTransaction[]]
   events: [
     {
       since: number

@@ -1,11 +1,13 @@
 /** What is wrong with the store and its fleet: the facts of whoever looks, judged together with the rows. */
 import * as z from 'zod'
-import { examine, isUnhealthy } from '../domain/doctor.ts'
+import { examine, isUnhealthy, longTransactionMs } from '../domain/doctor.ts'
 import * as fields from './fields.ts'
 import { alertsFor, countNeeds, fleetNeeds, heldThings, judged, queueRows, sweptAt } from './fleet.ts'
 import { ask, operation } from './operation.ts'
 
 const { text } = fields
+/** More would hide the other findings. */
+const transactionsMax = 5
 const size = z.number().min(0).nullable()
 
 const storeFacts = z.strictObject({
@@ -48,9 +50,21 @@ export const doctor = operation({
   input: z.strictObject({
     judged,
     store: storeFacts.describe('What whoever looks knows of the store itself.'),
+    longTransactionMs: z
+      .int()
+      .min(0)
+      .default(longTransactionMs)
+      .describe('Transactions of other programs that are open for so long are named.'),
   }),
   output: doctorView,
-  needs: () => fleetNeeds,
+  needs: (input) => ({
+    ...fleetNeeds,
+    transactions: {
+      select: 'longTransactions',
+      openForMs: input.longTransactionMs,
+      limit: transactionsMax,
+    } as const,
+  }),
   decide(rows, input, context) {
     return ask(countNeeds(rows.queues), (counts) => {
       const held = heldThings(rows, { instances: rows.running, judged: input.judged }, context.now)
@@ -63,6 +77,7 @@ export const doctor = operation({
           return seen ? [{ ...seen, agent, pid }] : []
         }),
         lapsed: rows.lapsed.items + rows.lapsed.locks + rows.lapsed.deliveries,
+        transactions: rows.transactions,
         orphaned: held.filter(({ holder }) => holder.kind === 'bound' && holder.liveness === 'dead').length,
         alerts: alertsFor({
           held,

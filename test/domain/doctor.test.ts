@@ -24,6 +24,7 @@ const sound: DoctorFacts = {
   processes: [],
   lapsed: 0,
   orphaned: 0,
+  transactions: [],
   alerts: [],
 }
 
@@ -84,6 +85,12 @@ describe('a sound store', () => {
     expect(clock).toMatchObject({ level: 'ok', what: expect.stringContaining('clock of the server') })
   })
 
+  test('on a server looks at the transactions of others', () => {
+    const found = findings({}, { engine: 'postgres' }).find(({ check }) => check === 'transactions')
+
+    expect(found).toMatchObject({ level: 'ok', remedy: null })
+  })
+
   test('on a machine that slept says so', () => {
     const clock = findings({ leaseClockAheadMs: -7_200_000 }).find(({ check }) => check === 'clock')
 
@@ -134,6 +141,35 @@ describe('what is wrong', () => {
 
     expect(wrong({ processes: [process, { ...process, isStopped: true }] })).toMatchObject([
       { check: 'stopped', what: 'process 4711 of ada is stopped' },
+    ])
+  })
+
+  test.each([
+    [{}, 'process 4711 (psql) of ada has been open for 1m, idle in transaction: younger events', '(4711)'],
+    [{ hasWritten: false }, 'idle in transaction: rows that were replaced since', '(4711)'],
+    [{ program: '' }, 'process 4711 of ada', '(4711)'],
+    [
+      { pid: null, program: "o'neil" },
+      'prepared transaction "o\'neil" of ada has been open for 1m: ',
+      "'o''neil'",
+    ],
+  ])('a transaction that is open for long is named, with what ends it: %o', (told, words, remedy) => {
+    const long = {
+      pid: 4711,
+      role: 'ada',
+      program: 'psql',
+      state: 'idle in transaction',
+      openForMs: 60_000,
+      hasWritten: true,
+    }
+
+    expect(wrong({ transactions: [{ ...long, ...told }] }, { engine: 'postgres' })).toMatchObject([
+      {
+        check: 'transactions',
+        level: 'warning',
+        what: expect.stringContaining(words),
+        remedy: expect.stringContaining(remedy),
+      },
     ])
   })
 

@@ -16,6 +16,7 @@ import { queueLoaders } from './loaders/queue.ts'
 import { recipientLoaders } from './loaders/recipient.ts'
 import { recoveryLoaders } from './loaders/recovery.ts'
 import { stateLoaders } from './loaders/state.ts'
+import { transactionLoaders } from './loaders/transaction.ts'
 import { waiterLoaders } from './loaders/waiter.ts'
 import type { Place, Plan } from './plan.ts'
 
@@ -36,6 +37,7 @@ const loaders: Loaders = {
   ...crashLoaders,
   ...messageLoaders,
   ...recipientLoaders,
+  ...transactionLoaders,
 }
 
 export function planFor(selector: Selector, place: Place): Plan {

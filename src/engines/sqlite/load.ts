@@ -34,6 +34,8 @@ const loaders: Loaders = {
   ...crashLoaders,
   ...messageLoaders,
   ...recipientLoaders,
+  // There is no server that could tell.
+  longTransactions: () => [],
 }
 
 export function load(source: Source, needs: Needs): Loaded<Needs> {

@@ -1,0 +1,69 @@
+/** Transactions that other programs leave open on the server are named, with what they keep back. */
+import { randomBytes } from 'node:crypto'
+import { open } from 'holdfast'
+import { Client } from 'pg'
+import { afterAll, describe, expect, inject, onTestFinished, test } from 'vitest'
+import { postgresServer } from '../support/postgres-site.ts'
+
+const [url] = [process.env.HOLDFAST_TEST_POSTGRES_URL ?? [], inject('postgresUrls' as never) ?? []].flat()
+
+describe.skipIf(url === undefined)('doctor on PostgreSQL', () => {
+  const server = postgresServer(url as unknown as string)
+  afterAll(() => server.close())
+
+  async function openStore() {
+    const site = await server.createSite()
+    onTestFinished(() => site.remove())
+    const hf = await open(site.url, { background: false })
+    onTestFinished(() => hf.close())
+    return hf
+  }
+
+  /** Another program, inside a transaction. */
+  async function aProgram(...statements: string[]) {
+    const program = `forgotten-${randomBytes(4).toString('hex')}`
+    const client = new Client({ connectionString: url as unknown as string, application_name: program })
+    await client.connect()
+    onTestFinished(() => client.end())
+    await client.query('begin isolation level repeatable read')
+    for (const statement of statements) await client.query(statement)
+    return { client, program }
+  }
+
+  test.each([
+    ['has written', 'select pg_current_xact_id()', 'younger events are not told before it ends'],
+    ['has only read', 'select 1', 'rows that were replaced since cannot be cleaned up'],
+  ])('names a transaction that %s and is open for long, until it ends', async (_, statement, keepsBack) => {
+    const hf = await openStore()
+    const { client, program } = await aProgram(statement)
+    const findings = async () => {
+      const visit = await hf.fleet.doctor({ longTransactionMs: 0 })
+      return visit.findings.filter(({ what }) => what.includes(program))
+    }
+
+    const before = await findings()
+    await client.query('commit')
+    const after = await findings()
+
+    expect(before).toEqual([
+      {
+        check: 'transactions',
+        level: 'warning',
+        what: expect.stringContaining(keepsBack),
+        remedy: expect.stringMatching(/select pg_terminate_backend\(\d+\)$/),
+        isFixable: false,
+      },
+    ])
+    expect(after).toEqual([])
+  })
+
+  test('says nothing of transactions that end within seconds', async () => {
+    const hf = await openStore()
+    const { program } = await aProgram('select pg_current_xact_id()')
+
+    const { findings } = await hf.fleet.doctor()
+
+    expect(findings.filter(({ what }) => what.includes(program))).toEqual([])
+    expect(findings).toContainEqual(expect.objectContaining({ check: 'transactions' }))
+  })
+})
