@@ -134,6 +134,33 @@ test('a process that finds no connection again is told so in time, and goes on b
   expect(items.map(({ payload }) => payload)).toEqual(['before', 'afterwards'])
 })
 
+test('a server that does not write to its disk is refused, unless it is said to be meant, and shown as such [X6] [X4]', async () => {
+  const store = own.newStore()
+  await setFsync('off')
+
+  const refused = await refusal(() => openHere(store))
+  const hf = await openHere(`${store}&allowUnsafeServer=true`)
+  const { durability, server } = hf.status
+  const doctor = await hf.fleet.doctor()
+  await setFsync('on')
+  const again = await openHere(store)
+
+  expect(refused).toMatchObject({ code: 'STORE_UNFIT', facts: { fsync: false } })
+  expect({ durability, fsync: server?.fsync }).toEqual({ durability: 'normal', fsync: false })
+  expect(doctor.healthy).toBe(false)
+  expect(again.status).toMatchObject({ durability: 'full', server: { fsync: true } })
+})
+
+async function setFsync(value: 'on' | 'off'): Promise<void> {
+  const client = await own.connect()
+  await client.query(`alter system set fsync = ${value}`)
+  await client.query('select pg_reload_conf()')
+  await until(`fsync is ${value}`, async () => {
+    const { rows } = await client.query<{ fsync: string }>('show fsync')
+    return rows[0]?.fsync === value
+  })
+}
+
 /** Waits a tenth of the time: a call is patient for 20 s. */
 const hurried = {
   ...systemEnvironment,
