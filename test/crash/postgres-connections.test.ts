@@ -151,6 +151,37 @@ test('a server that does not write to its disk is refused, unless it is said to 
   expect(again.status).toMatchObject({ durability: 'full', server: { fsync: true } })
 })
 
+test.each([
+  ['off', 'full', 'on'],
+  ['local', 'full', 'on'],
+  ['remote_apply', 'full', 'remote_apply'],
+  ['on', 'normal', 'off'],
+] as const)(
+  'where synchronous_commit is %s, changes of durability %s are committed with %s [X6]',
+  async (set, durability, expected) => {
+    const store = own.newStore()
+    await own.query(store, `alter database postgres set synchronous_commit = ${set}`)
+    const hf = await openHere(store, { durability })
+    await own.query(store, watchCommits)
+
+    await hf.queue('q').add('watched')
+
+    expect(await own.query(store, 'select distinct setting from holdfast.seen')).toEqual([
+      { setting: expected },
+    ])
+    await own.query(store, 'alter database postgres reset synchronous_commit')
+  },
+)
+
+/** Notes how each item is going to be committed. */
+const watchCommits = `create table holdfast.seen (setting text);
+create function holdfast.see() returns trigger language plpgsql as $$
+begin
+  insert into holdfast.seen values (current_setting('synchronous_commit'));
+  return new;
+end $$;
+create trigger see after insert on holdfast.item for each row execute function holdfast.see()`
+
 async function setFsync(value: 'on' | 'off'): Promise<void> {
   const client = await own.connect()
   await client.query(`alter system set fsync = ${value}`)
