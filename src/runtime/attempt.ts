@@ -1,5 +1,6 @@
 /** One attempt to send a claimed delivery: a few tries under a time limit, all of it within the lease. */
 import type { Adapter, Delivered } from '../delivery/adapter.ts'
+import { inbox } from '../delivery/inbox.ts'
 import type { Envelope } from '../domain/envelope.ts'
 import { type Environment, pause } from '../environment.ts'
 
@@ -61,13 +62,15 @@ async function tryOnce(
   environment: Environment,
   stopped: AbortSignal,
 ): Promise<Delivered> {
+  // Nothing is sent, so nothing can be late.
+  if (adapter === inbox) return adapter.send(envelope, stopped)
   const timeoutMs = timeoutOf(adapter, envelope)
   const over = new AbortController()
   const until = AbortSignal.any([over.signal, stopped])
   const cancel = environment.timer(timeoutMs, () => over.abort(), true)
+  let end = () => {}
   const ended = new Promise<Delivered>((resolve) => {
-    const end = () =>
-      resolve({ outcome: 'failed', error: `no answer within ${timeoutMs} ms`, transient: true })
+    end = () => resolve({ outcome: 'failed', error: `no answer within ${timeoutMs} ms`, transient: true })
     if (until.aborted) end()
     else until.addEventListener('abort', end, { once: true })
   })
@@ -77,6 +80,8 @@ async function tryOnce(
     return { outcome: 'failed', error: describe(error), transient: true }
   } finally {
     cancel()
+    // A signal somebody listens to is kept for as long as one of its sources: `stopped` lasts as long as the process.
+    until.removeEventListener('abort', end)
   }
 }
 

@@ -1,4 +1,5 @@
 /** Redelivery by itself: in any open process, when something is due, beside retention and replay. */
+import { getEventListeners } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { command, type Event, type OpenOptions, webhook } from 'holdfast'
@@ -93,6 +94,24 @@ forEachEngine((engine) => {
     expect(failures).toBeGreaterThan(0)
     expect(failures).toBeLessThan(20)
     expect(await post.messages.get(message.id)).toMatchObject({ deliveries: [{ attempts: 2 }] })
+  })
+
+  test('an attempt that is over leaves nobody listening for its end [A12]', async () => {
+    const post = await openPost(engine)
+    const signals: AbortSignal[] = []
+    post.messages.adapter('pigeon', {
+      async send(_, signal) {
+        signals.push(signal)
+        return { outcome: 'delivered' }
+      },
+    })
+    await post.messages.register('bob', { adapter: 'pigeon' })
+    await post.messages.sendWithAck('bob', { content: 1 })
+
+    await passAfter(post, 30_000)
+
+    expect(signals.length).toBeGreaterThan(0)
+    expect(signals.map((signal) => getEventListeners(signal, 'abort').length)).toEqual(signals.map(() => 0))
   })
 
   test('a webhook gets each attempt under the id of the message and a key of its own; 2xx is delivered, not acknowledged [A13]', async () => {
