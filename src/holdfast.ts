@@ -51,6 +51,7 @@ export async function open(url: string, options: OpenOptions = {}): Promise<Hold
     durability: settings.durability,
     busyTimeoutMs: settings.busyTimeoutMs,
     recoverOnClaim: settings.recovery.onClaim,
+    hasCaretaker: settings.background,
     onRecovered: (report, trigger, ms) =>
       logRecovery((level, name, facts) => logger[level]?.(facts, name), report, trigger, ms),
     onRecoveryFailed: (error, trigger) => logger.warn({ trigger, error: String(error) }, 'recovery.failed'),

@@ -29,12 +29,17 @@ export class LockGrants {
     const { token, leaseMs } = lock.lease
     const id = lockRef(lock)
     const key = this.#keyOf(lock.name, options)
-    const others = (this.#granted.get(key) ?? []).filter((each) => each.id !== id)
-    this.#granted.set(key, [...others, { token, id }])
-    const [oldest] = this.#granted.keys()
-    if (this.#granted.size > namesMax && oldest !== undefined) this.#granted.delete(oldest)
+    const others = this.#granted.get(key)?.filter((each) => each.id !== id) ?? []
+    others.push({ token, id })
+    this.#granted.set(key, others)
+    if (this.#granted.size > namesMax) this.#forgetOldest()
     if (!this.#session.isBound(options)) return null
     return this.#session.keeper.hold({ kind: 'lock', id, token, leaseMs: leaseMs ?? 0, requestedAt })
+  }
+
+  #forgetOldest(): void {
+    const [oldest] = this.#granted.keys()
+    if (oldest !== undefined) this.#granted.delete(oldest)
   }
 
   /** The token the caller names, or that of the latest grant under this name. */

@@ -1,6 +1,7 @@
 /** `hf.locks`: named locks, with a line for those who wait, reservations of paths, and progress of runs. */
 import { pause } from './environment.ts'
 import { InvalidError, isHoldfastError } from './errors.ts'
+import { given, inputOf, waitNames } from './input.ts'
 import { LockGrants } from './lock-grants.ts'
 import type { NamedAcquireOutcome } from './operations/lock.ts'
 import type { LockInfo } from './operations/lock-read.ts'
@@ -8,7 +9,7 @@ import type { ProgressView } from './operations/progress-view.ts'
 import type { RecoveryReport } from './operations/recovery.ts'
 import type { ReserveOutcome } from './operations/reservation.ts'
 import type { LockView } from './operations/view.ts'
-import { assertWait, type ClaimOptions, given, type MutationOptions, type TokenOptions } from './queue.ts'
+import { assertWait, type ClaimOptions, type TokenOptions } from './queue.ts'
 import { defaultLock, Runs } from './runs.ts'
 import { Batch, type BatchHandler, type BatchItems, type BatchOptions } from './runtime/batch.ts'
 import { assertBatch } from './runtime/batch-options.ts'
@@ -107,43 +108,33 @@ export class Locks {
   }
 
   async #acquire(name: string, options: AcquireOptions): Promise<AcquiredLock> {
-    const { waitMs = 0, signal, agent, renew, idempotencyKey, instance, ...rest } = options
-    assertWait('locks.acquireLock', waitMs, idempotencyKey)
-    assertNoPlace(rest)
+    const { waitMs = 0, signal } = options
+    assertWait('locks.acquireLock', waitMs, options.idempotencyKey)
+    assertNoPlace(options)
     signal?.throwIfAborted()
-    const input = given({
-      ...rest,
-      name,
-      leaseMs: this.#session.leaseMs(rest.leaseMs, options),
-      token: rest.reentrant ? this.#grants.tokenFor(name, options) : rest.token,
-    })
-    const { answer, requestedAt } =
-      waitMs > 0
-        ? await this.#watched(
-            waitForLock(this.#session, {
-              input,
-              options: { agent, renew, instance },
-              waitMs,
-              signal,
-              closing: this.#closing.signal,
-            }),
-          )
-        : await this.#acquireNow(input, { agent, renew, idempotencyKey, instance })
-    if (answer.outcome === 'held') return answer
-    return { ...answer, lease: this.#grants.add(answer.lock, requestedAt, options) }
-  }
-
-  async #acquireNow(input: Record<string, unknown>, options: CallOptions): Promise<LockAnswer> {
+    const leaseMs = this.#session.leaseMs(options.leaseMs, options)
+    const token = options.reentrant ? this.#grants.tokenFor(name, options) : options.token
+    const input = inputOf(options, { name, leaseMs, token }, waitNames)
+    if (waitMs > 0) {
+      const wait = { input, options, waitMs, signal, closing: this.#closing.signal }
+      return this.#granted(await this.#watched(waitForLock(this.#session, wait)), options)
+    }
     const requestedAt = this.#session.environment.monotonic()
     const answer = await this.#session.call<LockAnswer['answer']>('locks.acquireLock', input, options)
-    return { answer, requestedAt }
+    return this.#granted({ answer, requestedAt }, options)
+  }
+
+  #granted({ answer, requestedAt }: LockAnswer, options: AcquireOptions): AcquiredLock {
+    if (answer.outcome === 'held') return answer
+    const { outcome, lock, recoveredFrom } = answer
+    return { outcome, lock, lease: this.#grants.add(lock, requestedAt, options), recoveredFrom }
   }
 
   /** Runs for its length from now. LEASE_LOST once it is another's. */
   async renewLock(name = defaultLock, options: TokenOptions & { leaseMs?: number } = {}): Promise<LockView> {
     const token = this.#grants.tokenFor(name, options)
     try {
-      return await this.#call('locks.renewLock', { ...options, name, token })
+      return await this.#call('locks.renewLock', options, { name, token })
     } catch (error) {
       if (isHoldfastError(error) && error.code === 'LEASE_LOST')
         this.#grants.lose(name, token, options, String(error.facts.reason ?? 'it was lost'))
@@ -154,11 +145,11 @@ export class Locks {
   /** Gives a lock back by its token. False, and nothing changed, when that is not the current one. */
   async releaseLock(name = defaultLock, options: TokenOptions = {}): Promise<boolean> {
     const token = this.#grants.tokenFor(name, options)
-    const { released, depth } = await this.#call<{ released: boolean; depth: number }>('locks.releaseLock', {
-      ...options,
-      name,
-      token,
-    })
+    const { released, depth } = await this.#call<{ released: boolean; depth: number }>(
+      'locks.releaseLock',
+      options,
+      { name, token },
+    )
     if (depth === 0) this.#grants.end(name, token, options)
     return released
   }
@@ -187,7 +178,7 @@ export class Locks {
 
   /** An operator's act: takes a lock from its holder, whose signal fires. False when nobody held it. */
   async forceRelease(name: string, options: TokenOptions & { reason: string }): Promise<boolean> {
-    const { released } = await this.#call<{ released: number }>('locks.forceRelease', { ...options, name })
+    const { released } = await this.#call<{ released: number }>('locks.forceRelease', options, { name })
     return released > 0
   }
 
@@ -209,7 +200,7 @@ export class Locks {
     name: string,
     options: TokenOptions & { to: string; reason: string; leaseMs?: number },
   ): Promise<LockView> {
-    return this.#call('locks.transfer', { ...options, name })
+    return this.#call('locks.transfer', options, { name })
   }
 
   /** Reserves paths by glob patterns, all or none. Renewed and released as a lock, by the name it got. */
@@ -219,8 +210,7 @@ export class Locks {
 
   async #reserve(patterns: string | readonly string[], options: ReserveOptions): Promise<ReservedPaths> {
     const requestedAt = this.#session.environment.monotonic()
-    const answer = await this.#call<ReserveOutcome>('locks.reserve', {
-      ...options,
+    const answer = await this.#call<ReserveOutcome>('locks.reserve', options, {
       patterns: typeof patterns === 'string' ? [patterns] : patterns,
       leaseMs: this.#session.leaseMs(options.leaseMs, options),
     })
@@ -306,20 +296,15 @@ export class Locks {
     await Promise.race([all, pause(this.#session.environment, drainMs, settled.signal)])
   }
 
-  #call<Result>(
-    operation: string,
-    options: CallOptions & { readonly [name: string]: unknown },
-  ): Promise<Result> {
-    const { agent, renew, idempotencyKey, instance, ...input } = options
-    const who = { agent, renew, idempotencyKey, instance } as MutationOptions
-    return this.#session.call(operation, given(input), who)
+  #call<Result>(operation: string, options: CallOptions, more: object): Promise<Result> {
+    return this.#session.call(operation, inputOf(options, more), options)
   }
 }
 
 /** A place in line is kept by `waitMs`; one who only stood in it would never ask for its turn. */
 function assertNoPlace(options: object): void {
-  const place = ['wait', 'waiter'].find((name) => name in options)
-  if (place === undefined) return
+  const place = 'wait' in options ? 'wait' : 'waiter'
+  if (!(place in options)) return
   throw new InvalidError({
     what: `locks.acquireLock: unknown option "${place}"`,
     next: 'did you mean "waitMs"?',

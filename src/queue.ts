@@ -3,6 +3,7 @@ import { processingLockName } from './domain/queue.ts'
 import { fitText } from './domain/text.ts'
 import type { Workflow } from './domain/workflow.ts'
 import { InvalidError } from './errors.ts'
+import { given, inputOf } from './input.ts'
 import type { EventView } from './operations/event.ts'
 import { lockRef } from './operations/lease.ts'
 import type { AcquireOutcome } from './operations/processing-lock.ts'
@@ -196,7 +197,7 @@ export class Queue<Payload = unknown> {
       const requestedAt = this.#session.environment.monotonic()
       const leaseMs = this.#session.leaseMs(options.leaseMs, options)
       const token = this.#lockToken(options)
-      const answer = await this.#write<ClaimOutcome>(operation, { ...options, leaseMs, token })
+      const answer = await this.#write<ClaimOutcome>(operation, options, { leaseMs, token })
       if (answer.outcome !== 'claimed') {
         // A lock taken for items that did not fit the schema is not kept for nothing.
         if (token !== tokenBefore) await this.releaseProcessingLock(options)
@@ -512,7 +513,7 @@ export class Queue<Payload = unknown> {
     const id = direct === undefined ? await this.#idOf(ref) : ref
     const token = direct ?? this.#session.tokenFor('item', id, options)
     try {
-      const item = await this.#write<QueueItem<Payload>>(operation, { ...options, ...input, ref: id, token })
+      const item = await this.#write<QueueItem<Payload>>(operation, options, { ...input, ref: id, token })
       if (item.standing !== 'held') this.#session.ended('item', item.id, token, options)
       return item
     } catch (error) {
@@ -531,18 +532,11 @@ export class Queue<Payload = unknown> {
   }
 
   /** Who acts and how is split off; everything else is input, so that an unknown option is refused by its schema. */
-  #write<Result>(
-    operation: string,
-    options: CallOptions & { readonly [name: string]: unknown },
-  ): Promise<Result> {
-    const { agent, renew, idempotencyKey, instance, ...input } = options
+  #write<Result>(operation: string, options: object, more: object = {}): Promise<Result> {
+    const input = inputOf(options, more)
+    input.queue = this.name
     const write = () => {
-      const answer = this.#session.call<Result>(operation, this.#named(input), {
-        agent,
-        renew,
-        idempotencyKey,
-        instance,
-      })
+      const answer = this.#session.call<Result>(operation, input, options as CallOptions)
       if (bringsWork.has(operation)) this.#session.expectWork(this.name)
       return answer
     }
@@ -608,11 +602,4 @@ export function assertWait(what: string, waitMs: number, idempotencyKey: string 
     what: `${what}: a wait is many requests, and an idempotency key means one`,
     next: 'leave out waitMs or the key',
   })
-}
-
-/** Without the fields nobody gave: an absent option and an undefined one are the same. */
-export function given(input: object): Record<string, unknown> {
-  const given: Record<string, unknown> = {}
-  for (const [name, value] of Object.entries(input)) if (value !== undefined) given[name] = value
-  return given
 }

@@ -1,10 +1,11 @@
 /** `hf.locks.progress`: how far runs are. Counts are raised under the token of the lock held for the run. */
 
+import { given } from './input.ts'
 import type { LockGrants } from './lock-grants.ts'
 import type { StopAnswer } from './operations/progress-read.ts'
 import type { RecordedProgress } from './operations/progress-record.ts'
 import type { ProgressView } from './operations/progress-view.ts'
-import { given, type TokenOptions } from './queue.ts'
+import type { TokenOptions } from './queue.ts'
 import type { CallOptions, Session } from './session.ts'
 
 export interface StartOptions extends TokenOptions {

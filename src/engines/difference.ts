@@ -16,15 +16,10 @@ export function differenceJson(table: Schema, places: readonly number[], after: 
 
 /** A new row: the fields that are set. */
 export function newRowJson(table: Schema, row: object): string {
-  let json = ''
-  for (let index = 0; index < table.fields.length; index++) {
-    const field = table.fields[index] as string
-    const kind = table.kinds[index] as Kind
-    const written = plain(kind, (row as Record<string, unknown>)[field])
-    if (written !== null && !renewalFields.has(field)) json += jsonField(json, field, kind, written)
-  }
-  return `{${json}}`
+  return table.code.told(row, asJson)
 }
+
+const asJson = { integer: String, text: quoted, json: jsonText } as const
 
 /** One field, after those before it. Integers and JSON are written as they are. */
 export function jsonField(

@@ -445,6 +445,8 @@ export interface EngineOptions {
   readonly busyTimeoutMs: number
   /** Heal before a batch that claims. */
   readonly recoverOnClaim: boolean
+  /** Somebody beside the engine calls `checkpoint`; else it does so itself, between transactions. */
+  readonly hasCaretaker: boolean
   readonly onRecovered: (report: RecoveryReport, trigger: 'claim', ms: number) => void
   readonly onRecoveryFailed: (error: unknown, trigger: 'claim') => void
   readonly log: (level: 'info' | 'warn' | 'error', name: LogName, facts: LogFacts) => void

@@ -12,12 +12,28 @@ export interface RowCode {
     from: number,
     readJson: (text: string | null) => unknown,
   ) => Record<string, unknown>
+  /** The values of a row in the order of its fields, as `write` has those of its kind. */
+  readonly values: (row: object, write: Writers) => unknown[]
+  /** The same of the fields by which a write finds the row as it was read. */
+  readonly asRead: (row: object, write: Writers) => unknown[]
+  /** What an event tells of a new row: the fields that are set, as JSON text. */
+  readonly told: (row: object, write: Writers) => string
   /** The places of the fields in which two rows differ; of JSON, the text counts. */
   readonly differing: (before: object, after: object, isSameJson: IsSame) => number[]
 }
 
+/** How a value of a kind is written; null never gets there. */
+export type Writers = { readonly [Name in Kind]: (value: never) => unknown }
+
 type IsSame = (left: unknown, right: unknown) => boolean
-type Fields = readonly (readonly [field: string, kind: Kind])[]
+type Field = readonly [field: string, kind: Kind]
+
+export interface Fields {
+  readonly all: readonly Field[]
+  readonly asRead: readonly Field[]
+  /** Those that events tell. */
+  readonly told: readonly Field[]
+}
 
 export function rowCodeOf(fields: Fields): RowCode {
   try {
@@ -28,18 +44,24 @@ export function rowCodeOf(fields: Fields): RowCode {
 }
 
 /** The names come from the tables described in `schema.ts` and from nowhere else. */
-function writtenOut(fields: Fields): RowCode {
-  const members = fields.map(([field, kind], place) => {
+function writtenOut({ all, asRead, told }: Fields): RowCode {
+  const members = all.map(([field, kind], place) => {
     const value = `values[from + ${place}]`
     return `${field}: ${kind === 'json' ? `readJson(${value})` : value}`
   })
-  const comparisons = fields.map(([field, kind], place) => {
+  const comparisons = all.map(([field, kind], place) => {
     const differs = `before.${field} !== after.${field}`
     const isOther = kind === 'json' ? ` && !isSameJson(before.${field}, after.${field})` : ''
     return `if (${differs}${isOther}) places.push(${place})`
   })
   return {
     read: make('values, from, readJson', `return { ${members.join(', ')} }`) as RowCode['read'],
+    values: make('row, write', `return [${written(all)}]`) as RowCode['values'],
+    asRead: make('row, write', `return [${written(asRead)}]`) as RowCode['asRead'],
+    told: make(
+      'row, write',
+      `let json = ''\n${told.map(tell).join('\n')}\nreturn '{' + json.slice(1) + '}'`,
+    ) as RowCode['told'],
     differing: make(
       'before, after, isSameJson',
       `const places = []\n${comparisons.join('\n')}\nreturn places`,
@@ -47,25 +69,46 @@ function writtenOut(fields: Fields): RowCode {
   }
 }
 
+function written(fields: readonly Field[]): string {
+  return fields.map(([field, kind]) => `row.${field} == null ? null : write.${kind}(row.${field})`).join(', ')
+}
+
+function tell([field, kind]: Field): string {
+  return `if (row.${field} != null) json += ',"${field}":' + write.${kind}(row.${field})`
+}
+
 function make(parameters: string, body: string): unknown {
   return new Function(parameters, body)
 }
 
-function inLoops(fields: Fields): RowCode {
+function inLoops({ all, asRead, told }: Fields): RowCode {
   return {
+    values: (row, write) => all.map((field) => writtenField(row, field, write)),
+    asRead: (row, write) => asRead.map((field) => writtenField(row, field, write)),
+    told: (row, write) =>
+      `{${told.flatMap((field) => toldField(field[0], writtenField(row, field, write))).join(',')}}`,
     read: (values, from, readJson) =>
       Object.fromEntries(
-        fields.map(([field, kind], place) => {
+        all.map(([field, kind], place) => {
           const value = values[from + place]
           return [field, kind === 'json' ? readJson(value as string | null) : value]
         }),
       ),
     differing(before, after, isSameJson) {
       const [old, now] = [before as Record<string, unknown>, after as Record<string, unknown>]
-      return fields.flatMap(([field, kind], place) => {
+      return all.flatMap(([field, kind], place) => {
         if (old[field] === now[field]) return []
         return kind === 'json' && isSameJson(old[field], now[field]) ? [] : [place]
       })
     },
   }
+}
+
+function writtenField(row: object, [field, kind]: Field, write: Writers): unknown {
+  const value = (row as Record<string, unknown>)[field] ?? null
+  return value === null ? null : write[kind](value as never)
+}
+
+function toldField(field: string, value: unknown): string[] {
+  return value === null ? [] : [`"${field}":${String(value)}`]
 }

@@ -2,6 +2,7 @@
  * How rows of the rules lie in tables, the same in every engine: one description a table. An engine makes its
  * statements from it; its migrations make the tables themselves.
  */
+import { renewalFields } from '../domain/event.ts'
 import type { Tables } from './engine.ts'
 import { type RowCode, rowCodeOf } from './row-code.ts'
 
@@ -25,6 +26,8 @@ export interface Schema {
 
 function table(name: string, key: string[], guards: string[], kindOf: Record<string, Kind>): Schema {
   const fields = Object.keys(kindOf)
+  const asRead = [...key, ...guards]
+  const all = Object.entries(kindOf)
   return {
     name,
     fields,
@@ -32,8 +35,12 @@ function table(name: string, key: string[], guards: string[], kindOf: Record<str
     kinds: Object.values(kindOf),
     kindOf,
     key,
-    asRead: [...key, ...guards],
-    code: rowCodeOf(Object.entries(kindOf)),
+    asRead,
+    code: rowCodeOf({
+      all,
+      asRead: asRead.map((field) => [field, kindOf[field] as Kind] as const),
+      told: all.filter(([field]) => !renewalFields.has(field)),
+    }),
   }
 }
 

@@ -78,8 +78,8 @@ export function* decide(
   const needs = operation.needs(input, caller)
   const key = command.idempotencyKey
   if (key === undefined) {
-    const rows = yield needs
-    return yield* settle(operation.decide(rows, input, contextOf(command, moment())))
+    const step = operation.decide(yield needs, input, contextOf(command, moment()))
+    return 'ask' in step ? step.then(yield step.ask) : step
   }
   const { earlier, ...rows } = yield { ...needs, earlier: { select: 'answer', key } }
   if (earlier) return yield* repeat(earlier as unknown as Answer, prepared, moment)

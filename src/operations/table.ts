@@ -201,6 +201,7 @@ export function chanceFor(
 ): Command['chance'] {
   // The input was not checked yet, and may be anything.
   const wanted = operations.get(operation)?.freshIds?.(Object(input)) ?? 0
-  const count = Math.min(wanted, batchMax)
-  return { ids: Array.from({ length: count }, () => source.id()), random: source.random() }
+  const ids: string[] = []
+  while (ids.length < Math.min(wanted, batchMax)) ids.push(source.id())
+  return { ids, random: source.random() }
 }

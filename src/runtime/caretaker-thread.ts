@@ -18,6 +18,7 @@ const engine = await openEngine(data.url, {
   durability: data.durability,
   busyTimeoutMs: data.busyTimeoutMs,
   recoverOnClaim: false,
+  hasCaretaker: true,
   onRecovered() {},
   onRecoveryFailed() {},
   log: (level, name, facts) => tell({ type: 'log', level, name, facts }),

@@ -25,6 +25,7 @@ try {
       durability: data.durability,
       busyTimeoutMs: data.busyTimeoutMs,
       recoverOnClaim: data.recoverOnClaim,
+      hasCaretaker: true,
       onRecovered: (report, _trigger, ms) => tell({ type: 'recovered', report, ms }),
       onRecoveryFailed: (error) => tell({ type: 'recovery-failed', error: String(error) }),
       log: (level, name, facts) => tell({ type: 'log', level, name, facts }),

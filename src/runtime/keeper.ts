@@ -57,7 +57,8 @@ export class Keeper {
 
   hold(granted: Omit<BoardLease, 'slot'>): Lease {
     const deadline = granted.requestedAt + granted.leaseMs - safetyMarginMs(granted.leaseMs)
-    const known = this.#held.get(keyOf(granted))
+    const key = keyOf(granted)
+    const known = this.#held.get(key)
     if (known?.token === granted.token) {
       // The same grant again (a holder asked once more): the lease the work already has goes on.
       this.#board.setDeadline(known.slot, Math.max(deadline, this.#board.deadlineOf(known.slot)))
@@ -70,7 +71,7 @@ export class Keeper {
       slot,
       () => this.#board.deadlineOf(slot) > this.#environment.monotonic(),
     )
-    this.#held.set(keyOf(granted), lease)
+    this.#held.set(key, lease)
     return lease
   }
 
@@ -90,9 +91,10 @@ export class Keeper {
   }
 
   #forget(ref: LeaseRef): HeldLease | null {
-    const lease = this.#held.get(keyOf(ref))
+    const key = keyOf(ref)
+    const lease = this.#held.get(key)
     if (lease?.token !== ref.token) return null
-    this.#held.delete(keyOf(ref))
+    this.#held.delete(key)
     lease.end()
     this.#board.strike(lease.slot)
     return lease

@@ -1,5 +1,5 @@
 /** What only the SQLite engine promises. */
-import { copyFileSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { copyFileSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { isHoldfastError, logNames, open } from 'holdfast'
@@ -125,6 +125,106 @@ test.each(['mysql://host/db', 'postgres://host/db?shema=mine', 'http://host', ''
     expect(isHoldfastError(refusal) && refusal.code).toBe('INVALID')
   },
 )
+
+describe('what one handle knows of a lock', () => {
+  async function twoHandles() {
+    const file = join(aFolder(), 'store.db')
+    const environment = new MovableEnvironment()
+    const alice = await open(file, { environment, agent: 'alice', background: false })
+    const bob = await open(file, { environment, agent: 'bob', background: false })
+    onTestFinished(async () => {
+      await Promise.all([alice.close(), bob.close()])
+    })
+    return { alice: alice.locks, bob: bob.locks }
+  }
+
+  test('ends when another takes it or gives it back', async () => {
+    const { alice, bob } = await twoHandles()
+    await alice.acquireLock('build')
+    await alice.releaseLock('build')
+
+    const taken = await bob.acquireLock('build')
+    const refused = await alice.acquireLock('build')
+    await bob.releaseLock('build')
+    const again = await alice.acquireLock('build')
+
+    expect(refused).toMatchObject({ outcome: 'held', holder: 'bob' })
+    expect([taken, again]).toMatchObject([{ outcome: 'claimed' }, { outcome: 'claimed' }])
+    const tokens = [taken, again].map((each) => (each.outcome === 'claimed' ? each.lock.lease.token : 0))
+    expect(tokens[1]).toBeGreaterThan(tokens[0] as number)
+  })
+
+  test('names every slot that is taken, in whatever order they were given back', async () => {
+    const { alice } = await twoHandles()
+    const acquire = async () => {
+      const acquired = await alice.acquireLock('pool', { slots: 3 })
+      return acquired.outcome === 'claimed' ? acquired.lock : null
+    }
+    const [first, second, third] = [await acquire(), await acquire(), await acquire()]
+
+    const full = await acquire()
+    await alice.releaseLock('pool', { token: second?.lease.token ?? 0 })
+    await alice.releaseLock('pool', { token: first?.lease.token ?? 0 })
+    const [fourth, fifth] = [await acquire(), await acquire()]
+
+    expect(full).toBeNull()
+    expect([first, second, third, fourth, fifth].map((lock) => lock?.slot)).toEqual([0, 1, 2, 0, 1])
+    const tokens = [first, second, third, fourth, fifth].map((lock) => lock?.lease.token ?? 0)
+    expect(tokens).toEqual([...new Set(tokens)].sort((left, right) => left - right))
+  })
+
+  test('is forgotten with a transaction that was rolled back', async () => {
+    const file = join(aFolder(), 'store.db')
+    const hf = await open(file, { environment: new MovableEnvironment(), background: false })
+    onTestFinished(() => hf.close())
+    await hf.locks.acquireLock('build')
+    await hf.locks.releaseLock('build')
+    const raw = openRaw(file)
+    raw.exec(`create trigger refuse before insert on event when new.kind = 'lock.acquired'
+begin select raise(abort, 'refused'); end`)
+
+    const refused = await hf.locks.acquireLock('build').catch((error: unknown) => error)
+    raw.exec('drop trigger refuse')
+    raw.close()
+    const acquired = await hf.locks.acquireLock('build')
+
+    expect(refused).toBeInstanceOf(Error)
+    expect(acquired).toMatchObject({ outcome: 'claimed' })
+  })
+})
+
+test('who asks again as soon as it is answered leaves everybody else their turns of the loop', async () => {
+  const environment = new MovableEnvironment()
+  const hf = await open('sqlite::memory:', { environment, durability: 'normal', background: false })
+  let turns = 0
+  const count = () => {
+    turns++
+    counting = setImmediate(count)
+  }
+  let counting = setImmediate(count)
+
+  for (let round = 0; round < 80; round++) {
+    await hf.locks.acquireLock('build')
+    await hf.locks.releaseLock('build')
+  }
+  clearImmediate(counting)
+
+  expect(turns).toBeGreaterThanOrEqual(5)
+  await hf.close()
+})
+
+test('a process without a caretaker moves its log between transactions, before it is long', async () => {
+  const file = join(aFolder(), 'store.db')
+  const environment = new MovableEnvironment()
+  const hf = await open(file, { environment, background: false, durability: 'normal' })
+  const value = 'x'.repeat(200_000)
+
+  for (let round = 0; round < 100; round++) await hf.state('document').set(value)
+
+  // A hundred times fifty pages of 4 KiB and more were written.
+  expect(statSync(`${file}-wal`).size).toBeLessThan(10 * 2 ** 20)
+  await hf.close()
+})
 
 test('the names of log lines are these, and no others', () => {
   expect([...logNames].toSorted()).toEqual([

@@ -28,6 +28,7 @@ const handle = [
   'fleet',
   'session',
   'payload',
+  'input',
 ]
 const belowInterfaces = [
   ...vocabulary,
@@ -57,6 +58,7 @@ const arrows: Record<string, readonly string[]> = {
   messages: [...vocabulary, ...handle, 'domain', 'operations', 'runtime', 'delivery'],
   session: [...vocabulary, 'port', 'engines', 'operations', 'runtime', 'environment'],
   payload: vocabulary,
+  input: [],
   // Opens two engines at once and carries rows between them; heals the one before.
   copy: [...vocabulary, 'port', 'engines', 'domain', 'environment', 'host', 'holdfast'],
   // The command line starts the others, so it alone may reach across. It needs the domain's words (names of queues,

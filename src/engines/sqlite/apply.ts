@@ -5,10 +5,8 @@ import type { Lock } from '../../domain/lock.ts'
 import { HoldfastError } from '../../errors.ts'
 import { newRowJson } from '../difference.ts'
 import type { Change, Decision, EventDraft, SealedEvents, Tables } from '../engine.ts'
-import type { Kind } from '../schema.ts'
-import type { Value } from './driver.ts'
 import type { Source } from './rows.ts'
-import { type Difference, differenceOf, encode, type Table, tables } from './tables.ts'
+import { type Difference, differenceOf, encodeAsRead, encodeRow, type Table, tables } from './tables.ts'
 
 export function apply(place: Source, decision: Decision): void {
   for (const change of decision.changes) applyChange(place, change)
@@ -54,25 +52,16 @@ function writeRow(place: Source, table: Table, { before, after }: RowChange): st
 }
 
 function insert({ connection, namespace }: Source, table: Table, row: object): void {
-  const values = table.fields.map((field, index) =>
-    encode(table.kinds[index] as Kind, (row as Record<string, unknown>)[field]),
-  )
-  connection.run(table.insert, namespace, ...values)
+  connection.run(table.insert, namespace, ...encodeRow(table, row))
 }
 
 function update(place: Source, table: Table, before: object, { update, values }: Difference): void {
-  const guards = asRead(table, before)
+  const guards = encodeAsRead(table, before)
   expectOne(place.connection.run(update, ...values, place.namespace, ...guards), table, before)
 }
 
 function remove({ connection, namespace }: Source, table: Table, before: object): void {
-  expectOne(connection.run(table.remove, namespace, ...asRead(table, before)), table, before)
-}
-
-function asRead(table: Table, before: object): Value[] {
-  return table.asRead.map((field) =>
-    encode(table.kindOf[field] as Kind, (before as Record<string, unknown>)[field]),
-  )
+  expectOne(connection.run(table.remove, namespace, ...encodeAsRead(table, before)), table, before)
 }
 
 /** Rows are read in the same write transaction, so a missing one means a bug, not a race. */
@@ -122,14 +111,14 @@ function indexBlockers({ connection, namespace }: Source, before: Item | null, a
   }
 }
 
+const updateFloor = 'update namespace set token_floor = max(token_floor, ?) where name = ?'
+const insertFloor = 'insert into namespace (name, token_floor) values (?, ?)'
+
 /** Only what can come back under the same name needs it: locks, and items with a key. */
 function raiseFloor({ connection, namespace }: Source, row: Lock | Item): void {
   if ('key' in row && row.key === null) return
-  connection.run(
-    'insert into namespace (name, token_floor) values (?, ?) on conflict (name) do update set token_floor = max(token_floor, excluded.token_floor)',
-    namespace,
-    BigInt(row.token),
-  )
+  const token = BigInt(row.token)
+  if (connection.run(updateFloor, token, namespace) === 0) connection.run(insertFloor, namespace, token)
 }
 
 type RowChange = Exclude<Change, { table: 'sealedEvents' }>

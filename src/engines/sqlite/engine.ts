@@ -27,8 +27,13 @@ import { Wake } from './wake.ts'
 
 const batchMax = 500
 const batchMs = 10
+/** A lone caller's commands that are run in one turn of the loop: long enough to gain, too short to be noticed. */
+const unturnedMs = 1
+const unturnedMax = 16
 /** 4 MiB of the log: less often costs memory and reading time, more often the disk's time. */
 const checkpointPages = 1000
+/** After so many batches a process without a caretaker looks at the log: a command of one batch never does. */
+const unmovedMax = 16
 
 interface Waiting {
   readonly prepared: Prepared
@@ -36,7 +41,12 @@ interface Waiting {
   readonly reject: (error: unknown) => void
 }
 
-type Outcome = { readonly result: unknown } | { readonly error: unknown }
+interface Outcome {
+  readonly isRefused: boolean
+  /** The result, or the error. */
+  readonly answer: unknown
+  readonly wakes: boolean
+}
 
 /** Opens a store file, making and migrating it as needed. */
 export async function openSqlite(path: string, options: EngineOptions): Promise<SqliteEngine> {
@@ -58,6 +68,12 @@ export async function openSqlite(path: string, options: EngineOptions): Promise<
     connection?.close()
     throw classify(error, location)
   }
+}
+
+/** Everything that promises lead to has run. */
+function untilQuiet(): Promise<void> {
+  // A tick comes after all microtasks there are, but only if it is asked for by one of them.
+  return new Promise((done) => queueMicrotask(() => process.nextTick(done)))
 }
 
 /** All reads see the same state, also while another process makes the store. */
@@ -104,6 +120,11 @@ export class SqliteEngine implements Engine {
   readonly #rehearsed = new Set<string>()
   #waiting: Waiting[] = []
   #flushing: Promise<void> | null = null
+  /** Last turn of the loop between two batches, and batches since. */
+  #turnedAt = Number.NEGATIVE_INFINITY
+  #unturned = 0
+  /** Batches since the log was last looked at. */
+  #unmoved = 0
   #closed = false
 
   constructor(connection: Connection, turn: Turn, offset: number, location: string, options: EngineOptions) {
@@ -135,15 +156,20 @@ export class SqliteEngine implements Engine {
     return this.#wake.listenToCommits(listener)
   }
 
-  async execute(command: Command): Promise<unknown> {
-    if (this.#closed) throw closedError(this.#location)
-    const prepared = prepare(command)
-    if (prepared.operation.effect === 'read') return this.#read(prepared)
-    return new Promise((resolve, reject) => {
-      this.#waiting.push({ prepared, resolve, reject })
-      // One turn later: everything else that asks in this turn joins the same transaction.
-      this.#flushing ??= new Promise<void>((done) => setImmediate(() => this.#flushAll().finally(done)))
-    })
+  /** Not an async function: its caller would hear of the answer three microtasks later. */
+  execute(command: Command): Promise<unknown> {
+    try {
+      if (this.#closed) throw closedError(this.#location)
+      const prepared = prepare(command)
+      if (prepared.operation.effect === 'read') return Promise.resolve(this.#read(prepared))
+      return new Promise((resolve, reject) => {
+        this.#waiting.push({ prepared, resolve, reject })
+        // One turn later: everything else that asks in this turn joins the same transaction.
+        this.#flushing ??= new Promise<void>((done) => setImmediate(() => this.#flushAll().finally(done)))
+      })
+    } catch (error) {
+      return Promise.reject(error)
+    }
   }
 
   #read(prepared: Prepared): unknown {
@@ -162,23 +188,47 @@ export class SqliteEngine implements Engine {
 
   async #flushAll(): Promise<void> {
     while (this.#waiting.length > 0) {
-      const batch = this.#waiting.splice(0, batchMax)
+      const batch = this.#takeBatch()
       try {
-        await this.#flush(batch)
+        for (const { prepared } of batch) this.#rehearse(prepared)
+        if (!(await this.#turn.take(() => this.#transact(batch)))) await this.#flushOneByOne(batch)
       } catch (error) {
         for (const { reject } of batch) reject(classify(error, this.#location))
       }
-      // Answers are read, and the next commands asked, before the next batch is closed.
-      if (this.#waiting.length === 0) await new Promise((done) => setImmediate(done))
+      if (!this.#options.hasCaretaker) this.#moveLog()
+      await this.#gather(batch.length)
     }
     this.#turn.rest()
     this.#flushing = null
   }
 
-  async #flush(batch: Waiting[]): Promise<void> {
-    for (const { prepared } of batch) this.#rehearse(prepared)
-    if (await this.#turn.take(() => this.#transact(batch))) return
-    // Some SQL failed and the batch was rolled back: one by one, so that only the guilty command fails.
+  /**
+   * Answers are read, and the next commands asked, before the next batch is closed. That takes a turn of the loop, in
+   * which whatever else happens may ask too. A lone caller that asks again as soon as it is answered need not wait for
+   * one where commits are quick; but who asks again and again leaves others their turn.
+   */
+  async #gather(answered: number): Promise<void> {
+    const now = this.#environment.monotonic()
+    const isLone = answered === 1 && this.#options.durability === 'normal'
+    if (isLone && this.#unturned < unturnedMax && now - this.#turnedAt < unturnedMs) {
+      this.#unturned++
+      await untilQuiet()
+      return
+    }
+    await new Promise((done) => setImmediate(done))
+    this.#unturned = 0
+    this.#turnedAt = this.#environment.monotonic()
+  }
+
+  #takeBatch(): Waiting[] {
+    if (this.#waiting.length > batchMax) return this.#waiting.splice(0, batchMax)
+    const batch = this.#waiting
+    this.#waiting = []
+    return batch
+  }
+
+  /** Some SQL failed and the batch was rolled back: one by one, so that only the guilty command fails. */
+  async #flushOneByOne(batch: Waiting[]): Promise<void> {
     for (const each of batch) {
       try {
         await this.#turn.take(() => this.#transact([each], { alone: true }))
@@ -198,10 +248,10 @@ export class SqliteEngine implements Engine {
       const started = this.#environment.monotonic()
       this.#environment.reached?.('transaction.begun')
       for (const { prepared } of batch) {
+        if (outcomes.length > 0 && this.#environment.monotonic() - started > batchMs) break
         const outcome = this.#runOne(prepared)
         outcomes.push(outcome)
-        if ('decision' in outcome) wakes ||= outcome.decision.wakes === true
-        if (this.#environment.monotonic() - started > batchMs) break
+        wakes ||= outcome.wakes
       }
       this.#environment.reached?.('transaction.applied')
       this.#connection.run('commit')
@@ -211,11 +261,11 @@ export class SqliteEngine implements Engine {
       return false
     }
     this.#environment.reached?.('transaction.committed')
-    this.#waiting.unshift(...batch.slice(outcomes.length))
-    outcomes.forEach((outcome, index) => {
+    if (outcomes.length < batch.length) this.#waiting.unshift(...batch.slice(outcomes.length))
+    outcomes.forEach(({ isRefused, answer }, index) => {
       const { resolve, reject } = batch[index] as Waiting
-      if ('error' in outcome) reject(outcome.error)
-      else resolve(outcome.result)
+      if (isRefused) reject(answer)
+      else resolve(answer)
     })
     this.#wake.committed()
     if (wakes) this.#wake.ring()
@@ -242,18 +292,18 @@ export class SqliteEngine implements Engine {
   }
 
   /** A refusal by the rules touches nothing; an error of the store spoils the transaction. */
-  #runOne(prepared: Prepared): Outcome & { decision?: Decision } {
+  #runOne(prepared: Prepared): Outcome {
     const { namespace } = prepared.command
     const source = this.#source(namespace, this.#memory.of(namespace))
     let decision: Decision
     try {
       decision = this.#decide(prepared, source)
     } catch (error) {
-      if (isHoldfastError(error)) return { error }
+      if (isHoldfastError(error)) return { isRefused: true, answer: error, wakes: false }
       throw error
     }
     apply(source, decision)
-    return { result: decision.result, decision }
+    return { isRefused: false, answer: decision.result, wakes: decision.wakes === true }
   }
 
   #decide(prepared: Prepared, source: Source): Decision {
@@ -310,12 +360,12 @@ export class SqliteEngine implements Engine {
   #transactNow(prepared: Prepared): unknown {
     this.#begin()
     try {
-      const outcome = this.#runOne(prepared)
-      if ('error' in outcome) throw outcome.error
+      const { isRefused, answer, wakes } = this.#runOne(prepared)
+      if (isRefused) throw answer
       this.#connection.run('commit')
       this.#wake.committed()
-      if (outcome.decision?.wakes) this.#wake.ring()
-      return outcome.result
+      if (wakes) this.#wake.ring()
+      return answer
     } catch (error) {
       this.#rollBack()
       throw error
@@ -327,7 +377,19 @@ export class SqliteEngine implements Engine {
     if (this.#connection.isTransaction) this.#connection.run('rollback')
   }
 
-  /** Moves what is committed from the log to the main file once enough has gathered; called off the main thread. */
+  /** A little at a time and with nobody waiting, instead of all of it at the end of one unlucky commit. */
+  #moveLog(): void {
+    this.#unmoved++
+    if (this.#unmoved < unmovedMax) return
+    this.#unmoved = 0
+    try {
+      this.checkpoint()
+    } catch {
+      // What is committed is safe in the log; a later commit moves it and says what is wrong.
+    }
+  }
+
+  /** Moves what is committed from the log to the main file once enough has gathered; the caretaker calls it off the main thread. */
   checkpoint(): void {
     try {
       const [, logged, moved] = this.#connection.get('pragma wal_checkpoint(noop)') as number[]

@@ -4,16 +4,24 @@
  * committed; then all of it is forgotten, as after a rollback.
  */
 import type { Item } from '../../domain/item.ts'
+import type { Lock } from '../../domain/lock.ts'
+import type { Waiter } from '../../domain/lock-line.ts'
 import type { Change, DefinedQueue } from '../engine.ts'
 import type { Connection } from './connection.ts'
 
 /** Held items kept at most; what a process holds beyond that is simply read again. */
 const itemsMax = 10_000
+/** Likewise names of locks, held or free. */
+const namesMax = 10_000
 
 export class Known {
   /** Held items by id. */
   readonly items = new Map<string, Item>()
   readonly queues = new Map<string, DefinedQueue | null>()
+  /** The slots taken of locks for which nobody waits, by name and in the order of slots. */
+  readonly locks = new Map<string, readonly Lock[]>()
+  /** Highest token a deleted row has had. Null: not looked. */
+  floor: number | null = null
   /** Does any item wait for another? Null: not looked. */
   hasBlockers: boolean | null = null
   /** Nothing lapses before this on the lease clock, nothing comes due before this on the wall clock. */
@@ -23,7 +31,8 @@ export class Known {
   note(change: Change): void {
     if (change.table === 'item') this.#noteItem(change.before, change.after)
     else if (change.table === 'queue' || change.table === 'workflow') this.queues.clear()
-    else if (change.table === 'lock' && change.after) this.#noteLapse(change.after.expiresAt)
+    else if (change.table === 'lock') this.#noteLock(change.before, change.after)
+    else if (change.table === 'waiter') this.locks.delete(((change.after ?? change.before) as Waiter).name)
     else if (change.table === 'cascade') this.quiet = null
   }
 
@@ -37,8 +46,34 @@ export class Known {
       return
     }
     if (before?.standing === 'held') this.items.delete(before.id)
-    if (after === null) return
+    if (after === null) {
+      if (before?.key != null) this.noteFloor(before.token)
+      return
+    }
     if (after.runAt !== null && this.quiet) this.quiet.dueAt = Math.min(this.quiet.dueAt, after.runAt)
+  }
+
+  #noteLock(before: Lock | null, after: Lock | null): void {
+    if (after) this.#noteLapse(after.expiresAt)
+    else if (before) this.noteFloor(before.token)
+    const { name, slot } = (after ?? before) as Lock
+    const known = this.locks.get(name)
+    if (known === undefined) return
+    const now = known.filter((lock) => lock.slot !== slot)
+    if (after) now.push(after)
+    this.locks.set(name, now.length > 1 ? now.sort((left, right) => left.slot - right.slot) : now)
+  }
+
+  /** A row with this token is about to be deleted. */
+  noteFloor(token: number): void {
+    if (this.floor !== null) this.floor = Math.max(this.floor, token)
+  }
+
+  /** Read: nobody waits for this lock, and these slots of it are taken. */
+  rememberLine(name: string, locks: readonly Lock[], floor: number): void {
+    if (this.locks.size >= namesMax) this.locks.clear()
+    this.locks.set(name, locks)
+    this.floor = floor
   }
 
   #noteLapse(expiresAt: number | null): void {

@@ -40,10 +40,27 @@ export const tables = Object.fromEntries(
 ) as { readonly [Name in TableName]: Table }
 
 /** Integers are bound as BigInt: some drivers bind every JS number as a floating-point value. */
-export function encode(kind: Kind, value: unknown): Value {
+function encode(kind: Kind, value: unknown): Value {
   if (value === null || value === undefined) return null
   if (kind === 'integer') return BigInt(value as number)
   return kind === 'json' ? jsonText(value) : (value as string)
+}
+
+/** The same for whole rows. */
+const encoders = {
+  integer: BigInt,
+  text: (value: string) => value,
+  json: jsonText,
+} as const
+
+/** All values of a row, to be inserted. */
+export function encodeRow({ code }: Table, row: object): Value[] {
+  return code.values(row, encoders) as Value[]
+}
+
+/** What a write must still find. */
+export function encodeAsRead({ code }: Table, row: object): Value[] {
+  return code.asRead(row, encoders) as Value[]
 }
 
 /** A row from its first column: a JSON array of values in the order of the table's columns. */

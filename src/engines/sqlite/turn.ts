@@ -57,7 +57,8 @@ export class Turn {
   async take<Result>(write: () => Result): Promise<Result> {
     const started = this.#environment.monotonic()
     for (let waits = 0; ; ) {
-      await this.#comeToTurn(started)
+      const coming = this.#comeToTurn(started)
+      if (coming !== null) await coming
       try {
         return write()
       } catch (error) {
@@ -84,12 +85,18 @@ export class Turn {
     this.#file = null
   }
 
-  /** Returns when it is our turn, when there is no line, or when the line was of no use. */
-  async #comeToTurn(since: number): Promise<void> {
+  /** Null when there is no line, or it is our turn: then not even a microtask is waited for. */
+  #comeToTurn(since: number): Promise<void> | null {
     const file = this.#file
     const now = this.#environment.monotonic()
-    if (file === null || this.#isStillOurs(file, now)) return
-    if (now >= this.#contendedUntil) return this.rest()
+    if (file === null || this.#isStillOurs(file, now)) return null
+    if (now < this.#contendedUntil) return this.#waitForTurn(file, since)
+    this.rest()
+    return null
+  }
+
+  /** Until it is our turn, or the line was of no use. */
+  async #waitForTurn(file: TurnFile, since: number): Promise<void> {
     this.#isOurs = await this.#standInLine(file, since)
     if (this.#isOurs) this.#environment.reached?.('turn.taken')
     else file.leave()

@@ -1,6 +1,6 @@
 /** The line for a lock: who holds it, who is next. */
 import type { Lock } from '../../../domain/lock.ts'
-import type { Waiter } from '../../../domain/lock-line.ts'
+import type { LockLine, Waiter } from '../../../domain/lock-line.ts'
 import type { Value } from '../driver.ts'
 import { inList, packed, type Source, select, selectBy } from '../rows.ts'
 import { decode, tables } from '../tables.ts'
@@ -32,9 +32,15 @@ function waiter(source: Source, sql: string, ...values: Value[]): Waiter | null 
   return row ? decode<Waiter>(tables.waiter, row) : null
 }
 
+function emptyLine(locks: readonly Lock[], floor: number): LockLine {
+  return { locks, floor, last: 0, next: null, own: null, waiting: 0, ahead: 0 }
+}
+
 export const waiterLoaders = {
   lockLine(source, { name, waiter: id }) {
-    const { connection, namespace } = source
+    const { connection, namespace, known } = source
+    const remembered = known.locks.get(name)
+    if (remembered !== undefined && known.floor !== null) return emptyLine(remembered, known.floor)
     const rows = connection.all(selectLine, namespace, name)
     const [, floor, last] = rows[0] as readonly unknown[]
     const locks = rows
@@ -42,7 +48,10 @@ export const waiterLoaders = {
       .map((row) => decode<Lock>(tables.lock, row))
       // Sorted here: SQLite would build a tree for it, also for the one row there mostly is.
       .sort((left, right) => left.slot - right.slot)
-    if (last === 0) return { locks, floor: Number(floor), last, next: null, own: null, waiting: 0, ahead: 0 }
+    if (last === 0) {
+      known.rememberLine(name, locks, Number(floor))
+      return emptyLine(locks, Number(floor))
+    }
     const now = BigInt(source.now)
     const own = id === null ? null : waiter(source, selectOwn, id, name)
     const ticket = BigInt(own?.token ?? Number.MAX_SAFE_INTEGER)
