@@ -1,6 +1,8 @@
 import { readdirSync } from 'node:fs'
 import { defineConfig } from 'vitest/config'
 import { chosenProjects, type EngineProject, engineSuites, filesOf } from './scripts/engines.mjs'
+import { LongestFirst } from './scripts/longest-first.mjs'
+import { storesFolder } from './scripts/stores-folder.mjs'
 
 const isQuick = Boolean(process.env.HOLDFAST_TEST_QUICK)
 
@@ -10,11 +12,15 @@ const suites = readdirSync('test', { withFileTypes: true })
   .filter((entry) => entry.isDirectory())
   .map((entry) => entry.name)
 
+// Their tests often wait: for processes to start, for leases to lapse, for servers to come back.
+const waitingSuites = ['crash', 'interfaces', 'docs']
+
 export default defineConfig({
   test: {
     // Suites start processes and threads of their own; more files at once only make them wait.
     maxWorkers: 2,
     fileParallelism: true,
+    sequence: { sequencer: LongestFirst },
     coverage: {
       provider: 'v8',
       include: ['src/domain/**'],
@@ -26,9 +32,11 @@ export default defineConfig({
         name,
         include: filesOf({ suite, engine }, isQuick).include,
         exclude: [...filesOfOtherEngines({ suite, engine }), ...filesOf({ suite, engine }, isQuick).exclude],
-        env: { HOLDFAST_TEST_ENGINES: engine },
+        env: { HOLDFAST_TEST_ENGINES: engine, TMPDIR: storesFolder() },
         globalSetup: engine === 'sqlite' ? [] : ['test/support/servers.ts'],
         isolate: suite === 'crash' || suite === 'domain',
+        maxConcurrency: 3,
+        ...(waitingSuites.includes(suite) ? { maxWorkers: 3, sequence: { groupOrder: 1 } } : {}),
         // A crash test waits for real processes to start, die and be noticed.
         testTimeout: suite === 'crash' ? 60_000 : 30_000,
         hookTimeout: suite === 'crash' ? 60_000 : 30_000,

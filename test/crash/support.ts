@@ -325,16 +325,20 @@ async function within<Result>(what: string, promise: Promise<Result>, ms = patie
   }
 }
 
-/** Looks again and again until it is so. For what nobody tells: a process's state, a renewal. */
+/**
+ * Looks again and again until it is so. For what nobody tells: a process's state, a renewal. The longer it takes, the
+ * less often, since to look is work for the store and for the processes that are looked at.
+ */
 export async function until(
   what: string,
   isSo: () => boolean | Promise<boolean>,
-  { patience = patienceMs, lookEveryMs = 5 } = {},
+  { patience = patienceMs, lookEveryMs = 25 } = {},
 ): Promise<void> {
   const startedAt = performance.now()
   while (!(await isSo())) {
-    if (performance.now() - startedAt > patience) throw new Error(`not so after ${patience} ms: ${what}`)
-    await new Promise((resolve) => setTimeout(resolve, lookEveryMs))
+    const waitedMs = performance.now() - startedAt
+    if (waitedMs > patience) throw new Error(`not so after ${patience} ms: ${what}`)
+    await new Promise((resolve) => setTimeout(resolve, Math.min(lookEveryMs, 5 + waitedMs / 10)))
   }
 }
 

@@ -32,7 +32,8 @@ const programs = findPages().flatMap((page) => {
   })
 })
 
-test.each(programs)('the program at $place runs as printed', async ({ block, expected }) => {
+// Each is a process in a folder of its own.
+test.concurrent.each(programs)('the program at $place runs as printed', async ({ block, expected }) => {
   const printed = await runBlock(block)
 
   if (expected !== undefined) expect(printed).toBe(expected)
