@@ -1,9 +1,10 @@
 /** A process can keep so many leases; what it could not keep it does not take, also when several ask at once. */
-import type { Holdfast } from 'holdfast'
+import type { Event, Holdfast } from 'holdfast'
 import { expect, test } from 'vitest'
+import { readFeed } from '../support/feed.ts'
 import { take } from '../support/locks.ts'
 import { refusal, refusalCode } from '../support/outcomes.ts'
-import { forEachEngine } from '../support/stores.ts'
+import { forEachEngine, whenReadable } from '../support/stores.ts'
 
 const leasesMax = 4_096
 const minuteMs = 60_000
@@ -84,21 +85,26 @@ forEachEngine((engine) => {
     await jobs.addMany(Array.from({ length: 4 }, () => ({ payload: null })))
     for (const number of [1, 2]) await tasks.addTask(`task ${number}`, { key: `task-${number}` })
     await fill(hf, leasesMax - 2)
+    await whenReadable(hf)
 
     for (const [what, { needs, claim, giveBack }] of Object.entries(claims)) {
       if (needs === 1) await take(hf, 'spare')
-      const before = (await hf.recovery.detectStaleLocks()).total
+      const [last] = (await hf.execute('events.list', { newest: true, limit: 1 })) as Event[]
       const [one, other] = await Promise.allSettled([claim(hf, 1), claim(hf, 2)])
-      const granted = (await hf.recovery.detectStaleLocks()).total - before
+      const granted = (await readFeed(hf, last?.seq)).filter(isGrant)
 
       expect([what, one]).toMatchObject([what, { status: 'fulfilled', value: { outcome: 'claimed' } }])
       expect([what, other]).toMatchObject([what, { status: 'rejected', reason: { code: 'INVALID' } }])
-      expect([what, granted <= needs]).toEqual([what, true])
+      expect([what, granted.length > 0 && granted.length <= needs]).toEqual([what, true])
       if (one.status === 'fulfilled') await giveBack(hf, one.value)
       if (needs === 1) await hf.locks.releaseLock('spare')
     }
   })
 })
+
+function isGrant({ kind }: Event): boolean {
+  return kind === 'item.claimed' || kind === 'lock.acquired'
+}
 
 interface Claim {
   readonly needs: number
@@ -164,8 +170,12 @@ async function fill(hf: Holdfast, count: number): Promise<void> {
   const queue = hf.queue('filler')
   // Not to be renewed while a test lets minutes pass.
   const long = { leaseMs: 3_600_000 }
-  for (let left = count; left > 0; left -= 1000) {
-    await queue.addMany(Array.from({ length: Math.min(1000, left) }, () => ({ payload: null })))
-  }
-  for (let left = count; left > 0; left -= 100) await queue.claimMany(Math.min(100, left), long)
+  await Promise.all(
+    pieces(count, 1000).map((size) => queue.addMany(Array.from({ length: size }, () => ({ payload: null })))),
+  )
+  await Promise.all(pieces(count, 100).map((size) => queue.claimMany(size, long)))
+}
+
+function pieces(count: number, size: number): number[] {
+  return Array.from({ length: Math.ceil(count / size) }, (_, index) => Math.min(size, count - index * size))
 }

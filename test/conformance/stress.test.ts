@@ -1,14 +1,29 @@
 /** Suite F: many at once, through several handles on one store. */
-import type { Holdfast, Queue } from 'holdfast'
-import { expect, test } from 'vitest'
+import type { Holdfast, Queue, QueueOptions } from 'holdfast'
+import { beforeAll, expect, test } from 'vitest'
 import { claimed, claimedMany } from '../support/outcomes.ts'
-import { type Engine, forEachEngine } from '../support/stores.ts'
+import { forEachEngine } from '../support/stores.ts'
 
 const handleCount = 4
 
 forEachEngine((engine) => {
+  /** On one store, in real time, each with its own caretaker thread, which takes longer to start than a test. */
+  const handles: Holdfast[] = []
+  let tests = 0
+  /** A queue of the test's own, seen through each handle. */
+  const newQueue = (options: QueueOptions<unknown> = {}): Queue[] => {
+    const name = `jobs-${++tests}`
+    return handles.map((handle) => handle.queue(name, options))
+  }
+
+  beforeAll(async () => {
+    const { hf, store } = await engine.openInRealTimeForAll({ durability: 'normal' })
+    handles.push(hf)
+    while (handles.length < handleCount) handles.push(await store.open({ durability: 'normal' }))
+  })
+
   test('a great many claims at once share the items exactly [F-01]', async () => {
-    const { queues } = await openMany(engine)
+    const queues = newQueue()
     const { ids } = await first(queues).addMany(
       Array.from({ length: 300 }, (_, number) => ({ payload: number })),
     )
@@ -24,7 +39,7 @@ forEachEngine((engine) => {
   })
 
   test('fast adding and removing leaves nothing behind [F-02]', async () => {
-    const { queues } = await openMany(engine)
+    const queues = newQueue()
 
     await Promise.all(
       queues.map(async (q, handle) => {
@@ -39,7 +54,7 @@ forEachEngine((engine) => {
   })
 
   test('order holds while priorities change under the claims [F-03] [F-13]', async () => {
-    const { queues } = await openMany(engine)
+    const queues = newQueue()
     const q = first(queues)
     const { ids } = await q.addMany(
       Array.from({ length: 80 }, (_, number) => ({ payload: number, priority: 9 })),
@@ -60,7 +75,7 @@ forEachEngine((engine) => {
   })
 
   test('mixed writers never block each other for ever, and what they did adds up [F-04]', async () => {
-    const { queues, handles } = await openMany(engine)
+    const queues = newQueue()
 
     await Promise.all(
       queues.map(async (q, handle) => {
@@ -86,7 +101,7 @@ forEachEngine((engine) => {
   })
 
   test('many items are finished at once, each once [F-05]', async () => {
-    const { queues } = await openMany(engine)
+    const queues = newQueue()
     const q = first(queues)
     await q.addMany(Array.from({ length: 200 }, (_, number) => ({ payload: number })))
     const items = [
@@ -107,7 +122,7 @@ forEachEngine((engine) => {
   })
 
   test('contention ends without an error for anybody [F-06] [F-14]', async () => {
-    const { queues } = await openMany(engine)
+    const queues = newQueue()
 
     const answers = await Promise.allSettled(
       queues.map(async (q) => {
@@ -122,7 +137,7 @@ forEachEngine((engine) => {
   })
 
   test('clean-up under load deletes only what is closed [F-07]', async () => {
-    const { queues } = await openMany(engine)
+    const queues = newQueue()
     let closed = 0
     let removed = 0
 
@@ -145,7 +160,7 @@ forEachEngine((engine) => {
   })
 
   test('workers of several handles process everything, and nothing twice [F-08]', async () => {
-    const { queues, handles } = await openMany(engine)
+    const queues = newQueue()
     const { ids } = await first(queues).addMany(
       Array.from({ length: 200 }, (_, number) => ({ payload: number })),
     )
@@ -155,7 +170,7 @@ forEachEngine((engine) => {
 
     const workers = handles.map((hf) =>
       hf.work(
-        'jobs',
+        first(queues).name,
         (item) => {
           processed.push(item.id)
           if (processed.length >= 200) finish()
@@ -208,8 +223,7 @@ forEachEngine((engine) => {
   })
 
   test('under heavy contention the lock has one holder at a time, work under it never overlaps and everybody is served [F-11] [F-12] [F-14]', async () => {
-    const { handles } = await openMany(engine)
-    const queues = handles.map((hf) => hf.queue('main', { workflow: 'merge' }))
+    const queues = newQueue({ workflow: 'merge' })
     const contenders = 24
     for (let number = 0; number < contenders; number++)
       await first(queues).submit(`w${number}`, { headSha: 'abcd' })
@@ -243,7 +257,7 @@ forEachEngine((engine) => {
   })
 
   test('priority decides under contention too [F-13]', async () => {
-    const { queues } = await openMany(engine)
+    const queues = newQueue()
     const q = first(queues)
     await q.addMany(Array.from({ length: 60 }, (_, number) => ({ payload: null, priority: number % 3 })))
 
@@ -256,14 +270,6 @@ forEachEngine((engine) => {
     expect(new Set(claims.map(({ item }) => item.priority))).toEqual(new Set([0]))
   })
 })
-
-/** Several handles on one store, in real time, each with its own caretaker thread. */
-async function openMany(engine: Engine): Promise<{ handles: Holdfast[]; queues: Queue[] }> {
-  const { hf, store } = await engine.openInRealTime({ durability: 'normal' })
-  const handles = [hf]
-  while (handles.length < handleCount) handles.push(await store.open({ durability: 'normal' }))
-  return { handles, queues: handles.map((handle) => handle.queue('jobs')) }
-}
 
 function first<Thing>(things: readonly Thing[]): Thing {
   return things[0] ?? expect.fail('there is none')

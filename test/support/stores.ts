@@ -94,6 +94,9 @@ export interface Engine {
   open(options?: OpenOptions): Promise<Opened>
   /** A fresh store whose handles live in the real time: for tests in which time does not matter. */
   openInRealTime(options?: OpenOptions): Promise<Opened>
+  /** As `open` and `openInRealTime`, for several tests of a file: closed and deleted after its last. */
+  openForAll(options?: OpenOptions): Promise<Opened>
+  openInRealTimeForAll(options?: OpenOptions): Promise<Opened>
   /** A place where no store was made yet. */
   prepare(): Promise<Store>
   /** What may lie at an address instead of a store, by description; removed after the test. */
@@ -134,15 +137,31 @@ function kindOf(name: string): Kind {
 }
 
 function engineOf(name: string, { createSite, createEmptySite, unfit }: Kind): Engine {
-  const openStore = async (options: OpenOptions, isReal: boolean): Promise<Opened> => {
-    const store = createStore(await createSite(), isReal)
+  const openStore = async (
+    options: OpenOptions,
+    isReal: boolean,
+    whenOver: (remove: () => Promise<void>) => void = onTestFinished,
+  ): Promise<Opened> => {
+    const { store, remove } = createStore(await createSite(), isReal)
+    whenOver(remove)
     return { hf: await store.open(options), env: store.env, store }
   }
+  const shared: (() => Promise<void>)[] = []
+  const afterTheLast = (remove: () => Promise<void>) => void shared.push(remove)
+  afterAll(async () => {
+    for (const remove of shared.splice(0)) await remove()
+  })
   return {
     name,
     open: (options = {}) => openStore(options, false),
     openInRealTime: (options = {}) => openStore(options, true),
-    prepare: async () => createStore(await createEmptySite(), false),
+    openForAll: (options = {}) => openStore(options, false, afterTheLast),
+    openInRealTimeForAll: (options = {}) => openStore(options, true, afterTheLast),
+    async prepare() {
+      const { store, remove } = createStore(await createEmptySite(), false)
+      onTestFinished(remove)
+      return store
+    },
     unfit: Object.fromEntries(
       Object.entries(unfit).map(([what, place]) => [what, async () => removedAfterwards(await place())]),
     ),
@@ -161,14 +180,10 @@ function removedAfterwards(place: UnfitPlace): UnfitPlace {
   return place
 }
 
-function createStore(site: Site, isReal: boolean): Store {
+function createStore(site: Site, isReal: boolean): { store: Store; remove: () => Promise<void> } {
   const env = new MovableEnvironment()
   const handles: Holdfast[] = []
-  onTestFinished(async () => {
-    await closeAll(handles, env)
-    await site.remove()
-  })
-  return {
+  const store: Store = {
     url: site.url,
     env,
     get damage() {
@@ -184,6 +199,11 @@ function createStore(site: Site, isReal: boolean): Store {
       return handle
     },
   }
+  const remove = async () => {
+    await closeAll(handles, env)
+    await site.remove()
+  }
+  return { store, remove }
 }
 
 /**
@@ -221,6 +241,8 @@ async function closeAll(handles: readonly Holdfast[], env: MovableEnvironment): 
   const closing = Promise.allSettled(handles.map((handle) => handle.close())).then(() => {
     isClosed = true
   })
+  // Most close as soon as their store has answered; a second more would be a second's work of all that runs beside it.
+  await env.advance(0)
   for (let round = 0; round < 100 && !isClosed; round++) await env.advance(1000)
   await closing
 }
