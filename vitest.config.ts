@@ -30,8 +30,8 @@ export default defineConfig({
     projects: chosenProjects(suites).map(({ name, suite, engine }) => ({
       test: {
         name,
-        include: filesOf({ suite, engine }, isQuick).include,
-        exclude: [...filesOfOtherEngines({ suite, engine }), ...filesOf({ suite, engine }, isQuick).exclude],
+        include: filesOf({ suite, engine }, isQuick),
+        exclude: filesOfOtherEngines({ suite, engine }),
         env: { HOLDFAST_TEST_ENGINES: engine, TMPDIR: storesFolder() },
         globalSetup: engine === 'sqlite' ? [] : ['test/support/servers.ts'],
         isolate: suite === 'crash' || suite === 'domain',
