@@ -9,7 +9,7 @@ import { open } from 'holdfast'
 
 const tell = (message) => new Promise((told) => process.send(message, told))
 const adders = 3
-const breathMs = 10
+const breathMs = 5
 let hf = null
 let worker = null
 let isOver = false
