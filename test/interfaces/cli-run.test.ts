@@ -160,12 +160,12 @@ describe('a command under a lock', () => {
   })
 
   test('keeps it for longer than its lease', async () => {
-    const run = await working(shared, 'long', ['--lock', 'long', '--lease', '3s'])
+    const run = await working(shared, 'long', ['--lock', 'long', '--lease', '5s'])
     const { lockedAt } = await shared.json<{ lockedAt: number }>('lock', 'status', 'long')
 
     await until(async () => {
       const { renewedAt } = await shared.json<{ renewedAt: number }>('lock', 'status', 'long')
-      return renewedAt > lockedAt + 3000
+      return renewedAt > lockedAt + 5000
     })
 
     process.kill(run.pid)
