@@ -20,13 +20,15 @@ describe.skipIf(url === undefined)('doctor on PostgreSQL', () => {
   }
 
   /** Another program, inside a transaction. */
-  async function aProgram(...statements: string[]) {
+  async function aProgram(statement: string, { database = '' } = {}) {
     const program = `forgotten-${randomBytes(4).toString('hex')}`
-    const client = new Client({ connectionString: url as unknown as string, application_name: program })
+    const at = new URL(url as unknown as string)
+    if (database) at.pathname = `/${database}`
+    const client = new Client({ connectionString: at.href, application_name: program })
     await client.connect()
     onTestFinished(() => client.end())
     await client.query('begin isolation level repeatable read')
-    for (const statement of statements) await client.query(statement)
+    await client.query(statement)
     return { client, program }
   }
 
@@ -55,6 +57,18 @@ describe.skipIf(url === undefined)('doctor on PostgreSQL', () => {
       },
     ])
     expect(after).toEqual([])
+  })
+
+  test.each([
+    ['has written is named: events wait for it too', 'select pg_current_xact_id()', 1],
+    ['has only read is not: it keeps no row of this one', 'select 1', 0],
+  ])('of another database, one that %s', async (_, statement, count) => {
+    const hf = await openStore()
+    const { program } = await aProgram(statement, { database: 'template1' })
+
+    const { findings } = await hf.fleet.doctor({ longTransactionMs: 0 })
+
+    expect(findings.filter(({ what }) => what.includes(program))).toHaveLength(count)
   })
 
   test('says nothing of transactions that end within seconds', async () => {

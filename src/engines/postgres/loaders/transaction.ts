@@ -2,7 +2,10 @@
 import type { OpenTransaction } from '../../../domain/open-transaction.ts'
 import type { Loaders } from './loader.ts'
 
-/** Only what keeps something back: a connection that is inside a transaction but has read nothing yet does not. */
+/**
+ * Only what keeps something back: events wait for whatever has written, in any database of the server; rows are kept
+ * for what has read in this one.
+ */
 const text = `select t.pid, t.role, t.program, t.state, t.open_for_ms, t.has_written
 from (
   select
@@ -13,7 +16,9 @@ from (
     floor(extract(epoch from clock_timestamp() - a.xact_start) * 1000)::bigint as open_for_ms,
     a.backend_xid is not null as has_written
   from pg_stat_activity a
-  where a.backend_type = 'client backend' and a.pid <> pg_backend_pid() and (a.backend_xid is not null or a.backend_xmin is not null)
+  where a.backend_type = 'client backend'
+    and a.pid <> pg_backend_pid()
+    and (a.backend_xid is not null or (a.backend_xmin is not null and a.datname = current_database()))
   union all
   select
     null,
