@@ -1,7 +1,7 @@
 /** Connections to PostgreSQL that break: nothing is taken from a living holder, and work goes on by itself. */
 import type { Holdfast, Task } from 'holdfast'
 import { systemEnvironment } from 'holdfast/testing'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { refusal } from '../support/outcomes.ts'
 import { expectAcknowledgedOnce, goesOn, openLoad } from './load.ts'
 import { ownServer, wholeAudit } from './server-store.ts'
@@ -136,6 +136,7 @@ test('a process that finds no connection again is told so in time, and goes on b
 
 test('a server that does not write to its disk is refused, unless it is said to be meant, and shown as such [X6] [X4]', async () => {
   const store = own.newStore()
+  onTestFinished(() => setFsync('on'))
   await setFsync('off')
 
   const refused = await refusal(() => openHere(store))
@@ -161,6 +162,9 @@ test.each([
   async (set, durability, expected) => {
     const store = own.newStore()
     await own.query(store, `alter database postgres set synchronous_commit = ${set}`)
+    onTestFinished(async () => {
+      await own.query(store, 'alter database postgres reset synchronous_commit')
+    })
     const hf = await openHere(store, { durability })
     await own.query(store, watchCommits)
 
@@ -169,7 +173,6 @@ test.each([
     expect(await own.query(store, 'select distinct setting from holdfast.seen')).toEqual([
       { setting: expected },
     ])
-    await own.query(store, 'alter database postgres reset synchronous_commit')
   },
 )
 
