@@ -4,9 +4,9 @@ import { Meter } from '../meter.mjs'
 import { queueName, withStore } from '../store.mjs'
 
 /** Callers that claim one item and complete it, in calls of their own. */
-export function drainByCallers({ items, server, durability, callers, ...window }) {
+export function drainByCallers({ items, server, durability, callers, background = true, ...window }) {
   return withStore({ items, server }, async (store) => {
-    const hf = await open(store, { durability })
+    const hf = await open(store, { durability, background })
     const queue = hf.queue(queueName)
     const meter = new Meter(window)
     await Promise.all(Array.from({ length: callers }, () => callUntilOver(queue, meter)))

@@ -8,6 +8,7 @@ import { compareDepthsOnPostgres } from './postgres-depth.mjs'
 import { drainRaw } from './raw.mjs'
 import { lockRaw } from './raw-locks.mjs'
 import { drainRawOnPostgres } from './raw-postgres.mjs'
+import { drainInTwoTrips } from './raw-two-trips.mjs'
 import { compareRecovery, heal } from './recovery.mjs'
 import { reserveAtTheLimit } from './reservations.mjs'
 
@@ -17,6 +18,7 @@ export const samples = {
   compareRecovery,
   drainByCallers,
   drainByWorker,
+  drainInTwoTrips,
   drainRaw,
   drainRawOnPostgres,
   heal,

@@ -10,19 +10,26 @@ import { Meter } from '../meter.mjs'
 import { settle, withClient } from '../postgres/database.mjs'
 import { queueName, withStore } from '../store.mjs'
 
+/** A connection that makes its plans as Holdfast has them made. */
+export async function withRawClient(url, use) {
+  const client = new pg.Client({ connectionString: url, pipeline: true })
+  await client.connect()
+  for (const setting of settings) await client.query(`set ${setting}`)
+  try {
+    return await use(client)
+  } finally {
+    await client.end()
+  }
+}
+
 /** `together`: completing what is done and claiming the next is one transaction, as a worker does it. */
 export function drainRawOnPostgres({ items, server, batch, together, ...window }) {
   return withStore({ items: items + 1, server }, async (url) => {
     const { claim, complete } = await learnStatements(url)
     await settle(url)
-    const client = new pg.Client({ connectionString: url, pipeline: true })
-    await client.connect()
-    for (const setting of settings) await client.query(`set ${setting}`)
-    try {
-      return await drain(client, { claim, complete, batch, together }, new Meter(window))
-    } finally {
-      await client.end()
-    }
+    return withRawClient(url, (client) =>
+      drain(client, { claim, complete, batch, together }, new Meter(window)),
+    )
   })
 }
 
@@ -75,8 +82,8 @@ function assertAll({ rowCount }, done) {
   if (rowCount !== done.length) throw new Error(`${rowCount} of ${done.length} items were still ours`)
 }
 
-/** What a claim and a completion write: the columns of the item that change, and what their events tell. */
-async function learnStatements(url) {
+/** One item and its last event as it waits, is held and is done. */
+export async function watchOneItem(url) {
   const hf = await open(url)
   const queue = hf.queue(queueName)
   const { id } = await queue.peek()
@@ -95,6 +102,12 @@ async function learnStatements(url) {
   await queue.complete(id)
   const done = await look()
   await hf.close()
+  return { pending, running, done }
+}
+
+/** What a claim and a completion write: the columns of the item that change, and what their events tell. */
+async function learnStatements(url) {
+  const { pending, running, done } = await watchOneItem(url)
   return {
     claim: {
       name: 'claim',
