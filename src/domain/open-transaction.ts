@@ -22,7 +22,9 @@ export function describeTransaction({
   hasWritten,
 }: OpenTransaction): string {
   const who =
-    pid === null ? `the prepared transaction "${program}"` : `process ${pid}${program && ` (${program})`}`
+    pid === null
+      ? `the prepared transaction "${program}"`
+      : `the transaction of server process ${pid}${program && ` (${program})`}`
   const what = hasWritten
     ? 'younger events are not told before it ends'
     : 'rows that were replaced since cannot be cleaned up'
