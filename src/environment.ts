@@ -26,8 +26,21 @@ export interface Environment {
    * is. An environment whose time stands still learns so that something is under way. Absent in production.
    */
   outside?<Result>(work: Promise<Result>): Promise<Result>
+  /** Where connections go that an engine would close, to serve the next that is opened. Absent in production. */
+  readonly spares?: Spares
   /** Called at named points; lets a test stop or kill the process there. Absent in production. */
   readonly reached?: (point: string) => void
+}
+
+/** Connections that nobody uses at the moment, by what they are good for. */
+export interface Spares {
+  take(use: string): Spare | null
+  keep(use: string, spare: Spare): void
+}
+
+export interface Spare {
+  readonly isOpen: boolean
+  close(): Promise<void>
 }
 
 export type Liveness = 'alive' | 'dead' | 'unknown'

@@ -136,13 +136,13 @@ forEachEngine((engine) => {
   })
 
   test('a holder gives up on its own before the store would, when it cannot renew', async () => {
-    const { hf, env, store } = await engine.open({ leaseMs: 9_000 })
+    const { hf, env, store } = await engine.open({ leaseMs: 3_000, busyTimeoutMs: 200 })
     const q = hf.queue('jobs')
     await q.add(null)
     const { item, lease } = await claimed(q.next())
     const letGo = await store.damage.holdUpWriters()
 
-    await env.advance(8_900)
+    await env.advance(2_900)
     const told = {
       aborted: lease?.signal.aborted,
       held: lease?.isHeld,

@@ -1,15 +1,14 @@
 /** The command line on a real PostgreSQL server: the same verbs, the server's durability, leases kept at home. */
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, describe, expect, inject, onTestFinished, test } from 'vitest'
+import { describe, expect, inject, onTestFinished, test } from 'vitest'
 import { aShell, type Shell } from '../support/cli.ts'
 import { postgresServer } from '../support/postgres-site.ts'
 
 const [url] = [process.env.HOLDFAST_TEST_POSTGRES_URL ?? [], inject('postgresUrls' as never) ?? []].flat()
 
 describe.skipIf(url === undefined)('the command line on PostgreSQL', () => {
-  const server = postgresServer(url as unknown as string)
-  afterAll(() => server.close())
+  const server = postgresServer(url as unknown as string, inject('schemaPrefix'))
 
   async function aServerShell(): Promise<Shell & { readonly env: Record<string, string> }> {
     const site = await server.createSite()

@@ -2,14 +2,13 @@
 import { randomBytes } from 'node:crypto'
 import { open } from 'holdfast'
 import { Client } from 'pg'
-import { afterAll, describe, expect, inject, onTestFinished, test } from 'vitest'
+import { describe, expect, inject, onTestFinished, test } from 'vitest'
 import { postgresServer } from '../support/postgres-site.ts'
 
 const [url] = [process.env.HOLDFAST_TEST_POSTGRES_URL ?? [], inject('postgresUrls' as never) ?? []].flat()
 
 describe.skipIf(url === undefined)('doctor on PostgreSQL', () => {
-  const server = postgresServer(url as unknown as string)
-  afterAll(() => server.close())
+  const server = postgresServer(url as unknown as string, inject('schemaPrefix'))
 
   async function openStore() {
     const site = await server.createSite()

@@ -12,16 +12,16 @@ export interface PostgresServer {
   /** With no store yet. */
   createEmptySite(): Promise<Site>
   readonly unfit: Readonly<Record<string, () => Promise<UnfitPlace>>>
-  /** Removes what is left and closes the connection. */
-  close(): Promise<void>
 }
 
 /**
  * The sites at this URL; they share one connection to do things behind Holdfast's back, opened by the first. Making
- * the tables of a store takes longer than most tests, so an undamaged one is emptied and serves again.
+ * the tables of a store takes longer than most tests, so an undamaged one is emptied and serves again. What is left at
+ * the end of the run is known by the prefix of its schema.
  */
-export function postgresServer(url: string): PostgresServer {
+export function postgresServer(url: string, prefix: string): PostgresServer {
   const washed: string[] = []
+  const randomSchema = () => `${prefix}${randomBytes(8).toString('hex')}`
   let admin: Promise<Client> | null = null
   const connected = () => {
     admin ??= connect(url)
@@ -32,13 +32,11 @@ export function postgresServer(url: string): PostgresServer {
       siteOn(await connected(), { url, schema: washed.pop() ?? randomSchema(), washed }),
     createEmptySite: async () => siteOn(await connected(), { url, schema: randomSchema(), washed }),
     unfit: Object.fromEntries(
-      Object.entries(unfitPlaces).map(([what, make]) => [what, async () => make(await connected(), url)]),
+      Object.entries(unfitPlaces).map(([what, make]) => [
+        what,
+        async () => make(await connected(), url, randomSchema()),
+      ]),
     ),
-    async close() {
-      const client = await admin
-      for (const schema of washed) await drop(client as Client, schema)
-      await client?.end()
-    },
   }
 }
 
@@ -97,9 +95,10 @@ async function wash(admin: Client, schema: string): Promise<boolean> {
   return emptied.length > 0
 }
 
-const unfitPlaces: Readonly<Record<string, (admin: Client, url: string) => Promise<UnfitPlace>>> = {
-  async 'a schema of another program'(admin, url) {
-    const schema = randomSchema()
+const unfitPlaces: Readonly<
+  Record<string, (admin: Client, url: string, schema: string) => Promise<UnfitPlace>>
+> = {
+  async 'a schema of another program'(admin, url, schema) {
     await admin.query(`create schema ${schema}; create table ${schema}.notes (text text);
       insert into ${schema}.notes values ('mine')`)
     return {
@@ -111,8 +110,7 @@ const unfitPlaces: Readonly<Record<string, (admin: Client, url: string) => Promi
     }
   },
 
-  async 'a store of a newer schema'(admin, url) {
-    const schema = randomSchema()
+  async 'a store of a newer schema'(admin, url, schema) {
     const store = await open(withSchema(url, schema), { logger: false, background: false })
     await store.close()
     await admin.query(`update ${schema}.meta set value = '9999' where key = 'schema_version'`)
@@ -125,8 +123,7 @@ const unfitPlaces: Readonly<Record<string, (admin: Client, url: string) => Promi
     }
   },
 
-  async 'a database that is missing'(admin, url) {
-    const database = randomSchema()
+  async 'a database that is missing'(admin, url, database) {
     const place = new URL(url)
     place.pathname = `/${database}`
     return {
@@ -262,10 +259,6 @@ async function listDatabases(admin: Client, name: string): Promise<string> {
 
 async function drop(admin: Client, schema: string): Promise<void> {
   await admin.query(`drop schema if exists ${schema} cascade`)
-}
-
-function randomSchema(): string {
-  return `hf_${randomBytes(8).toString('hex')}`
 }
 
 function withSchema(url: string, schema: string): string {

@@ -18,7 +18,6 @@ export type Settings = Readonly<Record<string, string | number>>
 /** As users run it (fsync on), but small and for many tests at once. */
 const settings: Settings = {
   listen_addresses: '127.0.0.1',
-  unix_socket_directories: '',
   max_connections: 300,
   shared_buffers: '64MB',
   wal_level: 'replica',
@@ -80,6 +79,11 @@ export class Server {
     return `postgres://${user}:${password}@127.0.0.1:${this.port}/postgres`
   }
 
+  /** The same for programs of this machine. */
+  get socketUrl(): string {
+    return `postgres://${user}:${password}@${encodeURIComponent(this.#folder)}:${this.port}/postgres`
+  }
+
   get pid(): number | null {
     return this.#process?.pid ?? null
   }
@@ -98,7 +102,8 @@ export class Server {
   /** False when the memory of its predecessor is still in use. */
   async #launch(deadline: number): Promise<boolean> {
     const log = openSync(this.#log, 'w')
-    const args = Object.entries({ ...this.#settings, port: this.port }).flatMap(([name, value]) => [
+    const place = { port: this.port, unix_socket_directories: this.#folder }
+    const args = Object.entries({ ...this.#settings, ...place }).flatMap(([name, value]) => [
       '-c',
       `${name}=${value}`,
     ])

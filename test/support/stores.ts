@@ -3,7 +3,7 @@
  * what only one engine can do (damage a row, hold up writers) is behind `Damage`, with the same meaning in each.
  */
 import { type Holdfast, type OpenOptions, open } from 'holdfast'
-import { MovableEnvironment, systemEnvironment } from 'holdfast/testing'
+import { MovableEnvironment, SpareConnections, systemEnvironment } from 'holdfast/testing'
 import { afterAll, describe, inject, onTestFinished } from 'vitest'
 import { postgresServer } from './postgres-site.ts'
 import { createSqliteSite, unfitSqliteFiles } from './sqlite-site.ts'
@@ -107,18 +107,13 @@ interface Kind {
   createSite(): Promise<Site>
   createEmptySite(): Promise<Site>
   readonly unfit: Readonly<Record<string, () => Promise<UnfitPlace>>>
-  /** After the last test of a file. */
-  close(): Promise<void>
 }
 
 /** Runs the body on the engine of this project; there is a project for each (see scripts/engines.mjs). */
 export function forEachEngine(body: (engine: Engine) => void): void {
   const name = process.env.HOLDFAST_TEST_ENGINES ?? 'sqlite'
   const kind = kindOf(name)
-  describe(name, () => {
-    afterAll(() => kind.close())
-    body(engineOf(name, kind))
-  })
+  describe(name, () => body(engineOf(name, kind)))
 }
 
 function kindOf(name: string): Kind {
@@ -127,14 +122,19 @@ function kindOf(name: string): Kind {
       createSite: createSqliteSite,
       createEmptySite: createSqliteSite,
       unfit: unfitSqliteFiles,
-      close: async () => {},
     }
   const urls = inject('postgresUrls')
   const worker = Number(process.env.VITEST_POOL_ID ?? 1)
   const url = urls[worker % urls.length]
   if (url === undefined) throw new Error(`no server was started for the engine ${name}`)
-  return postgresServer(url)
+  const server = servers.get(url) ?? postgresServer(url, inject('schemaPrefix'))
+  servers.set(url, server)
+  return server
 }
+
+/** For all files that a worker runs: their stores lie in the same few schemas, and so their connections serve again. */
+const servers = new Map<string, Kind>()
+const spares = new SpareConnections()
 
 function engineOf(name: string, { createSite, createEmptySite, unfit }: Kind): Engine {
   const openStore = async (
@@ -181,7 +181,7 @@ function removedAfterwards(place: UnfitPlace): UnfitPlace {
 }
 
 function createStore(site: Site, isReal: boolean): { store: Store; remove: () => Promise<void> } {
-  const env = new MovableEnvironment()
+  const env = new MovableEnvironment({ spares })
   const handles: Holdfast[] = []
   const store: Store = {
     url: site.url,

@@ -18,6 +18,8 @@ const int8 = 20
 const numeric = 1700
 const text = 25
 
+const forget = `unlisten *; select set_config('holdfast.now_ms', '', false), set_config('holdfast.wall_ms', '', false)`
+
 interface Driver {
   readonly pg: typeof import('pg')['default']
   readonly Bundle: Bundler
@@ -201,6 +203,15 @@ export class Connection {
     const statement: Statement = { text: inSchema(text, this.#address.schema), name: null, readers: [] }
     this.#statements.set(text, statement)
     return statement
+  }
+
+  /** As it was when it was opened, but that its statements are prepared. False when it cannot be. */
+  async rest(): Promise<boolean> {
+    if (!this.isOpen || this.#isInTransaction) return false
+    this.#onEnd = () => {}
+    this.#onNotification = () => {}
+    await this.#run(forget)
+    return true
   }
 
   /** At once: what was sent and not answered fails. */

@@ -24,6 +24,7 @@ import type { Connection } from './connection.ts'
 import { type FindOptions, FoundConnection, jittered } from './found-connection.ts'
 import type { LinePlaces } from './line-places.ts'
 import type { SessionOptions } from './settings.ts'
+import { closeOrKeep } from './spare.ts'
 import { ChangedTwice } from './working-set.ts'
 
 const batchMax = 500
@@ -355,7 +356,8 @@ export class Lane {
     } catch {
       // A row left behind goes with the old ones.
     }
-    await this.#outside(connection.close()).catch((error: Error) => connection.destroy(error))
+    const closing = closeOrKeep(connection, this.#options.address, this.#options)
+    await this.#outside(closing).catch((error: Error) => connection.destroy(error))
   }
 }
 

@@ -2,7 +2,8 @@
 import { type Environment, pause } from '../../environment.ts'
 import { HoldfastError } from '../../errors.ts'
 import type { Address, ServerHost } from './address.ts'
-import { Connection, type ConnectionOptions } from './connection.ts'
+import type { Connection, ConnectionOptions } from './connection.ts'
+import { openOrTake } from './spare.ts'
 
 /** What a server said of itself when it was met. */
 export interface ServerFacts {
@@ -73,7 +74,7 @@ function isUnfit(error: unknown): boolean {
 
 async function meet(address: Address, host: ServerHost, wanted: Wanted): Promise<Met> {
   const { timelineMin } = wanted
-  const connection = await Connection.open(address, host, wanted)
+  const connection = await openOrTake(address, host, wanted)
   try {
     const [row] = await connection.send({ text: askFacts, values: [] })
     const [isStandby, version, number, fsync, fullPageWrites, synchronousCommit, standbys, timeline] =
