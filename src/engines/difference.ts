@@ -16,7 +16,7 @@ export function differenceJson(table: Schema, places: readonly number[], after: 
 
 /** A new row: the fields that are set. */
 export function newRowJson(table: Schema, row: object): string {
-  return table.code.told(row, asJson)
+  return table.code().told(row, asJson)
 }
 
 const asJson = { integer: String, text: quoted, json: jsonText } as const

@@ -10,7 +10,7 @@ export function rowOf<Row>(
   readJson: typeof parseJson = parseJson,
 ): Row {
   try {
-    return table.code.read(values, from, readJson) as Row
+    return table.code().read(values, from, readJson) as Row
   } catch (cause) {
     throw new DamagedRowError(table, values, from, cause)
   }

@@ -3,6 +3,7 @@
  * statements from it; its migrations make the tables themselves.
  */
 import { renewalFields } from '../domain/event.ts'
+import { lazily } from '../lazily.ts'
 import type { Tables } from './engine.ts'
 import { type RowCode, rowCodeOf } from './row-code.ts'
 
@@ -21,7 +22,7 @@ export interface Schema {
   readonly key: readonly string[]
   /** Fields a write must still find as it read them: the key, and the guards. */
   readonly asRead: readonly string[]
-  readonly code: RowCode
+  readonly code: () => RowCode
 }
 
 function table(name: string, key: string[], guards: string[], kindOf: Record<string, Kind>): Schema {
@@ -36,11 +37,13 @@ function table(name: string, key: string[], guards: string[], kindOf: Record<str
     kindOf,
     key,
     asRead,
-    code: rowCodeOf({
-      all,
-      asRead: asRead.map((field) => [field, kindOf[field] as Kind] as const),
-      told: all.filter(([field]) => !renewalFields.has(field)),
-    }),
+    code: lazily(() =>
+      rowCodeOf({
+        all,
+        asRead: asRead.map((field) => [field, kindOf[field] as Kind] as const),
+        told: all.filter(([field]) => !renewalFields.has(field)),
+      }),
+    ),
   }
 }
 
@@ -302,7 +305,7 @@ export function jsonText(value: unknown): string {
 
 /** The places of the fields of a table in which two rows differ. */
 export function differing({ code }: Schema, before: object, after: object): number[] {
-  return code.differing(before, after, isSameJson)
+  return code().differing(before, after, isSameJson)
 }
 
 /** Of two that are not the same value. */

@@ -109,7 +109,7 @@ function faultOf({ name, entry, waitsFor }: Arriving, earlier: string | undefine
   if (waitsFor.length > blockersMax)
     return `it waits for ${waitsFor.length} others; ${blockersMax} is the most`
   try {
-    const parsed = itemEntry.safeParse(entry)
+    const parsed = itemEntry().safeParse(entry)
     return parsed.success ? null : firstIssue(parsed.error)
   } catch (error) {
     // What is too large is refused by the bound of all payloads.

@@ -97,7 +97,7 @@ function readAck(value: unknown): { readonly found?: Import; readonly why?: stri
   if (!parsed.success) return { why: firstIssue(parsed.error) }
   const found = toEntry(parsed.data)
   try {
-    const checked = importEntry.safeParse(found.entry)
+    const checked = importEntry().safeParse(found.entry)
     return checked.success ? { found } : { why: firstIssue(checked.error) }
   } catch (error) {
     if (isHoldfastError(error)) return { why: error.what }

@@ -2,10 +2,11 @@
 import * as z from 'zod'
 import { suspectAgents } from '../domain/crash-pattern.ts'
 import { isSameProcess, startInstance } from '../domain/instance.ts'
+import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
 import { identity, instanceView } from './instance.ts'
 import { crashNeeds } from './lease-watch.ts'
-import { operation } from './operation.ts'
+import { type OutputOf, operation } from './operation.ts'
 
 export const register = operation({
   name: 'agents.register',
@@ -13,7 +14,7 @@ export const register = operation({
     'Say which process stands behind an agent: its leases end at once when that process is proven dead.',
   effect: 'write',
   freshIds: () => 1,
-  input: z.strictObject(identity),
+  input: () => z.strictObject(identity()),
   output: instanceView,
   needs: (_input, { agent }) => ({ known: { select: 'registeredInstance', agent } as const }),
   decide({ known }, input, context) {
@@ -32,8 +33,8 @@ export const beat = operation({
   name: 'agents.beat',
   summary: 'An agent shows that it lives; false when its process was never registered or has ended.',
   effect: 'write',
-  input: z.strictObject({}),
-  output: z.boolean(),
+  input: () => z.strictObject({}),
+  output: () => z.boolean(),
   needs: (_input, { agent, instance }) => ({
     registered: { select: 'registeredInstance', agent } as const,
     own: { select: 'instances', ids: instance === null ? [] : [instance] } as const,
@@ -51,18 +52,20 @@ export const beat = operation({
   },
 })
 
-const agentView = instanceView.extend({
-  crashes: z.number().describe('Leases its agent lost in the last hour.'),
-  suspect: z.boolean().describe('Its last three grants all ended as crashes.'),
-})
-export type AgentView = z.output<typeof agentView>
+const agentView = lazily(() =>
+  instanceView().extend({
+    crashes: z.number().describe('Leases its agent lost in the last hour.'),
+    suspect: z.boolean().describe('Its last three grants all ended as crashes.'),
+  }),
+)
+export type AgentView = OutputOf<typeof agentView>
 
 export const list = operation({
   name: 'agents.list',
   summary: 'Running processes of the fleet, with what speaks against them.',
   effect: 'read',
-  input: z.strictObject({ limit: fields.limit }),
-  output: z.array(agentView),
+  input: () => z.strictObject({ limit: fields.limit }),
+  output: () => z.array(agentView()),
   needs: ({ limit }) => ({
     running: { select: 'runningInstances', limit: limit ?? 100 } as const,
     ...crashNeeds,

@@ -7,8 +7,8 @@ export const read = operation({
   summary: 'The lease clock of this store, by which `expiresAt` is counted, and wall time beside it.',
   effect: 'read',
   internal: true,
-  input: z.strictObject({}),
-  output: z.object({ now: z.number(), wall: z.number() }),
+  input: () => z.strictObject({}),
+  output: () => z.object({ now: z.number(), wall: z.number() }),
   needs: () => ({}),
   decide: (_rows, _input, { now, wall }) => ({ changes: [], result: { now, wall } }),
 })

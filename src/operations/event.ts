@@ -4,37 +4,41 @@ import { createHash } from 'node:crypto'
 import * as z from 'zod'
 import { eventKinds, foldEvent, type Image, replicaKey, subjects } from '../domain/event.ts'
 import type { Change } from '../engines/engine.ts'
+import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
-import { ask, operation } from './operation.ts'
+import { ask, type OutputOf, operation } from './operation.ts'
 
-const eventView = z.object({
-  seq: z.number(),
-  at: z.number(),
-  kind: z.enum(eventKinds),
-  subject: z.enum(subjects),
-  id: z.string(),
-  queue: z.string().nullable(),
-  version: z.number().nullable(),
-  agent: z.string().nullable(),
-  token: z.number().nullable(),
-  change: z.record(z.string(), z.unknown()).nullable(),
-  detail: z.record(z.string(), z.unknown()).nullable(),
-})
+const eventView = lazily(() =>
+  z.object({
+    seq: z.number(),
+    at: z.number(),
+    kind: z.enum(eventKinds),
+    subject: z.enum(subjects),
+    id: z.string(),
+    queue: z.string().nullable(),
+    version: z.number().nullable(),
+    agent: z.string().nullable(),
+    token: z.number().nullable(),
+    change: z.record(z.string(), z.unknown()).nullable(),
+    detail: z.record(z.string(), z.unknown()).nullable(),
+  }),
+)
 /** One record of the audit. */
-export type EventView = z.output<typeof eventView>
+export type EventView = OutputOf<typeof eventView>
 
 export const list = operation({
   name: 'events.list',
   summary: 'Events after a sequence number, or the newest ones, of everything or of one thing.',
   effect: 'read',
-  input: z.strictObject({
-    since: z.int().min(0).optional().describe('Only events after this sequence number.'),
-    subject: z.enum(subjects).optional().describe('Only events of this kind of thing.'),
-    id: fields.text(300).optional().describe('Only events of the thing with this id.'),
-    newest: z.boolean().optional().describe('The last ones, still oldest first.'),
-    limit: z.int().min(0).max(fields.batchMax).optional().describe('How many at most; default 100.'),
-  }),
-  output: z.array(eventView),
+  input: () =>
+    z.strictObject({
+      since: z.int().min(0).optional().describe('Only events after this sequence number.'),
+      subject: z.enum(subjects).optional().describe('Only events of this kind of thing.'),
+      id: fields.text(300).optional().describe('Only events of the thing with this id.'),
+      newest: z.boolean().optional().describe('The last ones, still oldest first.'),
+      limit: z.int().min(0).max(fields.batchMax).optional().describe('How many at most; default 100.'),
+    }),
+  output: () => z.array(eventView()),
   needs: (input) => ({
     events: {
       select: 'events',
@@ -57,12 +61,13 @@ export const seal = operation({
     'Remove the oldest events, up to a sequence number and older than an age; a replay then starts from images.',
   effect: 'admin',
   internal: true,
-  input: z.strictObject({
-    olderThanMs: z.int().min(0),
-    through: z.int().min(0).optional(),
-    dryRun: z.boolean().optional(),
-  }),
-  output: z.object({ removed: z.number(), through: z.number(), more: z.boolean() }),
+  input: () =>
+    z.strictObject({
+      olderThanMs: z.int().min(0),
+      through: z.int().min(0).optional(),
+      dryRun: z.boolean().optional(),
+    }),
+  output: () => z.object({ removed: z.number(), through: z.number(), more: z.boolean() }),
   needs: () => ({
     // One more than is taken: the newest event always stays, so that the sequence goes on from it.
     events: {
@@ -127,20 +132,22 @@ export const images = operation({
   name: 'events.images',
   summary: 'Things as they were where the kept events begin; a replay starts from these.',
   effect: 'read',
-  input: z.strictObject({
-    after: z
-      .strictObject({ subject: fields.text(100), id: fields.text(300) })
-      .optional()
-      .describe('The last one of the page before.'),
-    limit: fields.limit,
-  }),
-  output: z.object({
-    seq: z.number(),
-    digest: z.string().nullable(),
-    images: z.array(
-      z.object({ subject: z.string(), id: z.string(), image: z.record(z.string(), z.unknown()) }),
-    ),
-  }),
+  input: () =>
+    z.strictObject({
+      after: z
+        .strictObject({ subject: fields.text(100), id: fields.text(300) })
+        .optional()
+        .describe('The last one of the page before.'),
+      limit: fields.limit,
+    }),
+  output: () =>
+    z.object({
+      seq: z.number(),
+      digest: z.string().nullable(),
+      images: z.array(
+        z.object({ subject: z.string(), id: z.string(), image: z.record(z.string(), z.unknown()) }),
+      ),
+    }),
   needs: ({ after, limit }) => ({
     checkpoint: { select: 'checkpoint' } as const,
     images: { select: 'imagePage', after: after ?? null, limit: limit ?? 100 } as const,

@@ -1,61 +1,67 @@
 /** What is wrong with the store and its fleet: the facts of whoever looks, judged together with the rows. */
 import * as z from 'zod'
 import { examine, isUnhealthy, longTransactionMs } from '../domain/doctor.ts'
+import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
 import { alertsFor, countNeeds, fleetNeeds, heldThings, judged, queueRows, sweptAt } from './fleet.ts'
-import { ask, operation } from './operation.ts'
+import { ask, type OutputOf, operation } from './operation.ts'
 
 const { text } = fields
 /** More would hide the other findings. */
 const transactionsMax = 5
-const size = z.number().min(0).nullable()
+const size = lazily(() => z.number().min(0).nullable())
 
-const storeFacts = z.strictObject({
-  engine: z.enum(['sqlite', 'postgres']),
-  location: text(4096),
-  durability: z.enum(['full', 'normal']),
-  schemaVersion: z.number(),
-  engineVersion: text(100),
-  server: z
-    .strictObject({ fsync: z.boolean(), synchronousCommit: text(100), synchronousStandbys: text(1000) })
-    .nullable(),
-  version: text(100),
-  node: text(100),
-  wallAt: fields.wallTime,
-  storeBytes: size,
-  logBytes: size,
-  freeBytes: size,
-  recoveryError: text(10_000).nullable(),
-})
+const storeFacts = lazily(() =>
+  z.strictObject({
+    engine: z.enum(['sqlite', 'postgres']),
+    location: text(4096),
+    durability: z.enum(['full', 'normal']),
+    schemaVersion: z.number(),
+    engineVersion: text(100),
+    server: z
+      .strictObject({ fsync: z.boolean(), synchronousCommit: text(100), synchronousStandbys: text(1000) })
+      .nullable(),
+    version: text(100),
+    node: text(100),
+    wallAt: fields.wallTime,
+    storeBytes: size(),
+    logBytes: size(),
+    freeBytes: size(),
+    recoveryError: text(10_000).nullable(),
+  }),
+)
 
-const doctorView = z.object({
-  healthy: z.boolean(),
-  findings: z.array(
-    z.object({
-      check: z.string(),
-      level: z.enum(['ok', 'notice', 'warning', 'error']),
-      what: z.string(),
-      remedy: z.string().nullable(),
-      isFixable: z.boolean(),
-    }),
-  ),
-})
+const doctorView = lazily(() =>
+  z.object({
+    healthy: z.boolean(),
+    findings: z.array(
+      z.object({
+        check: z.string(),
+        level: z.enum(['ok', 'notice', 'warning', 'error']),
+        what: z.string(),
+        remedy: z.string().nullable(),
+        isFixable: z.boolean(),
+      }),
+    ),
+  }),
+)
 /** Findings, each with its remedy. */
-export type DoctorReport = z.output<typeof doctorView>
+export type DoctorReport = OutputOf<typeof doctorView>
 
 export const doctor = operation({
   name: 'fleet.doctor',
   summary: 'What is wrong with the store and its fleet; each finding with its remedy.',
   effect: 'read',
-  input: z.strictObject({
-    judged,
-    store: storeFacts.describe('What whoever looks knows of the store itself.'),
-    longTransactionMs: z
-      .int()
-      .min(0)
-      .default(longTransactionMs)
-      .describe('Transactions of other programs that are open for so long are named.'),
-  }),
+  input: () =>
+    z.strictObject({
+      judged: judged(),
+      store: storeFacts().describe('What whoever looks knows of the store itself.'),
+      longTransactionMs: z
+        .int()
+        .min(0)
+        .default(longTransactionMs)
+        .describe('Transactions of other programs that are open for so long are named.'),
+    }),
   output: doctorView,
   needs: (input) => ({
     ...fleetNeeds,

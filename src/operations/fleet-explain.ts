@@ -18,23 +18,26 @@ import type { Progress } from '../domain/progress.ts'
 import { processingLockName } from '../domain/queue.ts'
 import type { Context, DefinedQueue } from '../engines/engine.ts'
 import { NotFoundError } from '../errors.ts'
+import { lazily } from '../lazily.ts'
 import { text } from './fields.ts'
 import { heldNeeds, heldThings, holdingView, judged, titleOf } from './fleet.ts'
 import { lockRef } from './lease.ts'
 import { crashNeeds, judgedMax } from './lease-watch.ts'
-import { ask, operation, type Step } from './operation.ts'
+import { ask, type OutputOf, operation, type Step } from './operation.ts'
 import { workflowOf } from './subject.ts'
 
 const kinds = ['item', 'lock', 'message', 'run', 'agent', 'queue'] as const
 type Kind = (typeof kinds)[number]
 
-const foundView = z.object({
-  kind: z.enum(kinds),
-  id: z.string(),
-  queue: z.string().nullable(),
-  title: z.string(),
-})
-type Found = z.output<typeof foundView>
+const foundView = lazily(() =>
+  z.object({
+    kind: z.enum(kinds),
+    id: z.string(),
+    queue: z.string().nullable(),
+    title: z.string(),
+  }),
+)
+type Found = OutputOf<typeof foundView>
 
 /** Queues whose keys are looked through. */
 const queuesMax = 200
@@ -47,10 +50,11 @@ export const find = operation({
   name: 'fleet.find',
   summary: 'What a word may mean: an item or task by id or key, a lock, a message, a run, an agent, a queue.',
   effect: 'read',
-  input: z.strictObject({
-    ref: text(300).min(1).describe('An id, a key or a name.'),
-  }),
-  output: z.object({ found: z.array(foundView) }),
+  input: () =>
+    z.strictObject({
+      ref: text(300).min(1).describe('An id, a key or a name.'),
+    }),
+  output: () => z.object({ found: z.array(foundView()) }),
   needs: ({ ref }) => ({
     item: { select: 'item', queue: null, ref } as const,
     lock: { select: 'lock', name: ref } as const,
@@ -108,41 +112,45 @@ function thing(kind: Kind, id: string, title: string, queue: string | null = nul
   return { kind, id, queue, title }
 }
 
-const explanationView = z.object({
-  kind: z.enum(kinds),
-  id: z.string(),
-  queue: z.string().nullable(),
-  title: z.string(),
-  verdict: z.enum(['ready', 'held', 'waiting', 'stuck', 'free', 'closed', 'gone']),
-  why: z.string(),
-  holder: holdingView.nullable(),
-  evidence: z.array(z.string()),
-  next: z.array(z.object({ what: z.string(), inMs: z.number().nullable() })),
-  can: z.array(
-    z.object({
-      operation: z.string(),
-      input: z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])),
-      because: z.string(),
-    }),
-  ),
-  history: z.array(
-    z.object({
-      seq: z.number(),
-      at: z.number(),
-      kind: z.string(),
-      agent: z.string().nullable(),
-      detail: z.record(z.string(), z.unknown()).nullable(),
-    }),
-  ),
-})
+const explanationView = lazily(() =>
+  z.object({
+    kind: z.enum(kinds),
+    id: z.string(),
+    queue: z.string().nullable(),
+    title: z.string(),
+    verdict: z.enum(['ready', 'held', 'waiting', 'stuck', 'free', 'closed', 'gone']),
+    why: z.string(),
+    holder: holdingView().nullable(),
+    evidence: z.array(z.string()),
+    next: z.array(z.object({ what: z.string(), inMs: z.number().nullable() })),
+    can: z.array(
+      z.object({
+        operation: z.string(),
+        input: z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])),
+        because: z.string(),
+      }),
+    ),
+    history: z.array(
+      z.object({
+        seq: z.number(),
+        at: z.number(),
+        kind: z.string(),
+        agent: z.string().nullable(),
+        detail: z.record(z.string(), z.unknown()).nullable(),
+      }),
+    ),
+  }),
+)
 /** Why something is as it is. */
-export type FleetExplanation = z.output<typeof explanationView>
+export type FleetExplanation = OutputOf<typeof explanationView>
 
-const input = z.strictObject({
-  kind: z.enum(kinds).describe('What kind of thing it is.'),
-  id: text(300).min(1).describe('Its id, or its name.'),
-  judged,
-})
+const input = lazily(() =>
+  z.strictObject({
+    kind: z.enum(kinds).describe('What kind of thing it is.'),
+    id: text(300).min(1).describe('Its id, or its name.'),
+    judged: judged(),
+  }),
+)
 
 const historyOf = (subject: 'item' | 'lock' | 'message' | 'progress' | 'queue', id: string) =>
   ({ select: 'events', since: 0, limit: historyMax, subject, id, newest: true }) as const

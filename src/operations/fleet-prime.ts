@@ -2,34 +2,37 @@
 import * as z from 'zod'
 import { advise } from '../domain/prime.ts'
 import { taskQueue } from '../domain/task.ts'
+import { lazily } from '../lazily.ts'
 import { countNeeds, heldNeeds, heldThings, heldView, judged, queueRows, titleOf } from './fleet.ts'
 import { letterView, viewLetter } from './message-view.ts'
-import { ask, operation } from './operation.ts'
+import { ask, type OutputOf, operation } from './operation.ts'
 import { taskView, viewTask } from './task-view.ts'
 import { viewItem } from './view.ts'
 
 const tasksShown = 5
 const lettersShown = 10
 
-const primeView = z.object({
-  agent: z.string(),
-  /** The process registered for it. */
-  process: z.object({ pid: z.number(), hostName: z.string() }).nullable(),
-  holds: z.array(heldView),
-  unread: z.array(letterView),
-  /** Tasks that could be claimed now, best first. */
-  tasks: z.array(taskView),
-  queues: z.array(z.object({ name: z.string(), ready: z.number(), held: z.number(), paused: z.boolean() })),
-  advice: z.array(z.object({ what: z.string(), operation: z.string().nullable() })),
-})
+const primeView = lazily(() =>
+  z.object({
+    agent: z.string(),
+    /** The process registered for it. */
+    process: z.object({ pid: z.number(), hostName: z.string() }).nullable(),
+    holds: z.array(heldView()),
+    unread: z.array(letterView()),
+    /** Tasks that could be claimed now, best first. */
+    tasks: z.array(taskView()),
+    queues: z.array(z.object({ name: z.string(), ready: z.number(), held: z.number(), paused: z.boolean() })),
+    advice: z.array(z.object({ what: z.string(), operation: z.string().nullable() })),
+  }),
+)
 /** What an agent reads when it starts. */
-export type PrimePage = z.output<typeof primeView>
+export type PrimePage = OutputOf<typeof primeView>
 
 export const prime = operation({
   name: 'fleet.prime',
   summary: 'One page for an agent that starts: who am I, what do I hold, unread messages, what is next.',
   effect: 'read',
-  input: z.strictObject({ judged }),
+  input: () => z.strictObject({ judged: judged() }),
   output: primeView,
   needs: (_input, { agent }) => ({
     ...heldNeeds,

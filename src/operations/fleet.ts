@@ -9,10 +9,11 @@ import type { Item } from '../domain/item.ts'
 import type { Lock } from '../domain/lock.ts'
 import { readWords, taskQueue } from '../domain/task.ts'
 import type { Context, DefinedQueue, QueueCounts } from '../engines/engine.ts'
+import { lazily } from '../lazily.ts'
 import { text } from './fields.ts'
 import { lockRef } from './lease.ts'
 import { crashNeeds, judgedMax } from './lease-watch.ts'
-import { ask, operation } from './operation.ts'
+import { ask, type OutputOf, operation } from './operation.ts'
 import { progressView, viewProgress } from './progress-view.ts'
 
 /** Everything is counted; so many are shown. */
@@ -23,95 +24,105 @@ const queuesMax = 200
 const lettersMax = 100
 
 /** What the caller's machine can say of processes; the store itself sees none. */
-export const judged = z
-  .array(
-    z.strictObject({
-      instance: text(100),
-      liveness: z.enum(['alive', 'dead', 'unknown']),
-      evidence: text(1000),
-      isStopped: z.boolean().optional(),
-    }),
-  )
-  .max(judgedMax)
-  .default([])
-  .describe('What this machine can say of running processes.')
+export const judged = lazily(() =>
+  z
+    .array(
+      z.strictObject({
+        instance: text(100),
+        liveness: z.enum(['alive', 'dead', 'unknown']),
+        evidence: text(1000),
+        isStopped: z.boolean().optional(),
+      }),
+    )
+    .max(judgedMax)
+    .default([])
+    .describe('What this machine can say of running processes.'),
+)
 
-export const holdingView = z.object({
-  agent: z.string().nullable(),
-  kind: z.enum(['manual', 'bound']),
-  liveness: z.enum(['alive', 'dead', 'unknown']),
-  evidence: z.string(),
-  token: z.number(),
-  grantedAt: z.number().nullable(),
-  renewedAt: z.number().nullable(),
-  expiresAt: z.number().nullable(),
-  remainingMs: z.number(),
-  status: z.enum(['live', 'near', 'expired', 'stale']),
-})
-
-const alertView = z.object({
-  code: z.string(),
-  level: z.enum(['notice', 'warning']),
-  what: z.string(),
-  next: z.string(),
-})
-
-export const heldView = z.object({
-  kind: z.enum(['task', 'item', 'lock', 'delivery']),
-  id: z.string(),
-  title: z.string(),
-  queue: z.string().nullable(),
-  state: z.string().nullable(),
-  holder: holdingView,
-})
-
-const statusView = z.object({
-  at: z.number(),
-  queues: z.array(
-    z.object({
-      name: z.string(),
-      workflow: z.string(),
-      ready: z.number(),
-      held: z.number(),
-      waiting: z.number(),
-      quarantined: z.number(),
-      closed: z.number(),
-      oldestReadyMs: z.number().nullable(),
-      paused: z.boolean(),
-    }),
-  ),
-  held: z.object({
-    total: z.number(),
-    expired: z.number(),
-    stale: z.number(),
-    /** Soonest expiry first. */
-    shown: z.array(heldView),
+export const holdingView = lazily(() =>
+  z.object({
+    agent: z.string().nullable(),
+    kind: z.enum(['manual', 'bound']),
+    liveness: z.enum(['alive', 'dead', 'unknown']),
+    evidence: z.string(),
+    token: z.number(),
+    grantedAt: z.number().nullable(),
+    renewedAt: z.number().nullable(),
+    expiresAt: z.number().nullable(),
+    remainingMs: z.number(),
+    status: z.enum(['live', 'near', 'expired', 'stale']),
   }),
-  agents: z.array(
-    z.object({
-      agent: z.string(),
-      processes: z.number(),
-      alive: z.number(),
-      dead: z.number(),
-      holds: z.number(),
-      beatAt: z.number().nullable(),
-      crashes: z.number(),
-      suspect: z.boolean(),
-    }),
-  ),
-  runs: z.array(progressView),
-  messages: z.object({ pending: z.number(), dead: z.number() }),
-  recovery: z.object({
-    /** What one would free now. */
-    due: z.number(),
-    lastRunAt: z.number().nullable(),
-    lastSweptAt: z.number().nullable(),
+)
+
+const alertView = lazily(() =>
+  z.object({
+    code: z.string(),
+    level: z.enum(['notice', 'warning']),
+    what: z.string(),
+    next: z.string(),
   }),
-  alerts: z.array(alertView),
-})
+)
+
+export const heldView = lazily(() =>
+  z.object({
+    kind: z.enum(['task', 'item', 'lock', 'delivery']),
+    id: z.string(),
+    title: z.string(),
+    queue: z.string().nullable(),
+    state: z.string().nullable(),
+    holder: holdingView(),
+  }),
+)
+
+const statusView = lazily(() =>
+  z.object({
+    at: z.number(),
+    queues: z.array(
+      z.object({
+        name: z.string(),
+        workflow: z.string(),
+        ready: z.number(),
+        held: z.number(),
+        waiting: z.number(),
+        quarantined: z.number(),
+        closed: z.number(),
+        oldestReadyMs: z.number().nullable(),
+        paused: z.boolean(),
+      }),
+    ),
+    held: z.object({
+      total: z.number(),
+      expired: z.number(),
+      stale: z.number(),
+      /** Soonest expiry first. */
+      shown: z.array(heldView()),
+    }),
+    agents: z.array(
+      z.object({
+        agent: z.string(),
+        processes: z.number(),
+        alive: z.number(),
+        dead: z.number(),
+        holds: z.number(),
+        beatAt: z.number().nullable(),
+        crashes: z.number(),
+        suspect: z.boolean(),
+      }),
+    ),
+    runs: z.array(progressView()),
+    messages: z.object({ pending: z.number(), dead: z.number() }),
+    recovery: z.object({
+      /** What one would free now. */
+      due: z.number(),
+      lastRunAt: z.number().nullable(),
+      lastSweptAt: z.number().nullable(),
+    }),
+    alerts: z.array(alertView()),
+  }),
+)
 /** The whole fleet at a glance. */
-export type FleetStatus = z.output<typeof statusView>
-type HeldView = z.output<typeof heldView>
+export type FleetStatus = OutputOf<typeof statusView>
+type HeldView = OutputOf<typeof heldView>
 
 export const heldNeeds = {
   items: { select: 'heldItems', queue: null, limit: heldMax } as const,
@@ -147,7 +158,7 @@ export const status = operation({
   name: 'fleet.status',
   summary: 'The whole fleet at a glance: queues, what is held by whom, agents, runs, messages, alerts.',
   effect: 'read',
-  input: z.strictObject({ judged }),
+  input: () => z.strictObject({ judged: judged() }),
   output: statusView,
   needs: () => fleetNeeds,
   decide(rows, input, context) {

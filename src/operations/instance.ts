@@ -8,38 +8,41 @@ import {
   startInstance,
 } from '../domain/instance.ts'
 import { HoldfastError } from '../errors.ts'
+import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
 import { operation } from './operation.ts'
 
-const id = fields.text(100).min(1)
+const id = lazily(() => fields.text(100).min(1))
 
-export const identity = {
+export const identity = lazily(() => ({
   bootId: fields.text(200).describe('Which start of the machine.'),
   pidNamespace: fields.text(200).describe('Which container, as the kernel names it.'),
   hostName: fields.text(300).describe('Name of the machine.'),
   pid: z.int().min(0).describe('Number of the process.'),
   startTime: fields.text(100).nullable().describe('When it was started, as the kernel counts.'),
-}
+}))
 
-export const instanceView = z.object({
-  id: z.string(),
-  agent: z.string(),
-  ...identity,
-  startedAt: z.number(),
-  beatAt: z.number(),
-  sweptAt: z.number().nullable(),
-  endedAt: z.number().nullable(),
-  endReason: z.string().nullable(),
-  registeredBy: z.string().nullable(),
-  version: z.number(),
-})
+export const instanceView = lazily(() =>
+  z.object({
+    id: z.string(),
+    agent: z.string(),
+    ...identity(),
+    startedAt: z.number(),
+    beatAt: z.number(),
+    sweptAt: z.number().nullable(),
+    endedAt: z.number().nullable(),
+    endReason: z.string().nullable(),
+    registeredBy: z.string().nullable(),
+    version: z.number(),
+  }),
+)
 
 export const start = operation({
   name: 'instance.start',
   summary: 'A process joins the fleet.',
   effect: 'write',
   internal: true,
-  input: z.strictObject({ id, ...identity }),
+  input: () => z.strictObject({ id: id(), ...identity() }),
   output: instanceView,
   needs: (input) => ({ known: { select: 'instances', ids: [input.id] } as const }),
   decide({ known: [known] }, input, context) {
@@ -63,7 +66,7 @@ export const join = operation({
   effect: 'write',
   internal: true,
   freshIds: () => 1,
-  input: z.strictObject(identity),
+  input: () => z.strictObject(identity()),
   output: instanceView,
   needs: () => ({ running: { select: 'runningInstances', limit: knownMax } as const }),
   decide({ running }, input, context) {
@@ -90,8 +93,8 @@ export const beat = operation({
   summary: 'A process shows that it lives and when it last looked for things to heal.',
   effect: 'write',
   internal: true,
-  input: z.strictObject({ id, sweptAt: fields.wallTime.nullable() }),
-  output: z.boolean(),
+  input: () => z.strictObject({ id: id(), sweptAt: fields.wallTime.nullable() }),
+  output: () => z.boolean(),
   needs: ({ id }) => ({ found: { select: 'instances', ids: [id] } as const }),
   decide({ found }, input, context) {
     const [instance] = found
@@ -106,8 +109,8 @@ export const end = operation({
   summary: 'A process leaves the fleet in good order.',
   effect: 'write',
   internal: true,
-  input: z.strictObject({ id, reason: fields.text(200) }),
-  output: z.boolean(),
+  input: () => z.strictObject({ id: id(), reason: fields.text(200) }),
+  output: () => z.boolean(),
   needs: ({ id }) => ({ found: { select: 'instances', ids: [id] } as const }),
   decide({ found }, input, context) {
     const [instance] = found
@@ -132,8 +135,8 @@ export const list = operation({
   summary: 'Running processes of the fleet.',
   effect: 'read',
   internal: true,
-  input: z.strictObject({ limit: fields.limit }),
-  output: z.array(instanceView),
+  input: () => z.strictObject({ limit: fields.limit }),
+  output: () => z.array(instanceView()),
   needs: ({ limit }) => ({ running: { select: 'runningInstances', limit: limit ?? 100 } as const }),
   decide: ({ running }) => ({ changes: [], result: [...running] }),
 })

@@ -6,30 +6,33 @@
 import * as z from 'zod'
 import { type LeaseColumns, leaseStatus } from '../domain/lease.ts'
 import type { Context, Loaded, Remark } from '../engines/engine.ts'
+import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
 import { lockRef } from './lease.ts'
-import { operation } from './operation.ts'
+import { type OutputOf, operation } from './operation.ts'
 
 /** Leases of a kind one look finds. */
 export const nearMax = 1000
 /** Leases one transaction tells of: keeps it under 20 ms. */
 export const warningsMax = 100
 
-const leaseRef = z.strictObject({
-  kind: z.enum(['item', 'lock', 'delivery']),
-  id: fields.text(300),
-  token: z.int().nonnegative(),
-})
+const leaseRef = lazily(() =>
+  z.strictObject({
+    kind: z.enum(['item', 'lock', 'delivery']),
+    id: fields.text(300),
+    token: z.int().nonnegative(),
+  }),
+)
 /** A lease near its end. */
-export type NearLease = z.output<typeof leaseRef>
+export type NearLease = OutputOf<typeof leaseRef>
 
 export const listNear = operation({
   name: 'lease.listNear',
   summary: 'Leases near their end whose holders were not told yet.',
   effect: 'read',
   internal: true,
-  input: z.strictObject({}),
-  output: z.array(leaseRef),
+  input: () => z.strictObject({}),
+  output: () => z.array(leaseRef()),
   needs: () => nearNeeds(null),
   decide: (rows, _input, { now }) => ({
     changes: [],
@@ -42,8 +45,8 @@ export const warnNear = operation({
   summary: 'Tell holders whose lease is near its end, once for each grant.',
   effect: 'write',
   internal: true,
-  input: z.strictObject({ leases: z.array(leaseRef).max(warningsMax) }),
-  output: z.number(),
+  input: () => z.strictObject({ leases: z.array(leaseRef()).max(warningsMax) }),
+  output: () => z.number(),
   needs: ({ leases }) => nearNeeds(leases),
   decide(rows, _input, context) {
     const remarks = nearLeases(rows, context.now).map((near) => warning(near, context))

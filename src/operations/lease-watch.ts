@@ -6,9 +6,10 @@ import type { Item } from '../domain/item.ts'
 import { type LeaseColumns, thresholds } from '../domain/lease.ts'
 import { watchLease } from '../domain/lease-watch.ts'
 import { readWords, taskQueue } from '../domain/task.ts'
+import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
 import { lockRef } from './lease.ts'
-import { ask, operation } from './operation.ts'
+import { ask, type OutputOf, operation } from './operation.ts'
 import { death } from './recovery.ts'
 import { requireItem } from './subject.ts'
 import { ref } from './task-view.ts'
@@ -21,7 +22,7 @@ const eventWindow = 10_000
 /** Processes of which one call may say that they are dead or alive: as many as are listed at once. */
 export const judgedMax = 500
 
-const watched = {
+const watched = lazily(() => ({
   isExpired: z.boolean(),
   isNear: z.boolean(),
   isStale: z.boolean(),
@@ -30,45 +31,47 @@ const watched = {
   remainingMs: z.number(),
   expiredMs: z.number(),
   elapsedMs: z.number(),
-}
-const holder = {
+}))
+const holder = lazily(() => ({
   assignee: z.string().nullable(),
   assignedAt: z.number().nullable(),
   lockUntil: z.number().nullable(),
   token: z.number(),
-}
+}))
 
-const staleLocks = z.object({
-  total: z.number(),
-  expiredCount: z.number(),
-  nearExpiryCount: z.number(),
-  staleCount: z.number(),
-  orphanedCount: z.number(),
-  suspectCount: z.number(),
-  locks: z.array(
-    z.object({
-      kind: z.enum(['task', 'item', 'lock', 'delivery']),
-      id: z.string(),
-      title: z
-        .string()
-        .describe('Title of the task, key of the item, name of the lock, recipient of the delivery.'),
-      ...holder,
-      ...watched,
-    }),
-  ),
-  more: z.boolean().describe('True when more is held than one report shows.'),
-  crashPatterns: z.array(
-    z.object({
-      agent: z.string(),
-      crashes: z.number(),
-      firstAt: z.number(),
-      lastAt: z.number(),
-      ids: z.array(z.string()),
-    }),
-  ),
-  suspectAgents: z.array(z.string()).describe('Agents whose last three grants all ended as crashes.'),
-})
-export type StaleLocks = z.output<typeof staleLocks>
+const staleLocks = lazily(() =>
+  z.object({
+    total: z.number(),
+    expiredCount: z.number(),
+    nearExpiryCount: z.number(),
+    staleCount: z.number(),
+    orphanedCount: z.number(),
+    suspectCount: z.number(),
+    locks: z.array(
+      z.object({
+        kind: z.enum(['task', 'item', 'lock', 'delivery']),
+        id: z.string(),
+        title: z
+          .string()
+          .describe('Title of the task, key of the item, name of the lock, recipient of the delivery.'),
+        ...holder(),
+        ...watched(),
+      }),
+    ),
+    more: z.boolean().describe('True when more is held than one report shows.'),
+    crashPatterns: z.array(
+      z.object({
+        agent: z.string(),
+        crashes: z.number(),
+        firstAt: z.number(),
+        lastAt: z.number(),
+        ids: z.array(z.string()),
+      }),
+    ),
+    suspectAgents: z.array(z.string()).describe('Agents whose last three grants all ended as crashes.'),
+  }),
+)
+export type StaleLocks = OutputOf<typeof staleLocks>
 
 export const crashNeeds = {
   losses: { select: 'losses', sinceMs: patternWindowMs, limit: lossesMax } as const,
@@ -79,12 +82,13 @@ export const detectStaleLocks = operation({
   name: 'recovery.detectStaleLocks',
   summary: 'Everything held, soonest expiry first, and what looks wrong with it; changes nothing.',
   effect: 'read',
-  input: z.strictObject({
-    queue: fields.queue.optional().describe('Only items of this queue.'),
-    nearMs: z.int().min(0).optional().describe('Near its end; default 5 min, at most a third of a lease.'),
-    staleMs: z.int().min(0).optional().describe('Stale when expired for longer; default 5 min.'),
-    deaths: z.array(death).max(judgedMax).default([]).describe('Processes proven dead.'),
-  }),
+  input: () =>
+    z.strictObject({
+      queue: fields.queue.optional().describe('Only items of this queue.'),
+      nearMs: z.int().min(0).optional().describe('Near its end; default 5 min, at most a third of a lease.'),
+      staleMs: z.int().min(0).optional().describe('Stale when expired for longer; default 5 min.'),
+      deaths: z.array(death()).max(judgedMax).default([]).describe('Processes proven dead.'),
+    }),
   output: staleLocks,
   needs: ({ queue }) => ({
     items: { select: 'heldItems', queue: queue ?? null, limit: watchMax } as const,
@@ -151,15 +155,15 @@ function nameOf(item: Item): Pick<StaleLocks['locks'][number], 'kind' | 'id' | '
   return { kind: 'task', id: item.id, title: readWords({ ...item, payload: null }).title }
 }
 
-const lockStatus = z.object({ taskId: z.string(), ...holder, ...watched })
-export type LockStatus = z.output<typeof lockStatus>
+const lockStatus = lazily(() => z.object({ taskId: z.string(), ...holder(), ...watched() }))
+export type LockStatus = OutputOf<typeof lockStatus>
 
 export const getLockStatus = operation({
   name: 'tasks.getLockStatus',
   summary: 'The lock of one task: whose, since when, for how long; null when nobody has it.',
   effect: 'read',
-  input: z.strictObject({ ref }),
-  output: lockStatus.nullable(),
+  input: () => z.strictObject({ ref: ref() }),
+  output: () => lockStatus().nullable(),
   needs: (input) => ({ item: { select: 'item', queue: taskQueue, ref: input.ref } as const }),
   decide({ item: found }, input, context) {
     const item = requireItem(found, taskQueue, input.ref)

@@ -5,24 +5,27 @@ import { renew as renewLease } from '../domain/lease.ts'
 import type { Lock } from '../domain/lock.ts'
 import { isOver } from '../domain/reservation.ts'
 import type { Change } from '../engines/engine.ts'
+import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
 import { pausedRuns, runNeeds } from './lock-run.ts'
-import { ask, operation } from './operation.ts'
+import { ask, type OutputOf, operation } from './operation.ts'
 import { requireQueue } from './subject.ts'
 
 export const renewalsMax = 200
 
-const lease = z.strictObject({
-  kind: z.enum(['item', 'lock']),
-  id: fields.text(300),
-  token: z.int().nonnegative(),
-})
-export type LeaseRef = z.output<typeof lease>
+const lease = lazily(() =>
+  z.strictObject({
+    kind: z.enum(['item', 'lock']),
+    id: fields.text(300),
+    token: z.int().nonnegative(),
+  }),
+)
+export type LeaseRef = OutputOf<typeof lease>
 
-const input = z.strictObject({ leases: z.array(lease).max(renewalsMax) })
+const input = lazily(() => z.strictObject({ leases: z.array(lease()).max(renewalsMax) }))
 
 /** The length its holder counts on: somebody may have renewed the lease by hand for another one. */
-const renewal = lease.extend({ leaseMs: fields.leaseMs })
+const renewal = lazily(() => lease().extend({ leaseMs: fields.leaseMs }))
 
 /** A lock's slot as one word. */
 export function lockRef(lock: { name: string; slot: number }): string {
@@ -45,8 +48,8 @@ export const renew = operation({
   summary: 'Renew leases by id and token; says which of them are lost.',
   effect: 'write',
   internal: true,
-  input: z.strictObject({ leases: z.array(renewal).max(renewalsMax) }),
-  output: z.object({ renewed: z.array(lease), lost: z.array(lease) }),
+  input: () => z.strictObject({ leases: z.array(renewal()).max(renewalsMax) }),
+  output: () => z.object({ renewed: z.array(lease()), lost: z.array(lease()) }),
   needs: ({ leases }) => leaseNeeds(leases),
   decide({ items, locks }, { leases }, { now }) {
     const changes: Change[] = []
@@ -73,7 +76,7 @@ export const check = operation({
   effect: 'read',
   internal: true,
   input,
-  output: z.object({ lost: z.array(lease) }),
+  output: () => z.object({ lost: z.array(lease()) }),
   needs: ({ leases }) => leaseNeeds(leases),
   decide: (rows, { leases }, { now }) => ({
     changes: [],
@@ -99,8 +102,8 @@ export const release = operation({
   summary: 'Give leases back by id and token; those already lost are left alone.',
   effect: 'write',
   internal: true,
-  input: input.extend({ reason: fields.reason }),
-  output: z.object({ released: z.number() }),
+  input: () => input().extend({ reason: fields.reason }),
+  output: () => z.object({ released: z.number() }),
   needs: ({ leases }) => leaseNeeds(leases),
   decide({ items, locks }, { leases, reason }, context) {
     const isNamed = (kind: LeaseRef['kind'], id: string, token: number) =>

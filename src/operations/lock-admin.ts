@@ -5,22 +5,26 @@ import { loseLock, transferLock } from '../domain/lock-line.ts'
 import { isOver } from '../domain/reservation.ts'
 import type { Change, Context } from '../engines/engine.ts'
 import { InvalidError, NotFoundError } from '../errors.ts'
+import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
 import { lockName } from './lock.ts'
 import { pausedRuns, runNeeds } from './lock-run.ts'
 import { ask, operation, type Step } from './operation.ts'
 import { lockView, viewLock } from './view.ts'
 
-const reason = fields.text(2000).trim().min(1, { error: 'say why' }).describe('Why; kept in the audit.')
-const token = fields.token.describe('Only the slot under this token; without it, every slot.')
+const reason = lazily(() =>
+  fields.text(2000).trim().min(1, { error: 'say why' }).describe('Why; kept in the audit.'),
+)
+const token = lazily(() => fields.token.describe('Only the slot under this token; without it, every slot.'))
 
 export const forceRelease = operation({
   name: 'locks.forceRelease',
   summary: 'Take a lock from its holder, whose signal fires; a delay it had asked for is kept.',
   effect: 'admin',
   tokenTells: 'which',
-  input: z.strictObject({ name: fields.name.describe('Name of the lock.'), token, reason }),
-  output: z.object({ released: z.number() }),
+  input: () =>
+    z.strictObject({ name: fields.name.describe('Name of the lock.'), token: token(), reason: reason() }),
+  output: () => z.object({ released: z.number() }),
   needs: ({ name }) => ({ locks: { select: 'lock', name } as const }),
   decide({ locks }, input, context) {
     const ended = locks.filter(
@@ -45,8 +49,9 @@ export const forceReleaseAgent = operation({
   name: 'locks.forceReleaseAgent',
   summary: 'Take every named lock and reservation from an agent; at most 200 a call.',
   effect: 'admin',
-  input: z.strictObject({ agent: fields.name.describe('Whose locks.'), reason, dryRun: fields.dryRun }),
-  output: z.object({ released: z.number(), more: z.boolean() }),
+  input: () =>
+    z.strictObject({ agent: fields.name.describe('Whose locks.'), reason: reason(), dryRun: fields.dryRun }),
+  output: () => z.object({ released: z.number(), more: z.boolean() }),
   needs: ({ agent, dryRun }) => ({
     held: { select: 'namedLocksOf', agent, limit: dryRun ? dryRunMax : agentMax } as const,
   }),
@@ -76,13 +81,14 @@ export const transfer = operation({
   summary: 'Give a lock to another agent under a new token; its former holder is refused from then on.',
   effect: 'admin',
   tokenTells: 'which',
-  input: z.strictObject({
-    name: lockName,
-    to: fields.name.describe('The agent that gets it, as a manual lease.'),
-    token: fields.token.describe('Which slot, when several are held.'),
-    leaseMs: fields.leaseMs,
-    reason,
-  }),
+  input: () =>
+    z.strictObject({
+      name: lockName(),
+      to: fields.name.describe('The agent that gets it, as a manual lease.'),
+      token: fields.token.describe('Which slot, when several are held.'),
+      leaseMs: fields.leaseMs,
+      reason: reason(),
+    }),
   output: lockView,
   needs: ({ name }) => ({ locks: { select: 'lock', name } as const }),
   decide({ locks }, input, context) {

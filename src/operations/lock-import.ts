@@ -6,10 +6,11 @@ import type { Lock } from '../domain/lock.ts'
 import { progressMoves } from '../domain/progress.ts'
 import { reservationPrefix } from '../domain/reservation.ts'
 import type { Change, Context } from '../engines/engine.ts'
+import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
 import { lockRef } from './lease.ts'
 import { processingPrefix } from './lock.ts'
-import { ask, operation, type Step } from './operation.ts'
+import { ask, type OutputOf, operation, type Step } from './operation.ts'
 import { count } from './progress.ts'
 
 /** Locks, and runs, that one transaction takes over. */
@@ -17,51 +18,58 @@ export const lockImportMax = 100
 /** So far back an earlier import of a lock is looked for: it has no row once it is freed, only its events. */
 const pastMax = 500
 
-const lockEntry = z.strictObject({
-  name: fields.name.refine((name) => !name.startsWith(reservationPrefix), {
-    error: 'names beginning with "paths:" are reservations',
+const lockEntry = lazily(() =>
+  z.strictObject({
+    name: fields.name.refine((name) => !name.startsWith(reservationPrefix), {
+      error: 'names beginning with "paths:" are reservations',
+    }),
+    holder: fields.name,
+    user: fields.name.nullable().default(null),
+    run: fields.name.nullable().default(null),
+    reason: fields.text(2000).nullable().default(null),
+    acquiredAt: fields.wallTime.nullable().default(null),
   }),
-  holder: fields.name,
-  user: fields.name.nullable().default(null),
-  run: fields.name.nullable().default(null),
-  reason: fields.text(2000).nullable().default(null),
-  acquiredAt: fields.wallTime.nullable().default(null),
-})
-export type LockEntry = z.input<typeof lockEntry>
+)
+export type LockEntry = z.input<ReturnType<typeof lockEntry>>
 
-const runEntry = z.strictObject({
-  run: fields.name,
-  /** The lock under which it ran; it goes on under that one's token where the lock arrives with it, for it. */
-  lock: fields.name,
-  status: z.enum(Object.keys(progressMoves) as (keyof typeof progressMoves)[]),
-  total: count.nullable().default(null),
-  done: count.default(0),
-  failed: count.default(0),
-  skipped: count.default(0),
-  pauseReason: fields.text(2000).nullable().default(null),
-  startedAt: fields.wallTime,
-  updatedAt: fields.wallTime,
-})
-export type RunEntry = z.input<typeof runEntry>
+const runEntry = lazily(() =>
+  z.strictObject({
+    run: fields.name,
+    /** The lock under which it ran; it goes on under that one's token where the lock arrives with it, for it. */
+    lock: fields.name,
+    status: z.enum(Object.keys(progressMoves) as (keyof typeof progressMoves)[]),
+    total: count().nullable().default(null),
+    done: count().default(0),
+    failed: count().default(0),
+    skipped: count().default(0),
+    pauseReason: fields.text(2000).nullable().default(null),
+    startedAt: fields.wallTime,
+    updatedAt: fields.wallTime,
+  }),
+)
+export type RunEntry = z.input<ReturnType<typeof runEntry>>
 
-const names = z.array(z.string())
-const output = z.object({
-  locks: z.object({ imported: names, known: names, held: names }),
-  runs: z.object({ imported: names, known: names }),
-})
-export type LocksImported = z.output<typeof output>
+const names = lazily(() => z.array(z.string()))
+const output = lazily(() =>
+  z.object({
+    locks: z.object({ imported: names(), known: names(), held: names() }),
+    runs: z.object({ imported: names(), known: names() }),
+  }),
+)
+export type LocksImported = OutputOf<typeof output>
 
 export const importLocks = operation({
   name: 'locks.import',
   summary: 'Take over locks and runs of another program; the locks arrive lapsed.',
   effect: 'admin',
   internal: true,
-  input: z.strictObject({
-    from: fields.name,
-    locks: z.array(lockEntry).max(lockImportMax),
-    runs: z.array(runEntry).max(lockImportMax),
-    dryRun: z.boolean().default(false),
-  }),
+  input: () =>
+    z.strictObject({
+      from: fields.name,
+      locks: z.array(lockEntry()).max(lockImportMax),
+      runs: z.array(runEntry()).max(lockImportMax),
+      dryRun: z.boolean().default(false),
+    }),
   output,
   needs: ({ locks, runs }) => ({
     floor: { select: 'tokenFloor' } as const,
@@ -111,7 +119,7 @@ function pastOf(subject: 'lock' | 'progress', id: string) {
 
 function arriveLocks(
   rows: object,
-  entries: readonly z.output<typeof lockEntry>[],
+  entries: readonly OutputOf<typeof lockEntry>[],
   at: Parameters<typeof arriveLock>[2],
 ) {
   const held = (name: string) => (rows as Record<string, readonly Lock[]>)[`lock ${name}`] ?? []
@@ -132,7 +140,7 @@ function arriveLocks(
   return { locks, imported: locks.map(({ lock }) => lock.name), known, held: busy }
 }
 
-type Grant = Pick<z.output<typeof lockEntry>, 'holder' | 'acquiredAt'>
+type Grant = Pick<OutputOf<typeof lockEntry>, 'holder' | 'acquiredAt'>
 
 /** The same grant: another one of the same name is another lock. */
 function isArrivalOf({ kind, detail }: StoredEvent, entry: Grant): boolean {

@@ -3,42 +3,45 @@ import * as z from 'zod'
 import { isExpired } from '../domain/lease.ts'
 import type { Lock } from '../domain/lock.ts'
 import { InvalidError } from '../errors.ts'
+import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
 import { runNeeds } from './lock-run.ts'
-import { ask, operation } from './operation.ts'
+import { ask, type OutputOf, operation } from './operation.ts'
 import { progressView, viewProgress } from './progress-view.ts'
 import { lockView, viewLock } from './view.ts'
 
-const name = fields.name.describe('Name of the lock.')
+const name = lazily(() => fields.name.describe('Name of the lock.'))
 
-const lockInfo = z.object({
-  name: z.string(),
-  isLocked: z.boolean(),
-  /** The run it is held for, or its holder when it is held for none. */
-  lockedBy: z.string().nullable(),
-  lockedByUser: z.string().nullable(),
-  lockedAt: z.number().nullable(),
-  lockReason: z.string().nullable(),
-  holder: z.string().nullable(),
-  /** It is there, but its lease has lapsed: whoever asks next gets it. */
-  stale: z.boolean(),
-  expiresAt: z.number().nullable(),
-  renewedAt: z.number().nullable(),
-  token: z.number().nullable(),
-  version: z.number().nullable(),
-  /** How many stand in line. */
-  waiting: z.number(),
-  /** Every slot that is taken. */
-  slots: z.array(lockView),
-  progress: progressView.nullable(),
-})
-export type LockInfo = z.output<typeof lockInfo>
+const lockInfo = lazily(() =>
+  z.object({
+    name: z.string(),
+    isLocked: z.boolean(),
+    /** The run it is held for, or its holder when it is held for none. */
+    lockedBy: z.string().nullable(),
+    lockedByUser: z.string().nullable(),
+    lockedAt: z.number().nullable(),
+    lockReason: z.string().nullable(),
+    holder: z.string().nullable(),
+    /** It is there, but its lease has lapsed: whoever asks next gets it. */
+    stale: z.boolean(),
+    expiresAt: z.number().nullable(),
+    renewedAt: z.number().nullable(),
+    token: z.number().nullable(),
+    version: z.number().nullable(),
+    /** How many stand in line. */
+    waiting: z.number(),
+    /** Every slot that is taken. */
+    slots: z.array(lockView()),
+    progress: progressView().nullable(),
+  }),
+)
+export type LockInfo = OutputOf<typeof lockInfo>
 
 export const getCurrentLockInfo = operation({
   name: 'locks.getCurrentLockInfo',
   summary: 'Who holds a lock, for what, since and until when, and how far its run is.',
   effect: 'read',
-  input: z.strictObject({ name }),
+  input: () => z.strictObject({ name: name() }),
   output: lockInfo,
   needs: (of) => ({ line: { select: 'lockLine', name: of.name, waiter: null } as const }),
   decide({ line }, of, { now }) {
@@ -72,12 +75,13 @@ export const isLockedBy = operation({
   name: 'locks.isLockedBy',
   summary: 'Whether a lock is held now by an agent (default: the caller) or for a run.',
   effect: 'read',
-  input: z.strictObject({
-    name,
-    agent: fields.name.optional().describe('By this agent; default the caller.'),
-    run: fields.name.optional().describe('For this run.'),
-  }),
-  output: z.boolean(),
+  input: () =>
+    z.strictObject({
+      name: name(),
+      agent: fields.name.optional().describe('By this agent; default the caller.'),
+      run: fields.name.optional().describe('For this run.'),
+    }),
+  output: () => z.boolean(),
   needs: (of) => ({ locks: { select: 'lock', name: of.name } as const }),
   decide({ locks }, { agent, run }, context) {
     const by = agent ?? (run === undefined ? context.agent : undefined)
@@ -93,8 +97,8 @@ export const isAnyLocked = operation({
   name: 'locks.isAnyLocked',
   summary: 'Whether any named lock is held now; processing locks and reservations do not count.',
   effect: 'read',
-  input: z.strictObject({}),
-  output: z.boolean(),
+  input: () => z.strictObject({}),
+  output: () => z.boolean(),
   needs: () => ({ isLocked: { select: 'isAnyLocked' } as const }),
   decide: ({ isLocked }) => ({ changes: [], result: isLocked }),
 })
@@ -103,13 +107,14 @@ export const list = operation({
   name: 'locks.list',
   summary: 'Locks, processing locks and reservations by name, lapsed ones marked as stale.',
   effect: 'read',
-  input: z.strictObject({
-    prefix: fields.text(200).optional().describe('Only names that begin so.'),
-    agent: fields.name.optional().describe('Only what this agent holds.'),
-    limit: fields.limit,
-    after: fields.after,
-  }),
-  output: z.object({ locks: z.array(lockView), next: z.string().nullable() }),
+  input: () =>
+    z.strictObject({
+      prefix: fields.text(200).optional().describe('Only names that begin so.'),
+      agent: fields.name.optional().describe('Only what this agent holds.'),
+      limit: fields.limit,
+      after: fields.after,
+    }),
+  output: () => z.object({ locks: z.array(lockView()), next: z.string().nullable() }),
   needs: ({ prefix, agent, limit, after }) => ({
     page: {
       select: 'locks',

@@ -15,10 +15,11 @@ import {
 } from '../domain/lock-line.ts'
 import { assertNotOver, reservationPrefix } from '../domain/reservation.ts'
 import type { Caller, Change, Context, Decision, Remark } from '../engines/engine.ts'
+import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
 import { lockRef } from './lease.ts'
 import { pausedRuns, runNeeds } from './lock-run.ts'
-import { ask, operation, type Step } from './operation.ts'
+import { ask, type OutputOf, operation, type Step } from './operation.ts'
 import { leaseLength, lockChange } from './queue-claim.ts'
 import { holderWith, registered } from './registered.ts'
 import { lockView, viewLock } from './view.ts'
@@ -27,45 +28,53 @@ const slotsMax = 1000
 
 export const processingPrefix = 'queue:'
 /** A processing lock belongs to its queue; only reading and an operator's force reach it by name. */
-const ownName = fields.name.refine((name) => !name.startsWith(processingPrefix), {
-  error: 'names beginning with "queue:" are processing locks; use the methods of their queue',
-})
-export const lockName = ownName.describe('Name of the lock.')
-const newName = ownName.refine((name) => !name.startsWith(reservationPrefix), {
-  error: 'names beginning with "paths:" are reservations; use reserve()',
-})
-export const user = fields.name.optional().describe('On whose behalf.')
+const ownName = lazily(() =>
+  fields.name.refine((name) => !name.startsWith(processingPrefix), {
+    error: 'names beginning with "queue:" are processing locks; use the methods of their queue',
+  }),
+)
+export const lockName = lazily(() => ownName().describe('Name of the lock.'))
+const newName = lazily(() =>
+  ownName().refine((name) => !name.startsWith(reservationPrefix), {
+    error: 'names beginning with "paths:" are reservations; use reserve()',
+  }),
+)
+export const user = lazily(() => fields.name.optional().describe('On whose behalf.'))
 
-const acquireInput = z.strictObject({
-  name: newName.describe('Name of the lock.'),
-  reason: fields.reason,
-  user,
-  run: fields.name.optional().describe('What it is held for; progress is attached to it.'),
-  leaseMs: fields.leaseMs,
-  slots: z.int().min(1).max(slotsMax).optional().describe('How many may hold it at once; default 1.'),
-  reentrant: z.boolean().optional().describe('Its holder may acquire it again, and releases as often.'),
-  delayMs: fields.leaseMs.describe('Nobody gets it for so long after its holder was lost; default 0.'),
-  token: fields.token,
-  wait: z.boolean().optional().describe('Stand in line when it is held.'),
-  waiter: fields.text(100).optional().describe('The place in line, as an earlier call answered it.'),
-})
+const acquireInput = lazily(() =>
+  z.strictObject({
+    name: newName().describe('Name of the lock.'),
+    reason: fields.reason,
+    user: user(),
+    run: fields.name.optional().describe('What it is held for; progress is attached to it.'),
+    leaseMs: fields.leaseMs,
+    slots: z.int().min(1).max(slotsMax).optional().describe('How many may hold it at once; default 1.'),
+    reentrant: z.boolean().optional().describe('Its holder may acquire it again, and releases as often.'),
+    delayMs: fields.leaseMs.describe('Nobody gets it for so long after its holder was lost; default 0.'),
+    token: fields.token,
+    wait: z.boolean().optional().describe('Stand in line when it is held.'),
+    waiter: fields.text(100).optional().describe('The place in line, as an earlier call answered it.'),
+  }),
+)
 
-const held = {
+const held = lazily(() => ({
   holder: z.string().nullable(),
   since: z.number(),
   expiresAt: z.number().nullable(),
-}
-const acquireOutcome = z.discriminatedUnion('outcome', [
-  z.object({
-    outcome: z.literal('claimed'),
-    lock: lockView,
-    /** Whose lapsed lock it was; null when it was free. */
-    recoveredFrom: z.object({ holder: z.string().nullable(), token: z.number() }).nullable(),
-  }),
-  z.object({ outcome: z.literal('held'), ...held }),
-  z.object({ outcome: z.literal('waiting'), ...held, waiter: z.string(), ahead: z.number() }),
-])
-export type NamedAcquireOutcome = z.output<typeof acquireOutcome>
+}))
+const acquireOutcome = lazily(() =>
+  z.discriminatedUnion('outcome', [
+    z.object({
+      outcome: z.literal('claimed'),
+      lock: lockView(),
+      /** Whose lapsed lock it was; null when it was free. */
+      recoveredFrom: z.object({ holder: z.string().nullable(), token: z.number() }).nullable(),
+    }),
+    z.object({ outcome: z.literal('held'), ...held() }),
+    z.object({ outcome: z.literal('waiting'), ...held(), waiter: z.string(), ahead: z.number() }),
+  ]),
+)
+export type NamedAcquireOutcome = OutputOf<typeof acquireOutcome>
 
 export const acquireLock = operation({
   name: 'locks.acquireLock',
@@ -92,7 +101,7 @@ export const acquireLock = operation({
   },
 })
 
-function turnNeeds({ name, waiter }: z.output<typeof acquireInput>, caller: Caller) {
+function turnNeeds({ name, waiter }: OutputOf<typeof acquireInput>, caller: Caller) {
   return {
     line: { select: 'lockLine', name, waiter: waiter ?? null } as const,
     process: registered(caller),
@@ -100,7 +109,7 @@ function turnNeeds({ name, waiter }: z.output<typeof acquireInput>, caller: Call
 }
 
 function requestOf(
-  input: z.output<typeof acquireInput>,
+  input: OutputOf<typeof acquireInput>,
   process: Instance | null,
   context: Context,
 ): NamedRequest {
@@ -136,7 +145,7 @@ function grantChange(before: Lock | null, after: Lock, context: Context): Change
 function keepOut(
   turn: Extract<Turn, { outcome: 'held' }>,
   line: LockLine,
-  input: z.output<typeof acquireInput>,
+  input: OutputOf<typeof acquireInput>,
   context: Context,
 ): Step<NamedAcquireOutcome> {
   const { holder, since, expiresAt } = turn
@@ -216,7 +225,7 @@ export const isTurn = operation({
   effect: 'read',
   internal: true,
   input: acquireInput,
-  output: z.object({ turn: z.boolean(), due: z.boolean(), ahead: z.number() }),
+  output: () => z.object({ turn: z.boolean(), due: z.boolean(), ahead: z.number() }),
   needs: turnNeeds,
   decide({ line, process }, input, context) {
     const turn = decideTurn(requestOf(input, process, context), line, context)
@@ -230,8 +239,8 @@ export const leaveLine = operation({
   summary: 'Give up a place in line.',
   effect: 'write',
   internal: true,
-  input: z.strictObject({ name: newName, waiter: fields.text(100), reason: fields.reason }),
-  output: z.boolean(),
+  input: () => z.strictObject({ name: newName(), waiter: fields.text(100), reason: fields.reason }),
+  output: () => z.boolean(),
   needs: ({ name, waiter }) => ({ line: { select: 'lockLine', name, waiter } as const }),
   decide({ line }, { reason }, context) {
     // Whoever comes next may have its turn now.
@@ -248,7 +257,7 @@ export const renewLock = operation({
   summary: 'Renew a lock by its token: it runs for its length from now. LEASE_LOST once it is not yours.',
   effect: 'write',
   tokenTells: 'own',
-  input: z.strictObject({ name: lockName, token: fields.token, leaseMs: fields.leaseMs }),
+  input: () => z.strictObject({ name: lockName(), token: fields.token, leaseMs: fields.leaseMs }),
   output: lockView,
   needs: ({ name }) => ({ locks: { select: 'lock', name } as const }),
   decide({ locks }, { name, token, leaseMs }, context) {
@@ -269,8 +278,8 @@ export const releaseLock = operation({
     'Give a lock back by its token. False, and nothing changed, when the token is not the current one.',
   effect: 'write',
   tokenTells: 'own',
-  input: z.strictObject({ name: lockName, token: fields.token }),
-  output: z.object({ released: z.boolean(), depth: z.number() }),
+  input: () => z.strictObject({ name: lockName(), token: fields.token }),
+  output: () => z.object({ released: z.boolean(), depth: z.number() }),
   needs: ({ name }) => ({ line: { select: 'lockLine', name, waiter: null } as const }),
   decide({ line }, { name, token }, context): Step<{ released: boolean; depth: number }> {
     const own = line.locks.find((lock) => lock.token === token && lock.delayedSince === null)

@@ -8,24 +8,26 @@ import {
   withoutBaseline,
   withRebase,
 } from '../domain/merge.ts'
+import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
 import { operation } from './operation.ts'
 import { changed, failed, failInput, finish, heldItem, itemInput, itemNeeds } from './queue-finish.ts'
 import { requireItem } from './subject.ts'
 import { itemView, viewItem } from './view.ts'
 
-const sha = fields.text(128).min(1)
-const target = sha.describe('The commit the target is at.')
+const sha = lazily(() => fields.text(128).min(1))
+const target = lazily(() => sha().describe('The commit the target is at.'))
 
 export const updateRebaseMetadata = operation({
   name: 'queue.updateRebaseMetadata',
   summary: 'Record a finished rebase (head and what it stands on) and go from rebasing to testing.',
   effect: 'write',
-  input: z.strictObject({
-    ...itemInput,
-    headSha: sha.describe('The rebased change.'),
-    testedAgainstSha: target,
-  }),
+  input: () =>
+    z.strictObject({
+      ...itemInput(),
+      headSha: sha().describe('The rebased change.'),
+      testedAgainstSha: target(),
+    }),
   output: itemView,
   needs: itemNeeds,
   decide(rows, input, context) {
@@ -55,8 +57,8 @@ export const isFresh = operation({
   name: 'queue.isFresh',
   summary: 'Was the change tested against what the target is now? No baseline counts as no.',
   effect: 'read',
-  input: z.strictObject({ queue: fields.queue, ref: fields.ref, mainSha: target }),
-  output: z.boolean(),
+  input: () => z.strictObject({ queue: fields.queue, ref: fields.ref, mainSha: target() }),
+  output: () => z.boolean(),
   needs: (input) => ({ item: { select: 'item', queue: input.queue, ref: input.ref } as const }),
   decide: ({ item }, input) => ({
     changes: [],
@@ -68,7 +70,7 @@ export const returnToRebasing = operation({
   name: 'queue.returnToRebasing',
   summary: 'Send a change that is ready to merge back to rebasing because the target moved on.',
   effect: 'write',
-  input: z.strictObject({ ...itemInput, mainSha: target }),
+  input: () => z.strictObject({ ...itemInput(), mainSha: target() }),
   output: itemView,
   needs: itemNeeds,
   decide(rows, input, context) {
@@ -98,10 +100,11 @@ export const beginMerge = operation({
   name: 'queue.beginMerge',
   summary: 'Go from ready_to_merge to merging; from here it cannot be cancelled.',
   effect: 'write',
-  input: z.strictObject({
-    ...itemInput,
-    journal: fields.data.optional().describe('What the next worker needs to see whether it landed.'),
-  }),
+  input: () =>
+    z.strictObject({
+      ...itemInput(),
+      journal: fields.data.optional().describe('What the next worker needs to see whether it landed.'),
+    }),
   output: itemView,
   needs: itemNeeds,
   decide(rows, input, context) {
@@ -128,7 +131,7 @@ export const completeMerge = operation({
   name: 'queue.completeMerge',
   summary: 'The change has landed as this commit; frees the items stacked on it.',
   effect: 'write',
-  input: z.strictObject({ ...itemInput, mergedSha: sha.describe('The commit it landed as.') }),
+  input: () => z.strictObject({ ...itemInput(), mergedSha: sha().describe('The commit it landed as.') }),
   output: itemView,
   needs: itemNeeds,
   decide(rows, input, context) {
@@ -148,7 +151,7 @@ export const failMerge = operation({
   name: 'queue.failMerge',
   summary: 'The merge failed; terminal unless said to be retryable.',
   effect: 'write',
-  input: z.strictObject(failInput),
+  input: () => z.strictObject(failInput()),
   output: itemView,
   needs: itemNeeds,
   decide(rows, input, context) {

@@ -6,6 +6,7 @@ import { isOpen, markRead } from '../domain/delivery.ts'
 import type { Message, Thread } from '../domain/message.ts'
 import { unregistered } from '../domain/recipient.ts'
 import type { Caller, Context, Decision, Loaded } from '../engines/engine.ts'
+import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
 import {
   acksOf,
@@ -18,21 +19,23 @@ import {
   threadChanges,
 } from './message-thread.ts'
 import { messageView, viewThread } from './message-view.ts'
-import { ask, operation, type Step } from './operation.ts'
+import { ask, type OutputOf, operation, type Step } from './operation.ts'
 
 const extendMsMax = 60 * 60 * 1000
-const ref = z.strictObject({ message: messageRef })
-const note = fields.text(2000).optional()
+const ref = lazily(() => z.strictObject({ message: messageRef() }))
+const note = lazily(() => fields.text(2000).optional())
 
-const ackResult = z.object({
-  outcome: z.enum(['acked', 'already_acked', 'not_found', 'not_recipient', 'cancelled', 'rate_limited']),
-  message: messageView.nullable(),
-  retryAfterMs: z.number(),
-})
+const ackResult = lazily(() =>
+  z.object({
+    outcome: z.enum(['acked', 'already_acked', 'not_found', 'not_recipient', 'cancelled', 'rate_limited']),
+    message: messageView().nullable(),
+    retryAfterMs: z.number(),
+  }),
+)
 /** What became of an acknowledgement. */
-export type AckAnswer = z.output<typeof ackResult>
+export type AckAnswer = OutputOf<typeof ackResult>
 
-const ackNeeds = ({ message }: z.output<typeof ref>, { agent }: Caller) => ({
+const ackNeeds = ({ message }: OutputOf<typeof ref>, { agent }: Caller) => ({
   found: byRef(message),
   allowance: { select: 'allowances', names: [acksOf(agent)] } as const,
   known: { select: 'recipients', names: [agent], limit: 1 } as const,
@@ -94,12 +97,14 @@ function stranger({ id }: Message, agent: string, act: string) {
   } as const
 }
 
-const answer = z.object({
-  outcome: z.enum(['answered', 'not_found', 'not_recipient', 'closed']),
-  message: messageView.nullable(),
-})
+const answer = lazily(() =>
+  z.object({
+    outcome: z.enum(['answered', 'not_found', 'not_recipient', 'closed']),
+    message: messageView().nullable(),
+  }),
+)
 /** What became of any other answer. */
-export type MessageAnswer = z.output<typeof answer>
+export type MessageAnswer = OutputOf<typeof answer>
 
 /** Finds the message, lets its recipient act on it while it is open, and says what came of it. */
 function actOn(
@@ -136,11 +141,17 @@ export const nack = operation({
   name: 'messages.nack',
   summary: 'Refuse a message, or ask for it again, with a reason.',
   effect: 'write',
-  input: ref.extend({
-    reason: note.describe('Why; the sender sees it.'),
-    retry: z.boolean().default(false).describe('Send it again instead of giving it up.'),
-    retryAfterMs: z.int().min(0).max(extendMsMax).default(0).describe('With retry: not before so long, ms.'),
-  }),
+  input: () =>
+    ref().extend({
+      reason: note().describe('Why; the sender sees it.'),
+      retry: z.boolean().default(false).describe('Send it again instead of giving it up.'),
+      retryAfterMs: z
+        .int()
+        .min(0)
+        .max(extendMsMax)
+        .default(0)
+        .describe('With retry: not before so long, ms.'),
+    }),
   output: answer,
   needs: ({ message }) => ({ found: byRef(message) }),
   decide({ found }, { message, reason, retry, retryAfterMs }, context) {
@@ -157,15 +168,16 @@ export const progressAck = operation({
   summary:
     'Say that the message is being worked on: it is not sent again, nor escalated, before the time asked for.',
   effect: 'write',
-  input: ref.extend({
-    note: note.describe('How far it is; the sender sees it.'),
-    extendMs: z
-      .int()
-      .min(1_000)
-      .max(extendMsMax)
-      .default(60_000)
-      .describe('How much time it needs from now, ms.'),
-  }),
+  input: () =>
+    ref().extend({
+      note: note().describe('How far it is; the sender sees it.'),
+      extendMs: z
+        .int()
+        .min(1_000)
+        .max(extendMsMax)
+        .default(60_000)
+        .describe('How much time it needs from now, ms.'),
+    }),
   output: answer,
   needs: ({ message }) => ({ found: byRef(message) }),
   decide({ found }, { message, note: said, extendMs }, context) {
@@ -180,7 +192,7 @@ export const markAsRead = operation({
   summary: 'Mark a message as read; it still waits for its answer.',
   effect: 'write',
   input: ref,
-  output: z.boolean(),
+  output: () => z.boolean(),
   needs: ({ message }) => ({ found: byRef(message) }),
   decide({ found }, input, context) {
     const message = findMessage(found, input.message)

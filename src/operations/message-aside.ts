@@ -2,10 +2,14 @@
 import * as z from 'zod'
 import { type Delivery, setDeliveryAside, strandDelivery, strandedBecause } from '../domain/delivery.ts'
 import type { Change, Context } from '../engines/engine.ts'
+import { lazily } from '../lazily.ts'
+import type { OutputOf } from './operation.ts'
 
-export const setAside = z.object({ delivery: z.string(), recipient: z.string(), error: z.string() })
+export const setAside = lazily(() =>
+  z.object({ delivery: z.string(), recipient: z.string(), error: z.string() }),
+)
 /** Which one, and why. */
-export type SetAside = z.output<typeof setAside>
+export type SetAside = OutputOf<typeof setAside>
 
 interface Aside {
   readonly change: Change

@@ -5,6 +5,7 @@ import { damageOf } from '../domain/message-damage.ts'
 import { type Recipient, registerRecipient } from '../domain/recipient.ts'
 import type { Change } from '../engines/engine.ts'
 import { IllegalMoveError } from '../errors.ts'
+import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
 import {
   byRef,
@@ -15,23 +16,25 @@ import {
   threadsOf,
 } from './message-thread.ts'
 import { messageView, viewThread } from './message-view.ts'
-import { ask, operation, type Step } from './operation.ts'
+import { ask, type OutputOf, operation, type Step } from './operation.ts'
 
 /** Messages one transaction touches: each may have a hundred deliveries. */
 const pieceMax = 20
-const perMinute = z.int().min(0).max(1000)
+const perMinute = lazily(() => z.int().min(0).max(1000))
 const allowancesKeptMs = 60 * 60 * 1000
 
-const recipientView = z.object({
-  name: z.string(),
-  adapter: z.string(),
-  address: z.string().nullable(),
-  sendsPerMinute: z.number(),
-  acksPerMinute: z.number(),
-  deliveriesPerMinute: z.number(),
-})
+const recipientView = lazily(() =>
+  z.object({
+    name: z.string(),
+    adapter: z.string(),
+    address: z.string().nullable(),
+    sendsPerMinute: z.number(),
+    acksPerMinute: z.number(),
+    deliveriesPerMinute: z.number(),
+  }),
+)
 /** How a recipient is reached, and its limits. */
-export type RecipientView = z.output<typeof recipientView>
+export type RecipientView = OutputOf<typeof recipientView>
 
 function viewRecipient({ registeredAt, version, ...shown }: Recipient): RecipientView {
   return shown
@@ -41,19 +44,24 @@ export const register = operation({
   name: 'messages.register',
   summary: 'Make a recipient known, or change how it is reached and what its limits are.',
   effect: 'write',
-  input: z.strictObject({
-    name: fields.name.describe('Name of the recipient.'),
-    adapter: fields.name.optional().describe('Which adapter delivers to it; inbox unless told otherwise.'),
-    address: fields.name
-      .nullable()
-      .optional()
-      .describe('What that adapter needs to find it, such as a channel.'),
-    sendsPerMinute: perMinute.optional().describe('Messages it may send a minute; default 10, 0 = no limit.'),
-    acksPerMinute: perMinute.optional().describe('Answers it may give a minute; default 100, 0 = no limit.'),
-    deliveriesPerMinute: perMinute
-      .optional()
-      .describe('Deliveries it gets a minute; 0 = no limit, the default.'),
-  }),
+  input: () =>
+    z.strictObject({
+      name: fields.name.describe('Name of the recipient.'),
+      adapter: fields.name.optional().describe('Which adapter delivers to it; inbox unless told otherwise.'),
+      address: fields.name
+        .nullable()
+        .optional()
+        .describe('What that adapter needs to find it, such as a channel.'),
+      sendsPerMinute: perMinute()
+        .optional()
+        .describe('Messages it may send a minute; default 10, 0 = no limit.'),
+      acksPerMinute: perMinute()
+        .optional()
+        .describe('Answers it may give a minute; default 100, 0 = no limit.'),
+      deliveriesPerMinute: perMinute()
+        .optional()
+        .describe('Deliveries it gets a minute; 0 = no limit, the default.'),
+    }),
   output: recipientView,
   needs: ({ name }) => ({ known: { select: 'recipients', names: [name], limit: 1 } as const }),
   decide({ known }, { name, ...settings }, { agent, wall }) {
@@ -70,12 +78,13 @@ export const clearPendingAcks = operation({
   name: 'messages.clearPendingAcks',
   summary: 'Cancel messages that still wait for their answer, a bounded piece at a time.',
   effect: 'write',
-  input: z.strictObject({
-    sender: fields.name.optional().describe('Only those of this sender.'),
-    reason: fields.reason,
-    dryRun: fields.dryRun,
-  }),
-  output: z.object({ cancelled: z.number(), more: z.boolean() }),
+  input: () =>
+    z.strictObject({
+      sender: fields.name.optional().describe('Only those of this sender.'),
+      reason: fields.reason,
+      dryRun: fields.dryRun,
+    }),
+  output: () => z.object({ cancelled: z.number(), more: z.boolean() }),
   needs: ({ sender, dryRun }) => ({
     page: dryRun
       ? null
@@ -104,7 +113,7 @@ export const redrive = operation({
   name: 'messages.redrive',
   summary: 'Send a dead letter again, from the first attempt on, to those who did not answer.',
   effect: 'write',
-  input: z.strictObject({ message: messageRef, reason: fields.reason }),
+  input: () => z.strictObject({ message: messageRef(), reason: fields.reason }),
   output: messageView,
   needs: ({ message }) => ({ found: byRef(message) }),
   decide({ found }, { message: ref, reason }, context) {
@@ -139,10 +148,11 @@ export const retain = operation({
   summary: 'Remove finished messages with their deliveries, and counts of limits that are long over.',
   effect: 'admin',
   internal: true,
-  input: z.strictObject({
-    keptMs: z.int().min(0).describe('Finished messages are kept for so long; 0 = for ever.'),
-  }),
-  output: z.object({ messages: z.number(), more: z.boolean() }),
+  input: () =>
+    z.strictObject({
+      keptMs: z.int().min(0).describe('Finished messages are kept for so long; 0 = for ever.'),
+    }),
+  output: () => z.object({ messages: z.number(), more: z.boolean() }),
   needs: ({ keptMs }) => ({
     closed:
       keptMs === 0 ? null : ({ select: 'closedMessagesBefore', ageMs: keptMs, limit: pieceMax } as const),

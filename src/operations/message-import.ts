@@ -4,6 +4,7 @@ import { importMessage } from '../domain/message.ts'
 import { registerRecipient, unregistered } from '../domain/recipient.ts'
 import { makePolicy } from '../domain/redelivery-policy.ts'
 import type { Change } from '../engines/engine.ts'
+import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
 import { newThreadChanges } from './message-send.ts'
 import { findRecipient } from './message-thread.ts'
@@ -12,29 +13,32 @@ import { operation } from './operation.ts'
 /** Messages one transaction takes over. */
 export const importMax = 100
 
-export const importEntry = z.strictObject({
-  id: z.string().regex(/^[A-Za-z0-9_-]{1,64}$/),
-  sender: fields.name,
-  recipient: fields.name,
-  type: fields.text(64).min(1),
-  content: fields.asJsonText('content'),
-  attempts: z.int().min(1).max(100),
-  dueAt: fields.wallTime.nullable(),
-  sentAt: fields.wallTime.nullable(),
-  note: fields.text(2000).nullable(),
-})
-export type ImportEntry = z.input<typeof importEntry>
+export const importEntry = lazily(() =>
+  z.strictObject({
+    id: z.string().regex(/^[A-Za-z0-9_-]{1,64}$/),
+    sender: fields.name,
+    recipient: fields.name,
+    type: fields.text(64).min(1),
+    content: fields.asJsonText('content'),
+    attempts: z.int().min(1).max(100),
+    dueAt: fields.wallTime.nullable(),
+    sentAt: fields.wallTime.nullable(),
+    note: fields.text(2000).nullable(),
+  }),
+)
+export type ImportEntry = z.input<ReturnType<typeof importEntry>>
 
 export const importPending = operation({
   name: 'messages.import',
   summary: 'Take over pending messages of another program; those already taken are left as they are.',
   effect: 'admin',
   internal: true,
-  input: z.strictObject({
-    entries: z.array(importEntry).max(importMax),
-    dryRun: z.boolean().default(false),
-  }),
-  output: z.object({ imported: z.array(z.string()), known: z.array(z.string()) }),
+  input: () =>
+    z.strictObject({
+      entries: z.array(importEntry()).max(importMax),
+      dryRun: z.boolean().default(false),
+    }),
+  output: () => z.object({ imported: z.array(z.string()), known: z.array(z.string()) }),
   needs: ({ entries }) => ({
     there: { select: 'messagesById', ids: entries.map(({ id }) => id) } as const,
     recipients: {

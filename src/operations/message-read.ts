@@ -1,24 +1,25 @@
 /** Looking at messages: one with its story, an inbox, what is pending, what died. */
 import * as z from 'zod'
 import type { Message } from '../domain/message.ts'
+import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
 import { byRef, deliveriesOf, findMessage, messageRef, threadsOf } from './message-thread.ts'
 import { letterView, messageView, viewLetter, viewThread } from './message-view.ts'
-import { ask, operation } from './operation.ts'
+import { ask, type OutputOf, operation } from './operation.ts'
 
-const page = {
+const page = lazily(() => ({
   limit: fields.limit,
   after: fields.after,
-}
+}))
 const pageSize = 100
-const sender = fields.name.optional().describe('Only those of this sender.')
+const sender = lazily(() => fields.name.optional().describe('Only those of this sender.'))
 
 export const get = operation({
   name: 'messages.get',
   summary: 'One message with its deliveries, or null.',
   effect: 'read',
-  input: z.strictObject({ message: messageRef }),
-  output: messageView.nullable(),
+  input: () => z.strictObject({ message: messageRef() }),
+  output: () => messageView().nullable(),
   needs: ({ message }) => ({ found: byRef(message) }),
   decide({ found }, input, { now }) {
     const message = findMessage(found, input.message)
@@ -30,19 +31,20 @@ export const get = operation({
   },
 })
 
-const letterPage = z.object({ messages: z.array(letterView), next: z.string().nullable() })
-export type LetterPage = z.output<typeof letterPage>
+const letterPage = lazily(() => z.object({ messages: z.array(letterView()), next: z.string().nullable() }))
+export type LetterPage = OutputOf<typeof letterPage>
 
 export const inbox = operation({
   name: 'messages.inbox',
   summary:
     "What waits for the caller's answer, most urgent first; or everything it was ever sent, newest first.",
   effect: 'read',
-  input: z.strictObject({
-    unread: z.boolean().default(false).describe('Only what was not marked as read.'),
-    all: z.boolean().default(false).describe('Also what was answered or has ended.'),
-    ...page,
-  }),
+  input: () =>
+    z.strictObject({
+      unread: z.boolean().default(false).describe('Only what was not marked as read.'),
+      all: z.boolean().default(false).describe('Also what was answered or has ended.'),
+      ...page(),
+    }),
   output: letterPage,
   needs: ({ unread, all, limit, after }, { agent }) => ({
     letters: {
@@ -67,12 +69,12 @@ export const inbox = operation({
   },
 })
 
-const messagePage = z.object({ messages: z.array(messageView), next: z.string().nullable() })
-export type MessagePage = z.output<typeof messagePage>
+const messagePage = lazily(() => z.object({ messages: z.array(messageView()), next: z.string().nullable() }))
+export type MessagePage = OutputOf<typeof messagePage>
 
-const pageInput = z.strictObject({ sender, ...page })
+const pageInput = lazily(() => z.strictObject({ sender: sender(), ...page() }))
 
-const pageNeeds = (standing: 'open' | 'dead', input: z.output<typeof pageInput>) => ({
+const pageNeeds = (standing: 'open' | 'dead', input: OutputOf<typeof pageInput>) => ({
   page: {
     select: 'messages',
     standing,
@@ -103,8 +105,8 @@ export const getPendingCount = operation({
   name: 'messages.getPendingCount',
   summary: 'How many messages still wait for their answer.',
   effect: 'read',
-  input: z.strictObject({ sender }),
-  output: z.number(),
+  input: () => z.strictObject({ sender: sender() }),
+  output: () => z.number(),
   needs: (input) => ({ count: { select: 'openMessageCount', sender: input.sender ?? null } as const }),
   decide: ({ count }) => ({ changes: [], result: count }),
 })

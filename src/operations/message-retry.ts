@@ -18,28 +18,31 @@ import { damageOf, policyOf } from '../domain/message-damage.ts'
 import { inboxAdapter, type Recipient, unregistered } from '../domain/recipient.ts'
 import type { Change, Context } from '../engines/engine.ts'
 import { NotFoundError } from '../errors.ts'
+import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
 import { asideDamaged, asideStranded, type SetAside, setAside } from './message-aside.ts'
 import { Places } from './message-places.ts'
 import { deliveriesTo, findRecipient } from './message-thread.ts'
-import { ask, operation } from './operation.ts'
+import { ask, type OutputOf, operation } from './operation.ts'
 
 /** Rows one transaction claims, and records when nothing has to be sent: some 2 ms, so that also a busy machine stays under 20. */
 export const claimMax = 25
 const adaptersMax = 50
 export const knownMax = 1000
 
-export const adaptersField = z.array(fields.name).max(adaptersMax)
+export const adaptersField = lazily(() => z.array(fields.name).max(adaptersMax))
 
-const claims = z.object({
-  claims: z.array(
-    z.object({ id: z.string(), token: z.number(), adapter: z.string(), envelope: z.custom<Envelope>() }),
-  ),
-  deferred: z.number(),
-  failed: z.number(),
-  setAside: z.array(setAside),
-})
-export type DeliveryClaims = z.output<typeof claims>
+const claims = lazily(() =>
+  z.object({
+    claims: z.array(
+      z.object({ id: z.string(), token: z.number(), adapter: z.string(), envelope: z.custom<Envelope>() }),
+    ),
+    deferred: z.number(),
+    failed: z.number(),
+    setAside: z.array(setAside()),
+  }),
+)
+export type DeliveryClaims = OutputOf<typeof claims>
 export type DeliveryClaim = DeliveryClaims['claims'][number]
 
 export const claimDue = operation({
@@ -47,11 +50,12 @@ export const claimDue = operation({
   summary: 'Claim deliveries that are due and that the given adapters can make.',
   effect: 'write',
   internal: true,
-  input: z.strictObject({
-    adapters: adaptersField,
-    limit: z.int().min(1).max(claimMax).default(claimMax),
-    leaseMs: fields.leaseMs.unwrap(),
-  }),
+  input: () =>
+    z.strictObject({
+      adapters: adaptersField(),
+      limit: z.int().min(1).max(claimMax).default(claimMax),
+      leaseMs: fields.leaseMs.unwrap(),
+    }),
   output: claims,
   needs: (input) => ({
     due: { select: 'dueDeliveries', adapters: input.adapters, limit: input.limit } as const,
@@ -140,13 +144,14 @@ export const record = operation({
   summary: 'Record what came of an attempt, under the token of its claim.',
   effect: 'write',
   internal: true,
-  input: z.strictObject({
-    delivery: fields.text(100),
-    token: z.int().nonnegative(),
-    outcome: z.enum(['sent', 'failed', 'released']),
-    error: fields.text(2000).default('it failed'),
-  }),
-  output: z.object({ attempts: z.number() }),
+  input: () =>
+    z.strictObject({
+      delivery: fields.text(100),
+      token: z.int().nonnegative(),
+      outcome: z.enum(['sent', 'failed', 'released']),
+      error: fields.text(2000).default('it failed'),
+    }),
+  output: () => z.object({ attempts: z.number() }),
   needs: ({ delivery }) => ({
     deliveries: { select: 'deliveriesById', ids: [delivery] } as const,
     messages: { select: 'messagesById', ids: [delivery.slice(0, delivery.lastIndexOf('/'))] } as const,

@@ -8,6 +8,7 @@ import { type Recipient, unregistered } from '../domain/recipient.ts'
 import { makePolicy } from '../domain/redelivery-policy.ts'
 import type { Caller, Change, Context, Decision, Loaded } from '../engines/engine.ts'
 import { HoldfastError, InvalidError } from '../errors.ts'
+import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
 import {
   allowanceChange,
@@ -22,7 +23,7 @@ import {
   threadChanges,
 } from './message-thread.ts'
 import { messageView, viewThread } from './message-view.ts'
-import { ask, operation, type Step } from './operation.ts'
+import { ask, type OutputOf, operation, type Step } from './operation.ts'
 
 const contentBytesMax = 10 * 1024
 const knownMax = 1000
@@ -30,59 +31,61 @@ const levelsMax = 10
 /** Recipients, everybody on the ladder, and the sender. */
 const namedMax = (levelsMax + 1) * recipientsMax + 1
 const waitMsMax = 24 * 60 * 60 * 1000
-const wait = z.int().min(0).max(waitMsMax)
+const wait = lazily(() => z.int().min(0).max(waitMsMax))
 
-const recipientNames = z.array(fields.name).min(1).max(recipientsMax)
-const everybody = z.literal('*')
+const recipientNames = lazily(() => z.array(fields.name).min(1).max(recipientsMax))
+const everybody = lazily(() => z.literal('*'))
 
-const input = z.strictObject({
-  to: z
-    .union([everybody, fields.name, recipientNames])
-    .describe('One recipient, several, or * for everybody else who is known.'),
-  type: z
-    .string()
-    .regex(/^[A-Za-z][A-Za-z0-9_-]{0,63}$/, { error: 'must be a word such as INFO or REVIEW-REQUEST' })
-    .default('INFO')
-    .describe('What kind of message it is: QUESTION, INFO, BLOCKED, …, or a word of your own.'),
-  content: z
-    .unknown()
-    .transform((value) => fields.jsonText('content', value, contentBytesMax))
-    .describe('Any JSON value, at most 10 KB as text.'),
-  context: fields.text(200).min(1).optional().describe('What it is about: a task, a conversation.'),
-  parent: messageRef.optional().describe('The message this one replies to; a reply acknowledges it.'),
-  priority: fields.priority,
-  quorum: z
-    .union([z.enum(['all', 'any']), z.int().min(1).max(recipientsMax)])
-    .default('all')
-    .describe('How many recipients must answer.'),
-  timeoutMs: z
-    .int()
-    .min(1_000, { error: 'must be at least 1 s' })
-    .max(300_000, { error: 'must be at most 300 s' })
-    .optional()
-    .describe('How long to wait before the first retry, ms; 30 s unless told otherwise.'),
-  delaysMs: z
-    .array(wait.min(1))
-    .max(20)
-    .optional()
-    .describe('Waits before each retry, ms; [30 s, 60 s, 120 s] unless told otherwise.'),
-  escalateImmediately: z
-    .boolean()
-    .optional()
-    .describe('Escalate with the last retry instead of waiting for an answer to it.'),
-  ladder: z
-    .array(z.strictObject({ to: z.union([everybody, recipientNames]), waitMs: wait }))
-    .max(levelsMax)
-    .optional()
-    .describe('Whom to tell when nobody answers, level by level; everybody unless told otherwise.'),
-  escalationsPerMinute: z
-    .int()
-    .min(0)
-    .max(1000)
-    .optional()
-    .describe('Escalations beyond so many a minute are put off; 5 unless told otherwise, 0 = no limit.'),
-})
-type Input = z.output<typeof input>
+const input = lazily(() =>
+  z.strictObject({
+    to: z
+      .union([everybody(), fields.name, recipientNames()])
+      .describe('One recipient, several, or * for everybody else who is known.'),
+    type: z
+      .string()
+      .regex(/^[A-Za-z][A-Za-z0-9_-]{0,63}$/, { error: 'must be a word such as INFO or REVIEW-REQUEST' })
+      .default('INFO')
+      .describe('What kind of message it is: QUESTION, INFO, BLOCKED, …, or a word of your own.'),
+    content: z
+      .unknown()
+      .transform((value) => fields.jsonText('content', value, contentBytesMax))
+      .describe('Any JSON value, at most 10 KB as text.'),
+    context: fields.text(200).min(1).optional().describe('What it is about: a task, a conversation.'),
+    parent: messageRef().optional().describe('The message this one replies to; a reply acknowledges it.'),
+    priority: fields.priority,
+    quorum: z
+      .union([z.enum(['all', 'any']), z.int().min(1).max(recipientsMax)])
+      .default('all')
+      .describe('How many recipients must answer.'),
+    timeoutMs: z
+      .int()
+      .min(1_000, { error: 'must be at least 1 s' })
+      .max(300_000, { error: 'must be at most 300 s' })
+      .optional()
+      .describe('How long to wait before the first retry, ms; 30 s unless told otherwise.'),
+    delaysMs: z
+      .array(wait().min(1))
+      .max(20)
+      .optional()
+      .describe('Waits before each retry, ms; [30 s, 60 s, 120 s] unless told otherwise.'),
+    escalateImmediately: z
+      .boolean()
+      .optional()
+      .describe('Escalate with the last retry instead of waiting for an answer to it.'),
+    ladder: z
+      .array(z.strictObject({ to: z.union([everybody(), recipientNames()]), waitMs: wait() }))
+      .max(levelsMax)
+      .optional()
+      .describe('Whom to tell when nobody answers, level by level; everybody unless told otherwise.'),
+    escalationsPerMinute: z
+      .int()
+      .min(0)
+      .max(1000)
+      .optional()
+      .describe('Escalations beyond so many a minute are put off; 5 unless told otherwise, 0 = no limit.'),
+  }),
+)
+type Input = OutputOf<typeof input>
 
 function sendNeeds(asked: Input, { agent }: Caller) {
   return {
@@ -94,12 +97,14 @@ function sendNeeds(asked: Input, { agent }: Caller) {
 }
 type Rows = Loaded<ReturnType<typeof sendNeeds>>
 
-const sent = z.object({
-  message: messageView,
-  /** How long the sender's limit holds it back. */
-  deferredMs: z.number(),
-})
-export type Sent = z.output<typeof sent>
+const sent = lazily(() =>
+  z.object({
+    message: messageView(),
+    /** How long the sender's limit holds it back. */
+    deferredMs: z.number(),
+  }),
+)
+export type Sent = OutputOf<typeof sent>
 
 export const sendWithAck = operation({
   name: 'messages.sendWithAck',

@@ -6,6 +6,7 @@ import { due, putOff, type Thread } from '../domain/message.ts'
 import { damageOf, endDamaged, policyOf } from '../domain/message-damage.ts'
 import { unregistered } from '../domain/recipient.ts'
 import type { Change, Context, Decision } from '../engines/engine.ts'
+import { lazily } from '../lazily.ts'
 import { asideStranded, type SetAside, setAside } from './message-aside.ts'
 import { Places } from './message-places.ts'
 import { adaptersField, knownMax } from './message-retry.ts'
@@ -18,29 +19,31 @@ import {
   threadChanges,
   threadsOf,
 } from './message-thread.ts'
-import { ask, operation } from './operation.ts'
+import { ask, type OutputOf, operation } from './operation.ts'
 
 /** Messages one transaction settles: each may have a hundred deliveries. */
 const settleMax = 10
 
-const settled = z.object({
-  unanswered: z.number(),
-  escalated: z.array(z.object({ id: z.string(), level: z.number(), unanswered: z.array(z.string()) })),
-  /** With the reason where it is another than that nobody answered. */
-  dead: z.array(z.object({ id: z.string(), reason: z.string().optional() })),
-  deferred: z.number(),
-  setAside: z.array(setAside),
-  /** False when nothing was left to settle. */
-  more: z.boolean(),
-})
-export type Settled = z.output<typeof settled>
+const settled = lazily(() =>
+  z.object({
+    unanswered: z.number(),
+    escalated: z.array(z.object({ id: z.string(), level: z.number(), unanswered: z.array(z.string()) })),
+    /** With the reason where it is another than that nobody answered. */
+    dead: z.array(z.object({ id: z.string(), reason: z.string().optional() })),
+    deferred: z.number(),
+    setAside: z.array(setAside()),
+    /** False when nothing was left to settle. */
+    more: z.boolean(),
+  }),
+)
+export type Settled = OutputOf<typeof settled>
 
 export const settle = operation({
   name: 'messages.settle',
   summary: 'Give up deliveries nobody answered in time; escalate, or end, the messages that need it.',
   effect: 'write',
   internal: true,
-  input: z.strictObject({}),
+  input: () => z.strictObject({}),
   output: settled,
   needs: () => ({
     unanswered: { select: 'unansweredMessages', limit: settleMax } as const,
@@ -164,8 +167,8 @@ export const nextDue = operation({
   summary: 'How long until something is due for redelivery.',
   effect: 'read',
   internal: true,
-  input: z.strictObject({ adapters: adaptersField }),
-  output: z.object({ dueInMs: z.number().nullable() }),
+  input: () => z.strictObject({ adapters: adaptersField() }),
+  output: () => z.object({ dueInMs: z.number().nullable() }),
   needs: (input) => ({ at: { select: 'nextRedeliveryAt', adapters: input.adapters } as const }),
   decide: ({ at }, _input, { now }) => ({
     changes: [],

@@ -7,14 +7,17 @@ import type { Message, Thread } from '../domain/message.ts'
 import { type Recipient, unregistered } from '../domain/recipient.ts'
 import type { Caller, Change, Selectors } from '../engines/engine.ts'
 import { InvalidError, NotFoundError } from '../errors.ts'
+import { lazily } from '../lazily.ts'
 
 /** Recipients of one message. */
 export const recipientsMax = 100
 
-export const messageRef = z
-  .string()
-  .regex(/^[A-Za-z0-9_-]{1,64}(?:\.\d{1,6})?$/, { error: 'must be the id of a message or its beginning' })
-  .describe('Id of the message, of one of its attempts, or a unique beginning of it.')
+export const messageRef = lazily(() =>
+  z
+    .string()
+    .regex(/^[A-Za-z0-9_-]{1,64}(?:\.\d{1,6})?$/, { error: 'must be the id of a message or its beginning' })
+    .describe('Id of the message, of one of its attempts, or a unique beginning of it.'),
+)
 
 /** The id without the number of an attempt. */
 export function byRef(ref: string) {

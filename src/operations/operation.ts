@@ -6,6 +6,7 @@ import * as z from 'zod'
 import { nearestName } from '../domain/name.ts'
 import type { Ask, Caller, Context, Decision, Loaded, Needs } from '../engines/engine.ts'
 import { InvalidError } from '../errors.ts'
+import { lazily } from '../lazily.ts'
 
 export interface Operation<Schema extends z.ZodType = z.ZodType, N extends Needs = Needs, Output = unknown> {
   readonly name: string
@@ -39,11 +40,31 @@ export interface AnyOperation extends Omit<Operation, 'needs' | 'decide' | 'fres
   decide(rows: Loaded<Needs>, input: unknown, context: Context): Decision | Ask
 }
 
-export function operation<Schema extends z.ZodType, N extends Needs, Output>(
-  definition: Operation<Schema, N, Output>,
-): Operation<Schema, N, Output> & AnyOperation {
-  return definition as unknown as Operation<Schema, N, Output> & AnyOperation
+/** An operation as it is written down, with schemas that are made when they are first asked for. */
+export interface Definition<Schema extends z.ZodType, N extends Needs, Output>
+  extends Omit<Operation<Schema, N, Output>, 'input' | 'output'> {
+  readonly input: () => Schema
+  readonly output: () => z.ZodType<Output>
 }
+
+export function operation<Schema extends z.ZodType, N extends Needs, Output>(
+  definition: Definition<Schema, N, Output>,
+): Operation<Schema, N, Output> & AnyOperation {
+  const input = lazily(definition.input)
+  const output = lazily(definition.output)
+  return {
+    ...definition,
+    get input() {
+      return input()
+    },
+    get output() {
+      return output()
+    },
+  } as unknown as Operation<Schema, N, Output> & AnyOperation
+}
+
+/** What a schema made lazily reads. */
+export type OutputOf<Make extends () => z.ZodType> = z.output<ReturnType<Make>>
 
 /** Keeps the type of the rows asked for. */
 export function ask<N extends Needs, Output>(

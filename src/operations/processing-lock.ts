@@ -5,30 +5,33 @@ import { extend, isExpired, renew as renewLease } from '../domain/lease.ts'
 import { acquireLock, assertOwn, extendLock as extendOwn, findOwn, type Lock } from '../domain/lock.ts'
 import { processingLockName } from '../domain/queue.ts'
 import type { Change } from '../engines/engine.ts'
+import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
 import { lockRef } from './lease.ts'
-import { ask, operation, type Step } from './operation.ts'
+import { ask, type OutputOf, operation, type Step } from './operation.ts'
 import { leaseLength, lockChange } from './queue-claim.ts'
 import { holderWith, registered } from './registered.ts'
 import { type LockView, lockView, viewLock } from './view.ts'
 
-const input = { queue: fields.queue, token: fields.token }
+const input = lazily(() => ({ queue: fields.queue, token: fields.token }))
 const lockNeeds = (of: { queue: string }) => ({
   locks: { select: 'lock', name: processingLockName(of.queue) } as const,
 })
 
-const acquireOutcome = z.discriminatedUnion('outcome', [
-  z.object({ outcome: z.literal('claimed'), lock: lockView }),
-  z.object({ outcome: z.literal('held'), holder: z.string().nullable(), expiresAt: z.number().nullable() }),
-])
-export type AcquireOutcome = z.output<typeof acquireOutcome>
+const acquireOutcome = lazily(() =>
+  z.discriminatedUnion('outcome', [
+    z.object({ outcome: z.literal('claimed'), lock: lockView() }),
+    z.object({ outcome: z.literal('held'), holder: z.string().nullable(), expiresAt: z.number().nullable() }),
+  ]),
+)
+export type AcquireOutcome = OutputOf<typeof acquireOutcome>
 
 export const acquireProcessingLock = operation({
   name: 'queue.acquireProcessingLock',
   summary: "Take a queue's processing lock: free, lapsed, or your own (renewed).",
   effect: 'write',
   claims: true,
-  input: z.strictObject({ ...input, leaseMs: fields.leaseMs, reason: fields.reason }),
+  input: () => z.strictObject({ ...input(), leaseMs: fields.leaseMs, reason: fields.reason }),
   output: acquireOutcome,
   needs: (of, caller) => ({
     ...lockNeeds(of),
@@ -68,8 +71,8 @@ export const releaseProcessingLock = operation({
   summary: 'Give the processing lock back; its item stays claimed. False when it is not yours.',
   effect: 'write',
   tokenTells: 'own',
-  input: z.strictObject(input),
-  output: z.boolean(),
+  input: () => z.strictObject(input()),
+  output: () => z.boolean(),
   needs: lockNeeds,
   decide({ locks }, of, context) {
     const own = findOwn(locks, { ...context, token: of.token })
@@ -106,8 +109,8 @@ export const getProcessingLock = operation({
   name: 'queue.getProcessingLock',
   summary: 'The processing lock, lapsed or not; null when nobody has it.',
   effect: 'read',
-  input: z.strictObject({ queue: fields.queue }),
-  output: lockView.nullable(),
+  input: () => z.strictObject({ queue: fields.queue }),
+  output: () => lockView().nullable(),
   needs: lockNeeds,
   decide: ({ locks }, _of, { now }) => ({ changes: [], result: locks[0] ? viewLock(locks[0], now) : null }),
 })
@@ -116,8 +119,8 @@ export const isLockStale = operation({
   name: 'queue.isLockStale',
   summary: 'Whether the processing lock is there and has lapsed.',
   effect: 'read',
-  input: z.strictObject({ queue: fields.queue }),
-  output: z.boolean(),
+  input: () => z.strictObject({ queue: fields.queue }),
+  output: () => z.boolean(),
   needs: lockNeeds,
   decide: ({ locks }, _of, { now }) => ({ changes: [], result: locks.some((lock) => isExpired(lock, now)) }),
 })
@@ -138,7 +141,7 @@ export const renewLock = operation({
   summary: 'Renew the processing lock and the item claimed with it: both run for their length from now.',
   effect: 'write',
   tokenTells: 'own',
-  input: z.strictObject({ ...input, leaseMs: fields.leaseMs }),
+  input: () => z.strictObject({ ...input(), leaseMs: fields.leaseMs }),
   output: lockView,
   needs: lockNeeds,
   decide({ locks }, of, context) {
@@ -159,8 +162,9 @@ export const extendLock = operation({
   summary: 'Add time to the processing lock and the item claimed with it; refused once it lapsed.',
   effect: 'write',
   tokenTells: 'own',
-  input: z.strictObject({ ...input, extraMs: fields.leaseMs.unwrap().describe('How much longer, ms.') }),
-  output: lockView.extend({ capped: z.boolean() }),
+  input: () =>
+    z.strictObject({ ...input(), extraMs: fields.leaseMs.unwrap().describe('How much longer, ms.') }),
+  output: () => lockView().extend({ capped: z.boolean() }),
   needs: lockNeeds,
   decide({ locks }, of, context) {
     const own = assertOwn(processingLockName(of.queue), locks, { ...context, token: of.token })

@@ -2,8 +2,9 @@
 import * as z from 'zod'
 import { outcomeId } from '../domain/progress.ts'
 import type { Decision } from '../engines/engine.ts'
+import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
-import { ask, operation, type Step } from './operation.ts'
+import { ask, type OutputOf, operation, type Step } from './operation.ts'
 import { outcomesMax, requireRun, runName, runOf } from './progress.ts'
 import { progressView, viewProgress } from './progress-view.ts'
 
@@ -11,8 +12,8 @@ export const get = operation({
   name: 'progress.get',
   summary: 'How far a run is; null when there is none.',
   effect: 'read',
-  input: z.strictObject({ run: runName }),
-  output: progressView.nullable(),
+  input: () => z.strictObject({ run: runName() }),
+  output: () => progressView().nullable(),
   needs: runOf,
   decide: ({ known }, _input, { now }) => ({
     changes: [],
@@ -24,12 +25,13 @@ export const list = operation({
   name: 'progress.list',
   summary: 'Runs by name, of all or of one status.',
   effect: 'read',
-  input: z.strictObject({
-    status: z.enum(['running', 'paused', 'completed', 'failed']).optional().describe('Only these.'),
-    limit: fields.limit,
-    after: fields.after,
-  }),
-  output: z.object({ runs: z.array(progressView), next: z.string().nullable() }),
+  input: () =>
+    z.strictObject({
+      status: z.enum(['running', 'paused', 'completed', 'failed']).optional().describe('Only these.'),
+      limit: fields.limit,
+      after: fields.after,
+    }),
+  output: () => z.object({ runs: z.array(progressView()), next: z.string().nullable() }),
   needs: ({ status, limit, after }) => ({
     page: {
       select: 'progressPage',
@@ -44,24 +46,27 @@ export const list = operation({
   }),
 })
 
-const outcomeView = z.object({
-  key: z.string(),
-  outcome: z.enum(['done', 'failed', 'skipped']),
-  error: z.string().nullable(),
-  at: z.number(),
-})
+const outcomeView = lazily(() =>
+  z.object({
+    key: z.string(),
+    outcome: z.enum(['done', 'failed', 'skipped']),
+    error: z.string().nullable(),
+    at: z.number(),
+  }),
+)
 
 export const outcomes = operation({
   name: 'progress.outcomes',
   summary: 'What became of the items of a run, by key.',
   effect: 'read',
-  input: z.strictObject({
-    run: runName,
-    outcome: outcomeView.shape.outcome.optional().describe('Only those that ended so.'),
-    limit: fields.limit,
-    after: fields.after,
-  }),
-  output: z.object({ outcomes: z.array(outcomeView), next: z.string().nullable() }),
+  input: () =>
+    z.strictObject({
+      run: runName(),
+      outcome: outcomeView().shape.outcome.optional().describe('Only those that ended so.'),
+      limit: fields.limit,
+      after: fields.after,
+    }),
+  output: () => z.object({ outcomes: z.array(outcomeView()), next: z.string().nullable() }),
   needs: ({ run, outcome, limit, after }) => ({
     page: {
       select: 'outcomesOf',
@@ -84,11 +89,12 @@ export const left = operation({
   name: 'progress.left',
   summary: 'Which of these items of a run are still to be done.',
   effect: 'read',
-  input: z.strictObject({
-    run: runName,
-    keys: z.array(fields.name).max(outcomesMax).describe('The items to ask for.'),
-  }),
-  output: z.array(z.string()),
+  input: () =>
+    z.strictObject({
+      run: runName(),
+      keys: z.array(fields.name).max(outcomesMax).describe('The items to ask for.'),
+    }),
+  output: () => z.array(z.string()),
   needs: ({ run, keys }) => ({
     ...runOf({ run }),
     outcomes: { select: 'outcomesById', ids: keys.map((key) => outcomeId(run, key)) } as const,
@@ -105,14 +111,14 @@ export const left = operation({
   },
 })
 
-const stopAnswer = z.object({ stop: z.boolean(), reason: z.string().nullable() })
-export type StopAnswer = z.output<typeof stopAnswer>
+const stopAnswer = lazily(() => z.object({ stop: z.boolean(), reason: z.string().nullable() }))
+export type StopAnswer = OutputOf<typeof stopAnswer>
 
 export const shouldStop = operation({
   name: 'progress.shouldStop',
   summary: 'Whether the runner must not begin another item: its lock is lost, or the run does not run.',
   effect: 'read',
-  input: z.strictObject({ run: runName, token: fields.token }),
+  input: () => z.strictObject({ run: runName(), token: fields.token }),
   output: stopAnswer,
   needs: runOf,
   decide({ known }, { run, token }): Step<StopAnswer> {

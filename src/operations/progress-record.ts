@@ -2,8 +2,9 @@
 import * as z from 'zod'
 import { countOutcomes, type Outcome, outcomeId, recordProgress } from '../domain/progress.ts'
 import type { Change, Context } from '../engines/engine.ts'
+import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
-import { ask, operation, type Step } from './operation.ts'
+import { ask, type OutputOf, operation, type Step } from './operation.ts'
 import {
   assertGrant,
   count,
@@ -17,33 +18,38 @@ import {
 } from './progress.ts'
 import { progressView, viewProgress } from './progress-view.ts'
 
-const outcome = z.strictObject({
-  key: fields.name.describe('The item; its latest outcome counts, once.'),
-  outcome: z.enum(['done', 'failed', 'skipped']),
-  error: fields.text(10_000).optional(),
-})
+const outcome = lazily(() =>
+  z.strictObject({
+    key: fields.name.describe('The item; its latest outcome counts, once.'),
+    outcome: z.enum(['done', 'failed', 'skipped']),
+    error: fields.text(10_000).optional(),
+  }),
+)
 
-const recorded = z.object({
-  progress: progressView,
-  /** True for the one record that completed the run. */
-  isLast: z.boolean(),
-})
-export type RecordedProgress = z.output<typeof recorded>
+const recorded = lazily(() =>
+  z.object({
+    progress: progressView(),
+    /** True for the one record that completed the run. */
+    isLast: z.boolean(),
+  }),
+)
+export type RecordedProgress = OutputOf<typeof recorded>
 
 export const record = operation({
   name: 'progress.record',
   summary: 'Add to the counts of a run, guarded by the token of its lock; a pause stays a pause.',
   effect: 'write',
-  input: z.strictObject({
-    run: runName,
-    token: fields.token,
-    done: count.optional().describe('So many more are done.'),
-    failed: count.optional().describe('So many more failed.'),
-    skipped: count.optional().describe('So many more were skipped.'),
-    total,
-    cursor,
-    outcomes: z.array(outcome).max(outcomesMax).optional().describe('What became of single items.'),
-  }),
+  input: () =>
+    z.strictObject({
+      run: runName(),
+      token: fields.token,
+      done: count().optional().describe('So many more are done.'),
+      failed: count().optional().describe('So many more failed.'),
+      skipped: count().optional().describe('So many more were skipped.'),
+      total: total(),
+      cursor: cursor(),
+      outcomes: z.array(outcome()).max(outcomesMax).optional().describe('What became of single items.'),
+    }),
   output: recorded,
   needs: ({ run, outcomes }) => ({
     ...runOf({ run }),
@@ -84,7 +90,7 @@ export const record = operation({
 
 /** Those that say something new; of several for one key, the last. */
 function newOutcomes(
-  input: { run: string; outcomes?: readonly z.output<typeof outcome>[] | undefined },
+  input: { run: string; outcomes?: readonly OutputOf<typeof outcome>[] | undefined },
   earlier: ReadonlyMap<string, Outcome>,
   wall: number,
 ): Outcome[] {

@@ -14,21 +14,24 @@ import {
 } from '../domain/progress.ts'
 import type { Change, Context, EventDraft } from '../engines/engine.ts'
 import { HeldError, InvalidError, LeaseLostError, NotFoundError } from '../errors.ts'
+import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
 import { lockName } from './lock.ts'
 import { pausedRun } from './lock-run.ts'
-import { ask, operation, type Step } from './operation.ts'
+import { ask, type OutputOf, operation, type Step } from './operation.ts'
 import { progressView, viewProgress } from './progress-view.ts'
 
-export const runName = fields.name.describe('Name of the run.')
+export const runName = lazily(() => fields.name.describe('Name of the run.'))
 export const outcomesMax = 500
-export const count = z.int().min(0).max(1_000_000_000)
-export const total = count.optional().describe('How many items there are.')
-export const cursor = fields
-  .asJsonText('cursor')
-  .transform((text) => JSON.parse(text) as Json)
-  .optional()
-  .describe('Where to go on; any JSON.')
+export const count = lazily(() => z.int().min(0).max(1_000_000_000))
+export const total = lazily(() => count().optional().describe('How many items there are.'))
+export const cursor = lazily(() =>
+  fields
+    .asJsonText('cursor')
+    .transform((text) => JSON.parse(text) as Json)
+    .optional()
+    .describe('Where to go on; any JSON.'),
+)
 const why = fields.reason
 
 export const runOf = ({ run }: { run: string }) => ({ known: { select: 'progressOf', runs: [run] } as const })
@@ -97,17 +100,18 @@ export const start = operation({
   name: 'progress.start',
   summary: 'Begin the progress of a run under the lock that is held for it.',
   effect: 'write',
-  input: z.strictObject({
-    run: runName,
-    lock: lockName,
-    token: fields.token,
-    total,
-    cursor,
-    completion: z
-      .enum(['processed', 'successful'])
-      .optional()
-      .describe('Completed when all are processed (default), or only when none failed.'),
-  }),
+  input: () =>
+    z.strictObject({
+      run: runName(),
+      lock: lockName(),
+      token: fields.token,
+      total: total(),
+      cursor: cursor(),
+      completion: z
+        .enum(['processed', 'successful'])
+        .optional()
+        .describe('Completed when all are processed (default), or only when none failed.'),
+    }),
   output: progressView,
   needs: ({ run, lock }) => ({ ...runOf({ run }), locks: { select: 'lock', name: lock } as const }),
   decide({ known, locks }, input, context) {
@@ -132,10 +136,10 @@ export const resume = operation({
   name: 'progress.resume',
   summary: 'Go on with a paused or failed run, under the grant that is held for it now.',
   effect: 'write',
-  input: z.strictObject({ run: runName, lock: lockName, token: fields.token, total }),
+  input: () => z.strictObject({ run: runName(), lock: lockName(), token: fields.token, total: total() }),
   output: progressView,
   needs: ({ run, lock }) => ({ ...runOf({ run }), locks: { select: 'lock', name: lock } as const }),
-  decide({ known, locks }, input, context): Step<z.output<typeof progressView>> {
+  decide({ known, locks }, input, context): Step<OutputOf<typeof progressView>> {
     const before = requireRun(known, input.run)
     const { token } = requireGrant(input.run, input.lock, locks, input.token, context)
     return ask({ others: { select: 'lock', name: before.lock } as const }, ({ others }) => {
@@ -167,14 +171,15 @@ export const pause = operation({
   summary: 'Stop a run before its next item. Anybody may; what is done is kept. Harmless when it is paused.',
   effect: 'write',
   tokenTells: 'which',
-  input: z.strictObject({
-    run: runName,
-    reason: why,
-    token: fields.token.describe('Only while it runs under this grant: a runner pauses none but its own.'),
-  }),
+  input: () =>
+    z.strictObject({
+      run: runName(),
+      reason: why,
+      token: fields.token.describe('Only while it runs under this grant: a runner pauses none but its own.'),
+    }),
   output: progressView,
   needs: runOf,
-  decide({ known }, { run, reason, token }, context): Step<z.output<typeof progressView>> {
+  decide({ known }, { run, reason, token }, context): Step<OutputOf<typeof progressView>> {
     const before = requireRun(known, run)
     return ask({ locks: { select: 'lock', name: before.lock } as const }, ({ locks }) => {
       if (token !== undefined) assertGrant(before, locks, token, context)
@@ -189,14 +194,15 @@ export const fail = operation({
   name: 'progress.fail',
   summary: 'The runner gives a run up, with the reason; it can be resumed.',
   effect: 'write',
-  input: z.strictObject({
-    run: runName,
-    token: fields.token,
-    reason: why.unwrap().describe('Why; kept in the audit.'),
-  }),
+  input: () =>
+    z.strictObject({
+      run: runName(),
+      token: fields.token,
+      reason: why.unwrap().describe('Why; kept in the audit.'),
+    }),
   output: progressView,
   needs: runOf,
-  decide({ known }, { run, token, reason }, context): Step<z.output<typeof progressView>> {
+  decide({ known }, { run, token, reason }, context): Step<OutputOf<typeof progressView>> {
     const before = requireRun(known, run)
     return ask({ locks: { select: 'lock', name: before.lock } as const }, ({ locks }) => {
       assertGrant(before, locks, token, context)
@@ -213,7 +219,7 @@ export const reopen = operation({
   name: 'progress.reopen',
   summary: 'More items arrived for a completed run: it is paused with a new total, to be resumed.',
   effect: 'write',
-  input: z.strictObject({ run: runName, total: count.describe('How many items there are now.') }),
+  input: () => z.strictObject({ run: runName(), total: count().describe('How many items there are now.') }),
   output: progressView,
   needs: runOf,
   decide({ known }, { run, total: items }, context) {
@@ -232,8 +238,8 @@ export const remove = operation({
   name: 'progress.remove',
   summary: 'Forget a run that does not run, and what became of its items; at most 500 of them a call.',
   effect: 'admin',
-  input: z.strictObject({ run: runName }),
-  output: z.object({ removed: z.boolean(), more: z.boolean() }),
+  input: () => z.strictObject({ run: runName() }),
+  output: () => z.object({ removed: z.boolean(), more: z.boolean() }),
   needs: ({ run }) => ({
     ...runOf({ run }),
     page: { select: 'outcomesOf', run, outcome: null, after: null, limit: removeMax } as const,

@@ -5,8 +5,9 @@ import { createItem, describeItem, type Item, type NewItem, priorityDefault } fr
 import { assertHeadSha, isPastCancelling, withHead } from '../domain/merge.ts'
 import type { Change, Context, Selector } from '../engines/engine.ts'
 import { DuplicateError, HeldError, InvalidError, NotFoundError } from '../errors.ts'
+import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
-import { ask, operation, type Step } from './operation.ts'
+import { ask, type OutputOf, operation, type Step } from './operation.ts'
 import { ensureQueue } from './queue-define.ts'
 import { concernsClaimers, itemChange } from './subject.ts'
 import { itemView, viewItem } from './view.ts'
@@ -14,7 +15,7 @@ import { itemView, viewItem } from './view.ts'
 /** Positions are counted up to here; further back, "more than 1,000 ahead" is all anybody needs. */
 const lineMax = 1000
 
-const newItem = {
+const newItem = lazily(() => ({
   payload: fields.payload,
   priority: fields.priority,
   key: fields.name
@@ -36,9 +37,9 @@ const newItem = {
     .optional()
     .describe("Handled failures before it fails for good; default is the queue's."),
   data: fields.data.optional(),
-}
-const newItemSchema = z.strictObject(newItem)
-type NewItemInput = z.output<typeof newItemSchema>
+}))
+const newItemSchema = lazily(() => z.strictObject(newItem()))
+type NewItemInput = OutputOf<typeof newItemSchema>
 
 /** What the parent and blockers are found by. */
 function dependencyNeeds(queue: string, input: Pick<NewItemInput, 'parent' | 'blockers'>) {
@@ -113,21 +114,21 @@ function placeOf(item: Item, counts: { ahead: number; total: number }) {
   }
 }
 
-const place = {
+const place = lazily(() => ({
   position: z
     .number()
     .nullable()
     .describe('1-based place among what can be claimed; null when it waits or over 1,000 stand before it.'),
   totalPending: z.number().describe('Items ready to be claimed, counted up to 1,000.'),
-}
+}))
 
 export const add = operation({
   name: 'queue.add',
   summary: 'Add an item to a queue.',
   effect: 'write',
   freshIds: () => 1,
-  input: z.strictObject({ queue: fields.queue, ...newItem }),
-  output: z.object({ item: itemView, ...place }),
+  input: () => z.strictObject({ queue: fields.queue, ...newItem() }),
+  output: () => z.object({ item: itemView(), ...place() }),
   needs: (input) => ({
     defined: { select: 'queue', name: input.queue } as const,
     sameKey:
@@ -167,15 +168,16 @@ export const addMany = operation({
   effect: 'write',
   // Asked before the input is checked.
   freshIds: ({ items }) => (Array.isArray(items) ? items.length : 0),
-  input: z.strictObject({
-    queue: fields.queue,
-    items: z
-      .array(newItemSchema.omit({ parent: true, blockers: true, key: true, dedupeKey: true }))
-      .min(1)
-      .max(fields.batchMax)
-      .describe('The items, each with its payload.'),
-  }),
-  output: z.object({ ids: z.array(z.string()) }),
+  input: () =>
+    z.strictObject({
+      queue: fields.queue,
+      items: z
+        .array(newItemSchema().omit({ parent: true, blockers: true, key: true, dedupeKey: true }))
+        .min(1)
+        .max(fields.batchMax)
+        .describe('The items, each with its payload.'),
+    }),
+  output: () => z.object({ ids: z.array(z.string()) }),
   needs: (input) => ({ defined: { select: 'queue', name: input.queue } as const }),
   decide({ defined }, input, context) {
     const { queue, workflow, changes } = ensureQueue(defined, input.queue, context)
@@ -198,8 +200,10 @@ export const addMany = operation({
   },
 })
 
-const submitted = z.object({ outcome: z.enum(['new', 'updated', 'resubmitted']), item: itemView, ...place })
-type Submitted = z.output<typeof submitted>
+const submitted = lazily(() =>
+  z.object({ outcome: z.enum(['new', 'updated', 'resubmitted']), item: itemView(), ...place() }),
+)
+type Submitted = OutputOf<typeof submitted>
 
 /**
  * Submit is an upsert by dedupe key with five cases: new; open and same key (only the head moves on); open under
@@ -210,14 +214,15 @@ export const submit = operation({
   summary: 'Add a change to the queue, update the open one, or start a finished one over.',
   effect: 'write',
   freshIds: () => 1,
-  input: z.strictObject({
-    queue: fields.queue,
-    ...newItem,
-    key: fields.name.describe('The workspace or branch.'),
-    dedupeKey: fields.name.optional().describe('Default: "workspace:<key>", one open change a workspace.'),
-    headSha: fields.text(128).describe('Commit or change to be merged.'),
-    bead: fields.name.nullable().optional().describe('Issue it belongs to.'),
-  }),
+  input: () =>
+    z.strictObject({
+      queue: fields.queue,
+      ...newItem(),
+      key: fields.name.describe('The workspace or branch.'),
+      dedupeKey: fields.name.optional().describe('Default: "workspace:<key>", one open change a workspace.'),
+      headSha: fields.text(128).describe('Commit or change to be merged.'),
+      bead: fields.name.nullable().optional().describe('Issue it belongs to.'),
+    }),
   output: submitted,
   needs: (input) => ({
     defined: { select: 'queue', name: input.queue } as const,

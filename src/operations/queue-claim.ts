@@ -7,9 +7,10 @@ import { processingLockName, type Queue } from '../domain/queue.ts'
 import type { Workflow } from '../domain/workflow.ts'
 import type { Caller, Change, Context, Decision, DefinedQueue, Grant } from '../engines/engine.ts'
 import { InvalidError } from '../errors.ts'
+import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
 import { lockRef } from './lease.ts'
-import { ask, operation, type Step } from './operation.ts'
+import { ask, type OutputOf, operation, type Step } from './operation.ts'
 import { holderWith, registered } from './registered.ts'
 import { itemChange, workflowOf } from './subject.ts'
 import { itemView, type LeaseView, lockView, viewItem, viewLease, viewLock } from './view.ts'
@@ -27,37 +28,48 @@ export function leaseLength(
   return leaseMs ?? (isRenewed ? boundLeaseMs : manualMs)
 }
 
-const paused = z.object({ outcome: z.literal('paused'), reason: z.string().nullable() })
-const empty = z.object({
-  outcome: z.literal('empty'),
-  nextDueAt: z.number().nullable().describe('When the next delayed item of any queue is due, ms since 1970.'),
-})
-const held = z.object({
-  outcome: z.literal('held'),
-  holder: z.string().nullable(),
-  expiresAt: z.number().nullable(),
-})
-const claimed = z.object({
-  outcome: z.literal('claimed'),
-  item: itemView,
-  lease: z.custom<LeaseView>(),
-  lock: lockView.optional(),
-})
-const claimOutcome = z.discriminatedUnion('outcome', [claimed, held, empty, paused])
-export type ClaimOutcome = z.output<typeof claimOutcome>
-const claimManyOutcome = z.discriminatedUnion('outcome', [
-  z.object({ outcome: z.literal('claimed'), items: z.array(itemView) }),
-  empty,
-  paused,
-])
-export type ClaimManyOutcome = z.output<typeof claimManyOutcome>
+const paused = lazily(() => z.object({ outcome: z.literal('paused'), reason: z.string().nullable() }))
+const empty = lazily(() =>
+  z.object({
+    outcome: z.literal('empty'),
+    nextDueAt: z
+      .number()
+      .nullable()
+      .describe('When the next delayed item of any queue is due, ms since 1970.'),
+  }),
+)
+const held = lazily(() =>
+  z.object({
+    outcome: z.literal('held'),
+    holder: z.string().nullable(),
+    expiresAt: z.number().nullable(),
+  }),
+)
+const claimed = lazily(() =>
+  z.object({
+    outcome: z.literal('claimed'),
+    item: itemView(),
+    lease: z.custom<LeaseView>(),
+    lock: lockView().optional(),
+  }),
+)
+const claimOutcome = lazily(() => z.discriminatedUnion('outcome', [claimed(), held(), empty(), paused()]))
+export type ClaimOutcome = OutputOf<typeof claimOutcome>
+const claimManyOutcome = lazily(() =>
+  z.discriminatedUnion('outcome', [
+    z.object({ outcome: z.literal('claimed'), items: z.array(itemView()) }),
+    empty(),
+    paused(),
+  ]),
+)
+export type ClaimManyOutcome = OutputOf<typeof claimManyOutcome>
 
 export const peek = operation({
   name: 'queue.peek',
   summary: 'Look at the item that would be claimed next.',
   effect: 'read',
-  input: z.strictObject({ queue: fields.queue }),
-  output: itemView.nullable(),
+  input: () => z.strictObject({ queue: fields.queue }),
+  output: () => itemView().nullable(),
   needs: ({ queue }) => ({ next: { select: 'claimable', queue, limit: 1 } as const }),
   decide: ({ next }, _input, { now }) => ({ changes: [], result: next[0] ? viewItem(next[0], now) : null }),
 })
@@ -67,8 +79,8 @@ export const look = operation({
   summary: 'Is there anything to claim now, and when may there be?',
   effect: 'read',
   internal: true,
-  input: z.strictObject({ queue: fields.queue }),
-  output: z.object({ ready: z.boolean(), nextDueAt: z.number().nullable() }),
+  input: () => z.strictObject({ queue: fields.queue }),
+  output: () => z.object({ ready: z.boolean(), nextDueAt: z.number().nullable() }),
   needs: ({ queue }) => ({
     next: { select: 'claimable', queue, limit: 1 } as const,
     nextDueAt: { select: 'nextDueAt' } as const,
@@ -85,7 +97,7 @@ export const next = operation({
   summary: 'Claim the next item under a lease.',
   effect: 'write',
   claims: true,
-  input: z.strictObject({ queue: fields.queue, leaseMs: fields.leaseMs, token: fields.token }),
+  input: () => z.strictObject({ queue: fields.queue, leaseMs: fields.leaseMs, token: fields.token }),
   output: claimOutcome,
   needs: ({ queue }, caller) => ({
     defined: { select: 'queue', name: queue } as const,
@@ -117,11 +129,12 @@ export const claimMany = operation({
   summary: 'Claim up to 100 items at once, each under a lease of its own.',
   effect: 'write',
   claims: true,
-  input: z.strictObject({
-    queue: fields.queue,
-    limit: z.int().min(1).max(100).describe('How many at most, up to 100.'),
-    leaseMs: fields.leaseMs,
-  }),
+  input: () =>
+    z.strictObject({
+      queue: fields.queue,
+      limit: z.int().min(1).max(100).describe('How many at most, up to 100.'),
+      leaseMs: fields.leaseMs,
+    }),
   output: claimManyOutcome,
   needs: ({ queue, limit }, caller) => ({
     defined: { select: 'queue', name: queue } as const,
@@ -155,7 +168,7 @@ export const nextWithLock = operation({
   summary: "Take the queue's processing lock and the next item together; called again, the unfinished item.",
   effect: 'write',
   claims: true,
-  input: z.strictObject({ queue: fields.queue, leaseMs: fields.leaseMs, token: fields.token }),
+  input: () => z.strictObject({ queue: fields.queue, leaseMs: fields.leaseMs, token: fields.token }),
   output: claimOutcome,
   needs: ({ queue }, caller) => ({
     defined: { select: 'queue', name: queue } as const,

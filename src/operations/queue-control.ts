@@ -11,18 +11,19 @@ import {
 import { processingLockName } from '../domain/queue.ts'
 import type { Change } from '../engines/engine.ts'
 import { DuplicateError, HeldError, HoldfastError } from '../errors.ts'
+import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
 import { ask, operation } from './operation.ts'
 import { itemNeeds } from './queue-finish.ts'
 import { assertVersion, itemChange, requireItem, requireQueue } from './subject.ts'
 import { itemView, viewItem } from './view.ts'
 
-const target = {
+const target = lazily(() => ({
   queue: fields.queue,
   ref: fields.ref,
   reason: fields.reason,
   expectedVersion: fields.expectedVersion,
-}
+}))
 
 const why = (reason: string | undefined) => (reason === undefined ? undefined : { reason })
 
@@ -30,7 +31,7 @@ export const retry = operation({
   name: 'queue.retry',
   summary: 'Put a failed item back in line.',
   effect: 'write',
-  input: z.strictObject(target),
+  input: () => z.strictObject(target()),
   output: itemView,
   needs: itemNeeds,
   decide(rows, input, context) {
@@ -69,7 +70,7 @@ export const cancel = operation({
   name: 'queue.cancel',
   summary: "Cancel an item; a held one's holder is told and loses both item and lock.",
   effect: 'write',
-  input: z.strictObject(target),
+  input: () => z.strictObject(target()),
   output: itemView,
   needs: itemNeeds,
   decide(rows, input, context) {
@@ -111,7 +112,7 @@ export const setPriority = operation({
   name: 'queue.setPriority',
   summary: 'Change where an item stands in line.',
   effect: 'write',
-  input: z.strictObject({ ...target, priority: fields.priority.unwrap().describe('Lower first.') }),
+  input: () => z.strictObject({ ...target(), priority: fields.priority.unwrap().describe('Lower first.') }),
   output: itemView,
   needs: itemNeeds,
   decide(rows, input, context) {
@@ -132,7 +133,7 @@ export const releaseFromQuarantine = operation({
   name: 'queue.releaseFromQuarantine',
   summary: 'Let a quarantined item be claimed again; its crash count starts at 0.',
   effect: 'admin',
-  input: z.strictObject(target),
+  input: () => z.strictObject(target()),
   output: itemView,
   needs: itemNeeds,
   decide(rows, input, context) {
@@ -152,8 +153,9 @@ export const remove = operation({
   name: 'queue.remove',
   summary: 'Remove an item; its events stay. Refused while it is held (unless forced) or others wait for it.',
   effect: 'admin',
-  input: z.strictObject({ ...target, force: z.boolean().optional().describe('Also while it is held.') }),
-  output: z.boolean(),
+  input: () =>
+    z.strictObject({ ...target(), force: z.boolean().optional().describe('Also while it is held.') }),
+  output: () => z.boolean(),
   needs: itemNeeds,
   decide(rows, input, context) {
     const item = rows.item
@@ -195,12 +197,13 @@ export const cleanup = operation({
   name: 'queue.cleanup',
   summary: 'Remove finished items older than an age (0 = all finished); at most 500 a call, events stay.',
   effect: 'admin',
-  input: z.strictObject({
-    queue: fields.queue.optional(),
-    maxAgeMs: z.int().min(0).describe('Finished longer ago than this, ms; 0 = all finished.'),
-    dryRun: fields.dryRun,
-  }),
-  output: z.object({ removed: z.number(), more: z.boolean() }),
+  input: () =>
+    z.strictObject({
+      queue: fields.queue.optional(),
+      maxAgeMs: z.int().min(0).describe('Finished longer ago than this, ms; 0 = all finished.'),
+      dryRun: fields.dryRun,
+    }),
+  output: () => z.object({ removed: z.number(), more: z.boolean() }),
   needs: (input) => ({
     closed: {
       select: 'closedBefore',

@@ -11,8 +11,9 @@ import {
 import { assertWorkflow, builtInWorkflow, builtInWorkflows, type Workflow } from '../domain/workflow.ts'
 import type { Change, Context, DefinedQueue } from '../engines/engine.ts'
 import { InvalidError, NotFoundError } from '../errors.ts'
+import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
-import { operation } from './operation.ts'
+import { type OutputOf, operation } from './operation.ts'
 import { requireQueue, workflowOf } from './subject.ts'
 
 /** The queue a new item goes to; made when it does not exist yet. */
@@ -37,26 +38,28 @@ function queueChange(
   return { table: 'queue', before, after, event: { kind, agent: context.agent } }
 }
 
-const queueView = z.object({
-  name: z.string(),
-  workflow: z.string(),
-  slots: z.number().nullable(),
-  attemptsMax: z.number(),
-  crashesMax: z.number(),
-  pausedAt: z.number().nullable(),
-  pausedBy: z.string().nullable(),
-  pauseReason: z.string().nullable(),
-  createdAt: z.number(),
-  version: z.number(),
-})
-export type QueueView = z.output<typeof queueView>
+const queueView = lazily(() =>
+  z.object({
+    name: z.string(),
+    workflow: z.string(),
+    slots: z.number().nullable(),
+    attemptsMax: z.number(),
+    crashesMax: z.number(),
+    pausedAt: z.number().nullable(),
+    pausedBy: z.string().nullable(),
+    pauseReason: z.string().nullable(),
+    createdAt: z.number(),
+    version: z.number(),
+  }),
+)
+export type QueueView = OutputOf<typeof queueView>
 
 export const defineWorkflow = operation({
   name: 'workflow.define',
   summary: 'Define a workflow of your own; defining the same one again changes nothing.',
   effect: 'admin',
-  input: z.strictObject({ workflow: fields.workflow }),
-  output: z.object({ name: z.string(), defined: z.boolean() }),
+  input: () => z.strictObject({ workflow: fields.workflow }),
+  output: () => z.object({ name: z.string(), defined: z.boolean() }),
   needs: ({ workflow }) => ({ stored: { select: 'workflow', name: workflow.name } as const }),
   decide({ stored }, input, context) {
     const workflow = input.workflow as Workflow
@@ -83,23 +86,24 @@ export const defineQueue = operation({
   name: 'queue.define',
   summary: 'Make a queue with its workflow and limits, or change the limits of one.',
   effect: 'admin',
-  input: z.strictObject({
-    queue: fields.queue,
-    workflow: fields.name.optional().describe('job (default), merge, task, or one you defined.'),
-    slots: z.int().min(1).max(100).optional().describe('Slots of the processing lock.'),
-    attemptsMax: z
-      .int()
-      .min(1)
-      .max(1000)
-      .optional()
-      .describe('Handled failures before an item fails for good.'),
-    crashesMax: z
-      .int()
-      .min(0)
-      .max(1000)
-      .optional()
-      .describe('Crashes without progress before quarantine; 0 = never.'),
-  }),
+  input: () =>
+    z.strictObject({
+      queue: fields.queue,
+      workflow: fields.name.optional().describe('job (default), merge, task, or one you defined.'),
+      slots: z.int().min(1).max(100).optional().describe('Slots of the processing lock.'),
+      attemptsMax: z
+        .int()
+        .min(1)
+        .max(1000)
+        .optional()
+        .describe('Handled failures before an item fails for good.'),
+      crashesMax: z
+        .int()
+        .min(0)
+        .max(1000)
+        .optional()
+        .describe('Crashes without progress before quarantine; 0 = never.'),
+    }),
   output: queueView,
   needs: (input) => ({
     defined: { select: 'queue', name: input.queue } as const,
@@ -134,8 +138,8 @@ export const describe = operation({
   name: 'queue.describe',
   summary: 'A queue with its workflow and limits; null when there is none.',
   effect: 'read',
-  input: z.strictObject({ queue: fields.queue }),
-  output: queueView.nullable(),
+  input: () => z.strictObject({ queue: fields.queue }),
+  output: () => queueView().nullable(),
   needs: (input) => ({ defined: { select: 'queue', name: input.queue } as const }),
   decide: ({ defined }) => ({ changes: [], result: defined?.queue ?? null }),
 })
@@ -144,8 +148,8 @@ export const listQueues = operation({
   name: 'queue.listQueues',
   summary: 'Every queue by name, with its workflow and limits.',
   effect: 'read',
-  input: z.strictObject({}),
-  output: z.object({ queues: z.array(queueView) }),
+  input: () => z.strictObject({}),
+  output: () => z.object({ queues: z.array(queueView()) }),
   needs: () => ({ defined: { select: 'queues', names: null } as const }),
   decide: ({ defined }) => ({
     changes: [],
@@ -155,13 +159,13 @@ export const listQueues = operation({
   }),
 })
 
-const pauseOutput = z.object({ changed: z.boolean(), queue: queueView })
+const pauseOutput = lazily(() => z.object({ changed: z.boolean(), queue: queueView() }))
 
 export const pause = operation({
   name: 'queue.pause',
   summary: 'Stop new claims of a queue; what is held goes on.',
   effect: 'admin',
-  input: z.strictObject({ queue: fields.queue, reason: fields.reason }),
+  input: () => z.strictObject({ queue: fields.queue, reason: fields.reason }),
   output: pauseOutput,
   needs: (input) => ({ defined: { select: 'queue', name: input.queue } as const }),
   decide({ defined }, input, context) {
@@ -178,7 +182,7 @@ export const resume = operation({
   name: 'queue.resume',
   summary: 'Allow claims of a paused queue again.',
   effect: 'admin',
-  input: z.strictObject({ queue: fields.queue }),
+  input: () => z.strictObject({ queue: fields.queue }),
   output: pauseOutput,
   needs: (input) => ({ defined: { select: 'queue', name: input.queue } as const }),
   decide({ defined }, input, context) {

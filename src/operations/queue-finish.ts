@@ -16,6 +16,7 @@ import {
 import { renew as renewLease } from '../domain/lease.ts'
 import type { Workflow } from '../domain/workflow.ts'
 import type { Change, Context, DefinedQueue, Dependent, EventDraft } from '../engines/engine.ts'
+import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
 import { ask, operation, type Step } from './operation.ts'
 import {
@@ -31,7 +32,7 @@ import { type ItemView, itemView, viewItem } from './view.ts'
 /** How many waiting items one closing item frees in its own transaction; more would hold others up. */
 const dependentsMax = 1000
 
-export const itemInput = { queue: fields.queue, ref: fields.ref, token: fields.token }
+export const itemInput = lazily(() => ({ queue: fields.queue, ref: fields.ref, token: fields.token }))
 
 export const itemNeeds = (input: { queue: string; ref: string }) => ({
   defined: { select: 'queue', name: input.queue } as const,
@@ -100,7 +101,7 @@ export const renew = operation({
   name: 'queue.renew',
   summary: 'Renew the lease of an item: it runs for its whole length from now.',
   effect: 'write',
-  input: z.strictObject({ ...itemInput, leaseMs: fields.leaseMs }),
+  input: () => z.strictObject({ ...itemInput(), leaseMs: fields.leaseMs }),
   output: itemView,
   needs: itemNeeds,
   decide(rows, input, context) {
@@ -110,13 +111,13 @@ export const renew = operation({
   },
 })
 
-const progressNote = fields.json('progress').describe('How far it is; any JSON.')
+const progressNote = lazily(() => fields.json('progress').describe('How far it is; any JSON.'))
 
 export const progress = operation({
   name: 'queue.progress',
   summary: 'Record how far the work on an item has come; shows it is sound and clears its crash count.',
   effect: 'write',
-  input: z.strictObject({ ...itemInput, progress: progressNote, data: fields.data.optional() }),
+  input: () => z.strictObject({ ...itemInput(), progress: progressNote(), data: fields.data.optional() }),
   output: itemView,
   needs: itemNeeds,
   decide(rows, input, context) {
@@ -133,12 +134,13 @@ export const move = operation({
   name: 'queue.move',
   summary: 'Move an item along its workflow; a held one needs its token.',
   effect: 'write',
-  input: z.strictObject({
-    ...itemInput,
-    to: fields.text(100).min(1).describe('The state it goes to.'),
-    data: fields.data.optional(),
-    expectedVersion: fields.expectedVersion,
-  }),
+  input: () =>
+    z.strictObject({
+      ...itemInput(),
+      to: fields.text(100).min(1).describe('The state it goes to.'),
+      data: fields.data.optional(),
+      expectedVersion: fields.expectedVersion,
+    }),
   output: itemView,
   needs: itemNeeds,
   decide(rows, input, context) {
@@ -177,7 +179,8 @@ export const complete = operation({
   name: 'queue.complete',
   summary: 'Finish an item well; what waited for it may go on.',
   effect: 'write',
-  input: z.strictObject({ ...itemInput, result: fields.result, expectedVersion: fields.expectedVersion }),
+  input: () =>
+    z.strictObject({ ...itemInput(), result: fields.result, expectedVersion: fields.expectedVersion }),
   output: itemView,
   needs: itemNeeds,
   decide(rows, input, context) {
@@ -198,21 +201,21 @@ export const complete = operation({
   },
 })
 
-export const failInput = {
-  ...itemInput,
+export const failInput = lazily(() => ({
+  ...itemInput(),
   error: fields.failure,
   retryable: z.boolean().optional().describe("Whether another try may help; default is the workflow's."),
   backoff: z
     .strictObject({ baseMs: z.int().min(0), factor: z.number().min(1).max(10), maxMs: z.int().min(0) })
     .optional()
     .describe('How the waits before other tries grow.'),
-}
+}))
 
 export const fail = operation({
   name: 'queue.fail',
   summary: 'Report a handled failure; it is tried again later while attempts are left.',
   effect: 'write',
-  input: z.strictObject(failInput),
+  input: () => z.strictObject(failInput()),
   output: itemView,
   needs: itemNeeds,
   decide(rows, input, context) {
@@ -233,7 +236,7 @@ export const fail = operation({
 export function failed(
   item: Item,
   workflow: Workflow,
-  input: z.output<z.ZodObject<typeof failInput>>,
+  input: z.output<z.ZodObject<ReturnType<typeof failInput>>>,
   context: Context,
 ): Item {
   return failItem(
@@ -253,8 +256,8 @@ export const release = operation({
   name: 'queue.release',
   summary: 'Give an item back, unfinished; false when it was no longer yours.',
   effect: 'write',
-  input: z.strictObject({ ...itemInput, reason: fields.reason }),
-  output: z.boolean(),
+  input: () => z.strictObject({ ...itemInput(), reason: fields.reason }),
+  output: () => z.boolean(),
   needs: itemNeeds,
   decide(rows, input, context) {
     const { workflow } = requireQueue(rows.defined, input.queue)

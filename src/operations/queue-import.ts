@@ -6,8 +6,9 @@ import { type Item, type Moment, priorityDefault } from '../domain/item.ts'
 import { assertSameWorkflow, type Queue } from '../domain/queue.ts'
 import type { Workflow } from '../domain/workflow.ts'
 import { InvalidError } from '../errors.ts'
+import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
-import { ask, operation, type Step } from './operation.ts'
+import { ask, type OutputOf, operation, type Step } from './operation.ts'
 import { ensureQueue } from './queue-define.ts'
 import { concernsClaimers, itemChange } from './subject.ts'
 
@@ -16,55 +17,60 @@ export const itemImportMax = 100
 /** Of what the other program recorded about an item, so many of the newest go into its first event. */
 export const historyMax = 100
 
-const id = z.string().regex(/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/)
-const times = z.int().min(0).max(1_000_000)
+const id = lazily(() => z.string().regex(/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/))
+const times = lazily(() => z.int().min(0).max(1_000_000))
 
 /** One of them. Its id must be made from what it is, so that it is known again. */
-export const itemEntry = z.strictObject({
-  id,
-  state: fields.name,
-  key: fields.name.nullable().default(null),
-  dedupeKey: fields.name.nullable().default(null),
-  parent: id.nullable().default(null),
-  blockers: z.array(id).max(blockersMax).default([]),
-  priority: z.int().min(-2147483648).max(2147483647).default(priorityDefault),
-  runAt: fields.wallTime.nullable().default(null),
-  holder: fields.name.nullable().default(null),
-  keptBack: fields.text(2000).nullable().default(null),
-  attempts: times.default(0),
-  failures: times.default(0),
-  attemptsMax: z.int().min(1).max(1000).default(3),
-  submittedBy: fields.name.nullable().default(null),
-  addedAt: fields.wallTime,
-  startedAt: fields.wallTime.nullable().default(null),
-  error: fields.failure.nullable().default(null),
-  result: fields.asJsonText('result').optional(),
-  payload: fields.asJsonText('payload').optional(),
-  data: fields.data.optional(),
-  history: z.array(fields.json('history')).max(historyMax).default([]),
-})
-export type ItemEntry = z.input<typeof itemEntry>
-type Entry = z.output<typeof itemEntry>
+export const itemEntry = lazily(() =>
+  z.strictObject({
+    id: id(),
+    state: fields.name,
+    key: fields.name.nullable().default(null),
+    dedupeKey: fields.name.nullable().default(null),
+    parent: id().nullable().default(null),
+    blockers: z.array(id()).max(blockersMax).default([]),
+    priority: z.int().min(-2147483648).max(2147483647).default(priorityDefault),
+    runAt: fields.wallTime.nullable().default(null),
+    holder: fields.name.nullable().default(null),
+    keptBack: fields.text(2000).nullable().default(null),
+    attempts: times().default(0),
+    failures: times().default(0),
+    attemptsMax: z.int().min(1).max(1000).default(3),
+    submittedBy: fields.name.nullable().default(null),
+    addedAt: fields.wallTime,
+    startedAt: fields.wallTime.nullable().default(null),
+    error: fields.failure.nullable().default(null),
+    result: fields.asJsonText('result').optional(),
+    payload: fields.asJsonText('payload').optional(),
+    data: fields.data.optional(),
+    history: z.array(fields.json('history')).max(historyMax).default([]),
+  }),
+)
+export type ItemEntry = z.input<ReturnType<typeof itemEntry>>
+type Entry = OutputOf<typeof itemEntry>
 
-const output = z.object({
-  imported: z.array(z.string()),
-  known: z.array(z.string()),
-  refused: z.array(z.object({ id: z.string(), why: z.string() })),
-})
-export type ItemsImported = z.output<typeof output>
+const output = lazily(() =>
+  z.object({
+    imported: z.array(z.string()),
+    known: z.array(z.string()),
+    refused: z.array(z.object({ id: z.string(), why: z.string() })),
+  }),
+)
+export type ItemsImported = OutputOf<typeof output>
 
 export const importItems = operation({
   name: 'queue.import',
   summary: 'Take over items of another program; those taken before are left as they are.',
   effect: 'admin',
   internal: true,
-  input: z.strictObject({
-    queue: fields.queue,
-    workflow: z.enum(['job', 'merge', 'task']),
-    from: fields.name,
-    entries: z.array(itemEntry).max(itemImportMax),
-    dryRun: z.boolean().default(false),
-  }),
+  input: () =>
+    z.strictObject({
+      queue: fields.queue,
+      workflow: z.enum(['job', 'merge', 'task']),
+      from: fields.name,
+      entries: z.array(itemEntry()).max(itemImportMax),
+      dryRun: z.boolean().default(false),
+    }),
   output,
   needs: ({ queue, entries }) => ({
     defined: { select: 'queue', name: queue } as const,

@@ -13,8 +13,8 @@ export const get = operation({
   name: 'queue.get',
   summary: 'One item by id or key; null when there is none.',
   effect: 'read',
-  input: z.strictObject({ queue: fields.queue, ref: fields.ref }),
-  output: itemView.nullable(),
+  input: () => z.strictObject({ queue: fields.queue, ref: fields.ref }),
+  output: () => itemView().nullable(),
   needs: (input) => ({ item: { select: 'item', queue: input.queue, ref: input.ref } as const }),
   decide: ({ item }, _input, { now }) => ({ changes: [], result: item ? viewItem(item, now) : null }),
 })
@@ -23,15 +23,19 @@ export const list = operation({
   name: 'queue.list',
   summary: 'Items of a queue in the order they would be worked on, page by page.',
   effect: 'read',
-  input: z.strictObject({
-    queue: fields.queue,
-    states: z.array(fields.text(100)).max(50).optional().describe('Only these states.'),
-    standing: z.enum(['ready', 'waiting', 'held', 'closed']).optional().describe('Only those in this line.'),
-    quarantined: z.boolean().optional().describe('Only what is set aside.'),
-    limit: fields.limit,
-    after: fields.after,
-  }),
-  output: z.object({ items: z.array(itemView), next: z.string().nullable() }),
+  input: () =>
+    z.strictObject({
+      queue: fields.queue,
+      states: z.array(fields.text(100)).max(50).optional().describe('Only these states.'),
+      standing: z
+        .enum(['ready', 'waiting', 'held', 'closed'])
+        .optional()
+        .describe('Only those in this line.'),
+      quarantined: z.boolean().optional().describe('Only what is set aside.'),
+      limit: fields.limit,
+      after: fields.after,
+    }),
+  output: () => z.object({ items: z.array(itemView()), next: z.string().nullable() }),
   needs: (input) => ({
     page: {
       select: 'items',
@@ -54,8 +58,8 @@ export const position = operation({
   name: 'queue.position',
   summary: '1-based place of an item among those that can be claimed; null when it is not in line.',
   effect: 'read',
-  input: z.strictObject({ queue: fields.queue, ref: fields.ref }),
-  output: z.number().nullable(),
+  input: () => z.strictObject({ queue: fields.queue, ref: fields.ref }),
+  output: () => z.number().nullable(),
   needs: (input) => ({ item: { select: 'item', queue: input.queue, ref: input.ref } as const }),
   decide({ item: found }, input) {
     const item = requireItem(found, input.queue, input.ref)
@@ -76,22 +80,25 @@ export const stats = operation({
   name: 'queue.stats',
   summary: 'How many items are in which state, and how long the oldest has waited.',
   effect: 'read',
-  input: z.strictObject({ queue: fields.queue }),
-  output: z.object({
-    total: z.number(),
-    pending: z.number().describe('Not started, not closed (blocked, delayed and quarantined ones included).'),
-    processing: z.number(),
-    completed: z.number(),
-    failed: z.number(),
-    cancelled: z.number(),
-    blocked: z
-      .number()
-      .describe('Open and not claimable now: delayed, dependent, quarantined or failed for retry.'),
-    quarantined: z.number(),
-    byState: z.record(z.string(), z.number()),
-    oldestReadyMs: z.number().nullable(),
-    paused: z.boolean(),
-  }),
+  input: () => z.strictObject({ queue: fields.queue }),
+  output: () =>
+    z.object({
+      total: z.number(),
+      pending: z
+        .number()
+        .describe('Not started, not closed (blocked, delayed and quarantined ones included).'),
+      processing: z.number(),
+      completed: z.number(),
+      failed: z.number(),
+      cancelled: z.number(),
+      blocked: z
+        .number()
+        .describe('Open and not claimable now: delayed, dependent, quarantined or failed for retry.'),
+      quarantined: z.number(),
+      byState: z.record(z.string(), z.number()),
+      oldestReadyMs: z.number().nullable(),
+      paused: z.boolean(),
+    }),
   needs: ({ queue }) => ({
     defined: { select: 'queue', name: queue } as const,
     counts: { select: 'counts', queue } as const,

@@ -15,27 +15,29 @@ export const reclaimStale = operation({
   summary:
     "An operator's tool: take held items that gave no sign of life for a time, and lapsed locks. Up to 1,000 a call.",
   effect: 'admin',
-  input: z.strictObject({
-    queue: fields.queue,
-    thresholdMs: z
-      .int()
-      .min(0)
-      .max(1_000_000_000_000)
-      .default(300_000)
-      .describe('Silent for so long, ms; 0 = everything held. Default 300 s.'),
-    force: z
-      .boolean()
-      .optional()
-      .describe('Also from processes that are alive and renewing; needs a reason.'),
-    reason: fields.reason,
-    dryRun: fields.dryRun,
-  }),
-  output: z.object({
-    entriesReclaimed: z.number(),
-    locksCleaned: z.number(),
-    recoveryTimestamp: z.number(),
-    reclaimed: report.shape.reclaimed,
-  }),
+  input: () =>
+    z.strictObject({
+      queue: fields.queue,
+      thresholdMs: z
+        .int()
+        .min(0)
+        .max(1_000_000_000_000)
+        .default(300_000)
+        .describe('Silent for so long, ms; 0 = everything held. Default 300 s.'),
+      force: z
+        .boolean()
+        .optional()
+        .describe('Also from processes that are alive and renewing; needs a reason.'),
+      reason: fields.reason,
+      dryRun: fields.dryRun,
+    }),
+  output: () =>
+    z.object({
+      entriesReclaimed: z.number(),
+      locksCleaned: z.number(),
+      recoveryTimestamp: z.number(),
+      reclaimed: report().shape.reclaimed,
+    }),
   needs: ({ queue, thresholdMs }) => ({
     defined: { select: 'queue', name: queue } as const,
     silent: { select: 'silentItems', queue, thresholdMs, limit: fields.batchMax } as const,

@@ -8,30 +8,31 @@ export const stats = operation({
   name: 'recovery.stats',
   summary: 'What a recovery would do now, and what past ones did; changes nothing.',
   effect: 'read',
-  input: z.strictObject({ queue: fields.queue.optional() }),
-  output: z.object({
-    locksCleaned: z.number(),
-    entriesReclaimed: z.number(),
-    messagesReclaimed: z.number(),
-    recoveryTimestamp: z.number(),
-    lastRun: z
-      .object({
-        at: z.number(),
-        trigger: z.string(),
-        by: z.string(),
-        locksCleaned: z.number(),
-        entriesReclaimed: z.number(),
-        quarantined: z.number(),
-        messagesReclaimed: z.number(),
-      })
-      .nullable(),
-    totals: z.object({
+  input: () => z.strictObject({ queue: fields.queue.optional() }),
+  output: () =>
+    z.object({
       locksCleaned: z.number(),
       entriesReclaimed: z.number(),
       messagesReclaimed: z.number(),
+      recoveryTimestamp: z.number(),
+      lastRun: z
+        .object({
+          at: z.number(),
+          trigger: z.string(),
+          by: z.string(),
+          locksCleaned: z.number(),
+          entriesReclaimed: z.number(),
+          quarantined: z.number(),
+          messagesReclaimed: z.number(),
+        })
+        .nullable(),
+      totals: z.object({
+        locksCleaned: z.number(),
+        entriesReclaimed: z.number(),
+        messagesReclaimed: z.number(),
+      }),
+      lastSweptAt: z.number().nullable(),
     }),
-    lastSweptAt: z.number().nullable(),
-  }),
   needs: ({ queue }) => ({
     lapsed: {
       select: 'lapsedCounts',

@@ -8,11 +8,12 @@ import type { Lock } from '../domain/lock.ts'
 import { processingLockName } from '../domain/queue.ts'
 import { countRecovered, type Reclaimed, recoverItem, recoverLock } from '../domain/recovery.ts'
 import type { Change, Context } from '../engines/engine.ts'
+import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
 import { lockRef } from './lease.ts'
 import { runNeeds } from './lock-run.ts'
 import { deliveryReclaim, lostDeliveries, takeDeliveries } from './message-recovery.ts'
-import { ask, operation } from './operation.ts'
+import { ask, type OutputOf, operation } from './operation.ts'
 import { unblocked } from './queue-finish.ts'
 import { describeReclaimed, itemReclaim, lockReclaim, rulesFor, runRow } from './reclaim.ts'
 import { type HealedLines, healLines, lineNeeds } from './recovery-lines.ts'
@@ -24,34 +25,36 @@ const dryRunMax = 10_000
 const recoveryTriggers = ['claim', 'open', 'timer', 'waiter', 'death', 'manual'] as const
 export type RecoveryTrigger = (typeof recoveryTriggers)[number]
 
-export const report = z.object({
-  locksCleaned: z.number(),
-  entriesReclaimed: z.number(),
-  quarantined: z.number(),
-  messagesReclaimed: z.number(),
-  promoted: z.number(),
-  instancesEnded: z.number(),
-  waitersRemoved: z.number(),
-  progressPaused: z.number(),
-  recoveryTimestamp: z.number(),
-  ids: z.array(z.string()),
-  byState: z.record(z.string(), z.number()),
-  /** What was taken from whom and why, for the log. */
-  reclaimed: z.array(
-    z.object({
-      kind: z.enum(['item', 'lock', 'delivery']),
-      id: z.string(),
-      holder: z.string().nullable(),
-      expiredForMs: z.number(),
-      evidence: z.string(),
-    }),
-  ),
-  /** True when more may be left than one transaction takes. */
-  more: z.boolean(),
-})
-export type RecoveryReport = z.output<typeof report>
+export const report = lazily(() =>
+  z.object({
+    locksCleaned: z.number(),
+    entriesReclaimed: z.number(),
+    quarantined: z.number(),
+    messagesReclaimed: z.number(),
+    promoted: z.number(),
+    instancesEnded: z.number(),
+    waitersRemoved: z.number(),
+    progressPaused: z.number(),
+    recoveryTimestamp: z.number(),
+    ids: z.array(z.string()),
+    byState: z.record(z.string(), z.number()),
+    /** What was taken from whom and why, for the log. */
+    reclaimed: z.array(
+      z.object({
+        kind: z.enum(['item', 'lock', 'delivery']),
+        id: z.string(),
+        holder: z.string().nullable(),
+        expiredForMs: z.number(),
+        evidence: z.string(),
+      }),
+    ),
+    /** True when more may be left than one transaction takes. */
+    more: z.boolean(),
+  }),
+)
+export type RecoveryReport = OutputOf<typeof report>
 
-export const death = z.strictObject({ instance: fields.text(100), evidence: fields.text(1000) })
+export const death = lazily(() => z.strictObject({ instance: fields.text(100), evidence: fields.text(1000) }))
 
 export const run = operation({
   name: 'recovery.run',
@@ -59,15 +62,20 @@ export const run = operation({
   effect: 'admin',
   freshIds: () => 1,
   internal: true,
-  input: z.strictObject({
-    trigger: z.enum(recoveryTriggers),
-    queue: fields.queue.optional(),
-    deaths: z.array(death).max(recoveryMax).default([]),
-    dryRun: z.boolean().default(false).describe('Say what would be done, and do nothing.'),
-    maxAgeMs: z.int().min(0).default(0).describe('Only what lapsed longer ago; the dead are not waited for.'),
-    /** Only puts due items in line; takes nothing from anybody. */
-    promoteOnly: z.boolean().default(false),
-  }),
+  input: () =>
+    z.strictObject({
+      trigger: z.enum(recoveryTriggers),
+      queue: fields.queue.optional(),
+      deaths: z.array(death()).max(recoveryMax).default([]),
+      dryRun: z.boolean().default(false).describe('Say what would be done, and do nothing.'),
+      maxAgeMs: z
+        .int()
+        .min(0)
+        .default(0)
+        .describe('Only what lapsed longer ago; the dead are not waited for.'),
+      /** Only puts due items in line; takes nothing from anybody. */
+      promoteOnly: z.boolean().default(false),
+    }),
   output: report,
   needs({ queue, deaths, dryRun, promoteOnly }) {
     const instances = deaths.map(({ instance }) => instance)

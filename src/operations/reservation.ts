@@ -9,46 +9,57 @@ import {
   reservationsMax,
   reservePaths,
 } from '../domain/reservation.ts'
+import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
 import { lockRef } from './lease.ts'
 import { user } from './lock.ts'
 import { isHeld } from './lock-read.ts'
-import { operation, type Step } from './operation.ts'
+import { type OutputOf, operation, type Step } from './operation.ts'
 import { leaseLength } from './queue-claim.ts'
 import { holderWith, registered } from './registered.ts'
 import { lockView, viewLock } from './view.ts'
 
 /** Read before the transaction, where it keeps nobody waiting; what the rules refuse tells more than a schema. */
-const pattern = fields.text(pathLengthMax).refine((text) => readPattern(text) !== null)
+const pattern = lazily(() => fields.text(pathLengthMax).refine((text) => readPattern(text) !== null))
 
 const manualLeaseMs = 300_000
 const shownMax = 10
 
-const reserveOutcome = z.discriminatedUnion('outcome', [
-  z.object({ outcome: z.literal('claimed'), lock: lockView }),
-  z.object({
-    outcome: z.literal('held'),
-    holder: z.string().nullable(),
-    expiresAt: z.number().nullable(),
-    /** What is in the way, at most ten. */
-    by: z.array(lockView),
-  }),
-])
-export type ReserveOutcome = z.output<typeof reserveOutcome>
+const reserveOutcome = lazily(() =>
+  z.discriminatedUnion('outcome', [
+    z.object({ outcome: z.literal('claimed'), lock: lockView() }),
+    z.object({
+      outcome: z.literal('held'),
+      holder: z.string().nullable(),
+      expiresAt: z.number().nullable(),
+      /** What is in the way, at most ten. */
+      by: z.array(lockView()),
+    }),
+  ]),
+)
+export type ReserveOutcome = OutputOf<typeof reserveOutcome>
 
 export const reserve = operation({
   name: 'locks.reserve',
   summary: 'Reserve paths by glob patterns, all or none; held when another reservation overlaps them.',
   effect: 'write',
   freshIds: () => 1,
-  input: z.strictObject({
-    patterns: z.array(pattern).min(1).max(patternsMax).describe('Glob patterns of paths, such as src/**.'),
-    mode: z.enum(['shared', 'exclusive']).optional().describe('Shared ones may overlap; default exclusive.'),
-    reason: fields.reason,
-    user,
-    leaseMs: fields.leaseMs,
-    token: fields.token.describe('Of a reservation you hold: it is not in your way.'),
-  }),
+  input: () =>
+    z.strictObject({
+      patterns: z
+        .array(pattern())
+        .min(1)
+        .max(patternsMax)
+        .describe('Glob patterns of paths, such as src/**.'),
+      mode: z
+        .enum(['shared', 'exclusive'])
+        .optional()
+        .describe('Shared ones may overlap; default exclusive.'),
+      reason: fields.reason,
+      user: user(),
+      leaseMs: fields.leaseMs,
+      token: fields.token.describe('Of a reservation you hold: it is not in your way.'),
+    }),
   output: reserveOutcome,
   needs: (_input, caller) => ({
     process: registered(caller),
@@ -101,10 +112,11 @@ export const whoHas = operation({
   name: 'locks.whoHas',
   summary: 'Reservations that cover a path, and the locks of that name; only what is held now.',
   effect: 'read',
-  input: z.strictObject({
-    path: fields.text(pathLengthMax).min(1).describe('A path, or the name of a lock.'),
-  }),
-  output: z.array(lockView),
+  input: () =>
+    z.strictObject({
+      path: fields.text(pathLengthMax).min(1).describe('A path, or the name of a lock.'),
+    }),
+  output: () => z.array(lockView()),
   needs: ({ path }) => ({
     reserved: { select: 'reservations', limit: reservationsMax } as const,
     named: { select: 'lock', name: path } as const,

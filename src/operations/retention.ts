@@ -16,17 +16,19 @@ export const run = operation({
     'Remove finished items and runs, old answers to idempotent requests, ended instances and old recoveries.',
   effect: 'admin',
   internal: true,
-  input: z.strictObject({
-    itemsMs: z.int().min(0).describe('Finished items are kept for so long; 0 = for ever.'),
-  }),
-  output: z.object({
-    items: z.number(),
-    answers: z.number(),
-    instances: z.number(),
-    runs: z.number(),
-    recoveries: z.number(),
-    more: z.boolean(),
-  }),
+  input: () =>
+    z.strictObject({
+      itemsMs: z.int().min(0).describe('Finished items are kept for so long; 0 = for ever.'),
+    }),
+  output: () =>
+    z.object({
+      items: z.number(),
+      answers: z.number(),
+      instances: z.number(),
+      runs: z.number(),
+      recoveries: z.number(),
+      more: z.boolean(),
+    }),
   needs: ({ itemsMs }) => ({
     items:
       itemsMs === 0

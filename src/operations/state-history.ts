@@ -1,22 +1,25 @@
 /** What a document was: its events, newest first, for as long as events are kept. */
 import * as z from 'zod'
 import type { StoredEvent } from '../domain/event.ts'
+import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
-import { operation } from './operation.ts'
+import { type OutputOf, operation } from './operation.ts'
 
-const pastView = z.object({
-  /** Number of the event that tells it. */
-  seq: z.number(),
-  /** The version that was saved, or the one that was deleted. */
-  version: z.number(),
-  value: z.unknown(),
-  deleted: z.boolean(),
-  at: z.number(),
-  by: z.string().nullable(),
-})
-const historyView = z.object({ entries: z.array(pastView), next: z.number().nullable() })
+const pastView = lazily(() =>
+  z.object({
+    /** Number of the event that tells it. */
+    seq: z.number(),
+    /** The version that was saved, or the one that was deleted. */
+    version: z.number(),
+    value: z.unknown(),
+    deleted: z.boolean(),
+    at: z.number(),
+    by: z.string().nullable(),
+  }),
+)
+const historyView = lazily(() => z.object({ entries: z.array(pastView()), next: z.number().nullable() }))
 /** A page of what a document was. */
-export type StateHistory = z.output<typeof historyView>
+export type StateHistory = OutputOf<typeof historyView>
 
 const pageDefault = 50
 
@@ -24,11 +27,12 @@ export const history = operation({
   name: 'state.history',
   summary: 'The values a document had, newest first, as far back as events are kept.',
   effect: 'read',
-  input: z.strictObject({
-    key: fields.name.describe('Key of the document.'),
-    limit: fields.limit,
-    before: z.int().min(0).optional().describe('`next` of the page before.'),
-  }),
+  input: () =>
+    z.strictObject({
+      key: fields.name.describe('Key of the document.'),
+      limit: fields.limit,
+      before: z.int().min(0).optional().describe('`next` of the page before.'),
+    }),
   output: historyView,
   needs: ({ key, limit, before }) => ({
     events: {

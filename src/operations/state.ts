@@ -3,15 +3,18 @@ import * as z from 'zod'
 import { nameLengthMax } from '../domain/name.ts'
 import { assertStateVersion, raiseFloor, type State, saveState } from '../domain/state.ts'
 import type { Change } from '../engines/engine.ts'
+import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
-import { operation } from './operation.ts'
+import { type OutputOf, operation } from './operation.ts'
 
-const key = fields.name.describe('Key of the document.')
-const value = z
-  .unknown()
-  .refine(isJson, { error: 'must be a JSON value; use delete to remove the document' })
-  .transform((document) => fields.jsonText('value', document))
-  .describe('Any JSON value.')
+const key = lazily(() => fields.name.describe('Key of the document.'))
+const value = lazily(() =>
+  z
+    .unknown()
+    .refine(isJson, { error: 'must be a JSON value; use delete to remove the document' })
+    .transform((document) => fields.jsonText('value', document))
+    .describe('Any JSON value.'),
+)
 
 /** At the top only: below it, JSON's own rules hold (undefined is left out, not-a-number is null). */
 function isJson(value: unknown): boolean {
@@ -19,12 +22,14 @@ function isJson(value: unknown): boolean {
   return typeof value !== 'undefined' && typeof value !== 'function' && typeof value !== 'symbol'
 }
 
-const savedView = z.object({ version: z.number(), updatedAt: z.number(), updatedBy: z.string() })
+const savedView = lazily(() =>
+  z.object({ version: z.number(), updatedAt: z.number(), updatedBy: z.string() }),
+)
 /** A document without its value. */
-export type SavedView = z.output<typeof savedView>
+export type SavedView = OutputOf<typeof savedView>
 
-const stateView = savedView.extend({ value: z.unknown() })
-export type StateView = z.output<typeof stateView>
+const stateView = lazily(() => savedView().extend({ value: z.unknown() }))
+export type StateView = OutputOf<typeof stateView>
 
 function viewSaved({ version, updatedAt, updatedBy }: Omit<State, 'value'>): SavedView {
   return { version, updatedAt, updatedBy }
@@ -40,8 +45,8 @@ export const get = operation({
   name: 'state.get',
   summary: 'A document with its version; null when there is none.',
   effect: 'read',
-  input: z.strictObject({ key }),
-  output: stateView.nullable(),
+  input: () => z.strictObject({ key: key() }),
+  output: () => stateView().nullable(),
   needs: stateNeeds,
   decide: ({ state }) => ({
     changes: [],
@@ -54,8 +59,8 @@ export const version = operation({
   summary: 'The version of a document; 0 when there is none.',
   effect: 'read',
   internal: true,
-  input: z.strictObject({ key }),
-  output: z.number(),
+  input: () => z.strictObject({ key: key() }),
+  output: () => z.number(),
   needs: (input) => ({ version: { select: 'stateVersion', key: input.key } as const }),
   decide: (rows) => ({ changes: [], result: rows.version }),
 })
@@ -64,11 +69,12 @@ export const set = operation({
   name: 'state.set',
   summary: 'Give a document a new value, one version up; refused unless it is at the expected version.',
   effect: 'write',
-  input: z.strictObject({
-    key,
-    value,
-    expectedVersion: z.int().min(0).optional().describe('Refuse unless it is at this version; 0 = new.'),
-  }),
+  input: () =>
+    z.strictObject({
+      key: key(),
+      value: value(),
+      expectedVersion: z.int().min(0).optional().describe('Refuse unless it is at this version; 0 = new.'),
+    }),
   output: savedView,
   needs: writeNeeds,
   decide({ state, floor }, input, { agent, wall }) {
@@ -89,11 +95,12 @@ export const remove = operation({
   name: 'state.delete',
   summary: 'Remove a document; its history stays and its versions go on. False when there is none.',
   effect: 'write',
-  input: z.strictObject({
-    key,
-    expectedVersion: z.int().positive().optional().describe('Refuse unless it is at this version.'),
-  }),
-  output: z.boolean(),
+  input: () =>
+    z.strictObject({
+      key: key(),
+      expectedVersion: z.int().positive().optional().describe('Refuse unless it is at this version.'),
+    }),
+  output: () => z.boolean(),
   needs: writeNeeds,
   decide({ state, floor }, input, { agent }) {
     assertStateVersion(input.key, state, input.expectedVersion)
@@ -108,22 +115,25 @@ export const remove = operation({
   },
 })
 
-const statePage = z.object({
-  states: z.array(savedView.extend({ key: z.string() })),
-  next: z.string().nullable(),
-})
+const statePage = lazily(() =>
+  z.object({
+    states: z.array(savedView().extend({ key: z.string() })),
+    next: z.string().nullable(),
+  }),
+)
 /** A page of keys, each with its version. */
-export type StatePage = z.output<typeof statePage>
+export type StatePage = OutputOf<typeof statePage>
 
 export const list = operation({
   name: 'state.list',
   summary: 'Keys that begin with a prefix, in order, with their versions and without their values.',
   effect: 'read',
-  input: z.strictObject({
-    prefix: fields.text(nameLengthMax).optional().describe('Only keys that begin so.'),
-    limit: fields.limit,
-    after: fields.after,
-  }),
+  input: () =>
+    z.strictObject({
+      prefix: fields.text(nameLengthMax).optional().describe('Only keys that begin so.'),
+      limit: fields.limit,
+      after: fields.after,
+    }),
   output: statePage,
   needs: ({ prefix, limit, after }) => ({
     page: { select: 'states', prefix: prefix ?? '', limit: limit ?? 100, after: after ?? null } as const,

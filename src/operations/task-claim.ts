@@ -5,8 +5,9 @@ import type { Item } from '../domain/item.ts'
 import { claimTask, type TaskClaim, type TaskRequest, taskLeaseMs, taskQueue } from '../domain/task.ts'
 import type { Change, Context, Decision, DefinedQueue, Grant } from '../engines/engine.ts'
 import { isHoldfastError } from '../errors.ts'
+import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
-import { ask, operation, type Step } from './operation.ts'
+import { ask, type OutputOf, operation, type Step } from './operation.ts'
 import { leaseLength } from './queue-claim.ts'
 import { itemReclaim } from './reclaim.ts'
 import { holderWith, registered } from './registered.ts'
@@ -15,43 +16,57 @@ import { filter } from './task.ts'
 import { ref, taskNeeds, taskView, viewTask } from './task-view.ts'
 import { viewItem } from './view.ts'
 
-const claimed = z.object({
-  outcome: z.literal('claimed'),
-  task: taskView,
-  renewed: z.boolean().describe('It was yours already; its lease runs anew under the same token.'),
-})
-const held = z.object({
-  outcome: z.literal('held'),
-  holder: z.string().nullable(),
-  expiresAt: z.number().nullable(),
-})
-const blocked = z.object({
-  outcome: z.literal('blocked'),
-  waitingFor: z.array(z.string()),
-  runAt: z.number().nullable(),
-})
-const quarantined = z.object({ outcome: z.literal('quarantined'), reason: z.string().nullable() })
-const paused = z.object({ outcome: z.literal('paused'), reason: z.string().nullable() })
-const empty = z.object({ outcome: z.literal('empty') })
-const full = z.object({ outcome: z.literal('full'), holds: z.number() })
+const claimed = lazily(() =>
+  z.object({
+    outcome: z.literal('claimed'),
+    task: taskView(),
+    renewed: z.boolean().describe('It was yours already; its lease runs anew under the same token.'),
+  }),
+)
+const held = lazily(() =>
+  z.object({
+    outcome: z.literal('held'),
+    holder: z.string().nullable(),
+    expiresAt: z.number().nullable(),
+  }),
+)
+const blocked = lazily(() =>
+  z.object({
+    outcome: z.literal('blocked'),
+    waitingFor: z.array(z.string()),
+    runAt: z.number().nullable(),
+  }),
+)
+const quarantined = lazily(() =>
+  z.object({ outcome: z.literal('quarantined'), reason: z.string().nullable() }),
+)
+const paused = lazily(() => z.object({ outcome: z.literal('paused'), reason: z.string().nullable() }))
+const empty = lazily(() => z.object({ outcome: z.literal('empty') }))
+const full = lazily(() => z.object({ outcome: z.literal('full'), holds: z.number() }))
 
-const taskClaim = z.discriminatedUnion('outcome', [claimed, held, blocked, quarantined, paused])
-export type TaskClaimOutcome = z.output<typeof taskClaim>
-const nextClaim = z.discriminatedUnion('outcome', [claimed, empty, full, paused])
-export type NextTaskOutcome = z.output<typeof nextClaim>
-const refused = z.discriminatedUnion('outcome', [
-  held.extend({ ref: z.string() }),
-  blocked.extend({ ref: z.string() }),
-  quarantined.extend({ ref: z.string() }),
-  z.object({ outcome: z.literal('impossible'), ref: z.string(), code: z.string(), reason: z.string() }),
-])
-type Refused = z.output<typeof refused>
-const batchOutcome = z.discriminatedUnion('outcome', [
-  z.object({ outcome: z.literal('claimed'), tasks: z.array(taskView) }),
-  z.object({ outcome: z.literal('refused'), claimed: z.array(z.never()), failed: z.array(refused) }),
-  paused,
-])
-export type BatchClaimOutcome = z.output<typeof batchOutcome>
+const taskClaim = lazily(() =>
+  z.discriminatedUnion('outcome', [claimed(), held(), blocked(), quarantined(), paused()]),
+)
+export type TaskClaimOutcome = OutputOf<typeof taskClaim>
+const nextClaim = lazily(() => z.discriminatedUnion('outcome', [claimed(), empty(), full(), paused()]))
+export type NextTaskOutcome = OutputOf<typeof nextClaim>
+const refused = lazily(() =>
+  z.discriminatedUnion('outcome', [
+    held().extend({ ref: z.string() }),
+    blocked().extend({ ref: z.string() }),
+    quarantined().extend({ ref: z.string() }),
+    z.object({ outcome: z.literal('impossible'), ref: z.string(), code: z.string(), reason: z.string() }),
+  ]),
+)
+type Refused = OutputOf<typeof refused>
+const batchOutcome = lazily(() =>
+  z.discriminatedUnion('outcome', [
+    z.object({ outcome: z.literal('claimed'), tasks: z.array(taskView()) }),
+    z.object({ outcome: z.literal('refused'), claimed: z.array(z.never()), failed: z.array(refused()) }),
+    paused(),
+  ]),
+)
+export type BatchClaimOutcome = OutputOf<typeof batchOutcome>
 
 /** Bound to the caller's process, or to the one registered for it; only the first renews, so only that is short. */
 function requestOf(
@@ -109,20 +124,20 @@ function grantsOf(claim: TaskClaim): Grant[] {
   return claim.outcome === 'claimed' ? [{ kind: 'item', id: claim.after.id, token: claim.after.token }] : []
 }
 
-const claimInput = {
+const claimInput = lazily(() => ({
   leaseMs: fields.leaseMs.describe(
     'Length of the lease in ms; default 30 min, 30 s where this process renews it.',
   ),
   token: fields.token,
   fromReview: z.boolean().optional().describe('Also take it back out of review.'),
-}
+}))
 
 export const claimTaskForAgent = operation({
   name: 'tasks.claimTaskForAgent',
   summary: 'Claim a task under a lease; your own is renewed, a lapsed one taken over.',
   effect: 'write',
   claims: true,
-  input: z.strictObject({ ref, ...claimInput }),
+  input: () => z.strictObject({ ref: ref(), ...claimInput() }),
   output: taskClaim,
   needs: (input, caller) => ({ ...taskNeeds(input), process: registered(caller) }),
   decide({ defined, item: found, process }, input, context): Step<TaskClaimOutcome> {
@@ -151,12 +166,18 @@ export const claimNext = operation({
   summary: 'Claim the next task that fits: priority, then age; only where every dependency is done.',
   effect: 'write',
   claims: true,
-  input: z.strictObject({
-    ...filter,
-    leaseMs: claimInput.leaseMs,
-    agentMax: z.int().min(1).max(holdsMax).optional().describe('Most tasks this agent may hold.'),
-    hostMax: z.int().min(1).max(holdsMax).optional().describe('Most tasks processes of this host may hold.'),
-  }),
+  input: () =>
+    z.strictObject({
+      ...filter(),
+      leaseMs: claimInput().leaseMs,
+      agentMax: z.int().min(1).max(holdsMax).optional().describe('Most tasks this agent may hold.'),
+      hostMax: z
+        .int()
+        .min(1)
+        .max(holdsMax)
+        .optional()
+        .describe('Most tasks processes of this host may hold.'),
+    }),
   output: nextClaim,
   needs: ({ agentMax, hostMax, leaseMs, ...wanted }, caller) => ({
     defined: { select: 'queue', name: taskQueue } as const,
@@ -216,10 +237,11 @@ export const batchClaim = operation({
   summary: 'Claim up to 100 tasks, all or none; says of each refused one why.',
   effect: 'write',
   claims: true,
-  input: z.strictObject({
-    refs: z.array(ref).min(1).max(batchMax).describe('Ids or keys of the tasks.'),
-    leaseMs: claimInput.leaseMs,
-  }),
+  input: () =>
+    z.strictObject({
+      refs: z.array(ref()).min(1).max(batchMax).describe('Ids or keys of the tasks.'),
+      leaseMs: claimInput().leaseMs,
+    }),
   output: batchOutcome,
   needs: ({ refs }, caller) => ({
     defined: { select: 'queue', name: taskQueue } as const,

@@ -5,44 +5,48 @@ import { isExpired } from '../domain/lease.ts'
 import { countRecovered, type Deaths, type Reclaimed, recoverItem } from '../domain/recovery.ts'
 import { taskQueue } from '../domain/task.ts'
 import type { Change, Context, Decision, DefinedQueue } from '../engines/engine.ts'
+import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
 import { judgedMax } from './lease-watch.ts'
-import { operation } from './operation.ts'
+import { type OutputOf, operation } from './operation.ts'
 import { itemReclaim, rulesFor, runRow } from './reclaim.ts'
 import { death, recoveryMax } from './recovery.ts'
 
-const report = z.object({
-  cleaned: z.number(),
-  taskIds: z.array(z.string()),
-  locks: z.array(
-    z.object({
-      taskId: z.string(),
-      assignee: z.string().nullable(),
-      lockUntil: z.number().nullable(),
-      expiredMs: z.number(),
-      evidence: z.string(),
-    }),
-  ),
-  /** True when more may be left than one transaction takes. */
-  more: z.boolean(),
-})
-export type LockCleanup = z.output<typeof report>
+const report = lazily(() =>
+  z.object({
+    cleaned: z.number(),
+    taskIds: z.array(z.string()),
+    locks: z.array(
+      z.object({
+        taskId: z.string(),
+        assignee: z.string().nullable(),
+        lockUntil: z.number().nullable(),
+        expiredMs: z.number(),
+        evidence: z.string(),
+      }),
+    ),
+    /** True when more may be left than one transaction takes. */
+    more: z.boolean(),
+  }),
+)
+export type LockCleanup = OutputOf<typeof report>
 
-const dryRun = z.boolean().default(false).describe('Say what would be done, and do nothing.')
+const dryRun = lazily(() => z.boolean().default(false).describe('Say what would be done, and do nothing.'))
 
 export const cleanupExpiredLocks = operation({
   name: 'tasks.cleanupExpiredLocks',
   summary: 'Put tasks whose lock expired longer ago than an age back to Todo; up to 100 a call.',
   effect: 'admin',
   freshIds: () => 1,
-  input: z.strictObject({
-    maxAgeMs: z
-      .int()
-      .min(0)
-      .default(0)
-      .describe('Only locks expired for longer; a valid one is never touched.'),
-    dryRun,
-  }),
+  input: () =>
+    z.strictObject({
+      maxAgeMs: z
+        .int()
+        .min(0)
+        .default(0)
+        .describe('Only locks expired for longer; a valid one is never touched.'),
+      dryRun: dryRun(),
+    }),
   output: report,
   needs: () => ({
     defined: { select: 'queue', name: taskQueue } as const,
@@ -60,15 +64,16 @@ export const cleanupDeadAgentLocks = operation({
   effect: 'admin',
   internal: true,
   freshIds: () => 1,
-  input: z.strictObject({
-    deaths: z.array(death).max(judgedMax).default([]),
-    alive: z
-      .array(fields.text(100))
-      .max(judgedMax)
-      .default([])
-      .describe('Instances seen alive: their locks stay, also expired ones.'),
-    dryRun,
-  }),
+  input: () =>
+    z.strictObject({
+      deaths: z.array(death()).max(judgedMax).default([]),
+      alive: z
+        .array(fields.text(100))
+        .max(judgedMax)
+        .default([])
+        .describe('Instances seen alive: their locks stay, also expired ones.'),
+      dryRun: dryRun(),
+    }),
   output: report,
   needs: ({ deaths }) => ({
     defined: { select: 'queue', name: taskQueue } as const,

@@ -11,20 +11,21 @@ import {
 import { noteTask, setOwner, stateOfStatus, taskQueue } from '../domain/task.ts'
 import type { Context, Loaded } from '../engines/engine.ts'
 import { HeldError } from '../errors.ts'
+import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
-import { mapStep, operation, type Step } from './operation.ts'
+import { mapStep, type OutputOf, operation, type Step } from './operation.ts'
 import { changed, finish, renew } from './queue-finish.ts'
 import { assertVersion, itemChange, requireItem, requireQueue } from './subject.ts'
 import { asTask, note, ref, type TaskView, taskNeeds, taskView, viewTask } from './task-view.ts'
 import { viewItem } from './view.ts'
 
-const target = { ref, token: fields.token }
+const target = lazily(() => ({ ref: ref(), token: fields.token }))
 
 export const renewLease = operation({
   name: 'tasks.renewLease',
   summary: 'Renew the lease of a task: it runs for its whole length from now.',
   effect: 'write',
-  input: z.strictObject({ ...target, leaseMs: fields.leaseMs }),
+  input: () => z.strictObject({ ...target(), leaseMs: fields.leaseMs }),
   output: taskView,
   needs: taskNeeds,
   decide: (rows, input, context) => asTask(renew.decide(rows, { ...input, queue: taskQueue }, context)),
@@ -34,12 +35,13 @@ export const releaseTask = operation({
   name: 'tasks.releaseTask',
   summary: 'Give a task back; false when nobody holds it, HELD naming the holder when another does.',
   effect: 'write',
-  input: z.strictObject({
-    ...target,
-    status: z.enum(['Todo', 'Review', 'Done']).optional().describe('Where it goes; default Todo.'),
-    note,
-  }),
-  output: z.boolean(),
+  input: () =>
+    z.strictObject({
+      ...target(),
+      status: z.enum(['Todo', 'Review', 'Done']).optional().describe('Where it goes; default Todo.'),
+      note: note(),
+    }),
+  output: () => z.boolean(),
   needs: taskNeeds,
   decide(rows, input, context) {
     const { workflow } = requireQueue(rows.defined, taskQueue)
@@ -70,8 +72,10 @@ export const releaseTask = operation({
   },
 })
 
-const finishInput = z.strictObject({ ...target, note, expectedVersion: fields.expectedVersion })
-const completeInput = finishInput.extend({ result: fields.result })
+const finishInput = lazily(() =>
+  z.strictObject({ ...target(), note: note(), expectedVersion: fields.expectedVersion }),
+)
+const completeInput = lazily(() => finishInput().extend({ result: fields.result }))
 
 export const reviewTask = operation({
   name: 'tasks.reviewTask',
@@ -96,7 +100,7 @@ export const completeTask = operation({
 /** A held task needs its token; a free one goes where its state allows. */
 function end(
   rows: Loaded<ReturnType<typeof taskNeeds>>,
-  input: z.output<typeof completeInput>,
+  input: OutputOf<typeof completeInput>,
   context: Context,
   to: 'review' | 'done',
 ): Step<TaskView> {
@@ -129,14 +133,16 @@ export const handoff = operation({
   name: 'tasks.handoff',
   summary: 'Give back every task an agent holds, with a note for whoever comes next; up to 200 a call.',
   effect: 'write',
-  input: z.strictObject({
-    note,
-    to: fields.name.nullable().optional().describe('The new durable owner; null = nobody.'),
-  }),
-  output: z.object({
-    tasks: z.array(z.object({ id: z.string(), token: z.number() })),
-    more: z.boolean(),
-  }),
+  input: () =>
+    z.strictObject({
+      note: note(),
+      to: fields.name.nullable().optional().describe('The new durable owner; null = nobody.'),
+    }),
+  output: () =>
+    z.object({
+      tasks: z.array(z.object({ id: z.string(), token: z.number() })),
+      more: z.boolean(),
+    }),
   needs: (_input, caller) => ({
     defined: { select: 'queue', name: taskQueue } as const,
     // Another process of the same name is a stranger; what it renews stays its own.

@@ -2,30 +2,33 @@
 import * as z from 'zod'
 import { readWords, taskQueue } from '../domain/task.ts'
 import { criticalPath, type Hinted, overlaps, waves } from '../domain/task-hint.ts'
-import { operation } from './operation.ts'
+import { lazily } from '../lazily.ts'
+import { type OutputOf, operation } from './operation.ts'
 
 /** More open tasks than this are nobody's plan. */
 const hintedMax = 2000
 
-const hintsView = z.object({
-  overlaps: z.array(
-    z.object({
-      tasks: z.tuple([z.string(), z.string()]),
-      because: z.enum(['dependency', 'paths', 'labels']),
-      shared: z.array(z.string()),
-    }),
-  ),
-  waves: z.array(z.array(z.string())),
-  criticalPath: z.array(z.string()),
-  more: z.boolean().describe('True when only the first 2,000 open tasks were looked at.'),
-})
-export type TaskHints = z.output<typeof hintsView>
+const hintsView = lazily(() =>
+  z.object({
+    overlaps: z.array(
+      z.object({
+        tasks: z.tuple([z.string(), z.string()]),
+        because: z.enum(['dependency', 'paths', 'labels']),
+        shared: z.array(z.string()),
+      }),
+    ),
+    waves: z.array(z.array(z.string())),
+    criticalPath: z.array(z.string()),
+    more: z.boolean().describe('True when only the first 2,000 open tasks were looked at.'),
+  }),
+)
+export type TaskHints = OutputOf<typeof hintsView>
 
 export const hints = operation({
   name: 'tasks.hints',
   summary: 'Which tasks overlap, which can run together, and what everything waits for. Blocks nothing.',
   effect: 'read',
-  input: z.strictObject({}),
+  input: () => z.strictObject({}),
   output: hintsView,
   needs: () => ({
     page: {

@@ -1,53 +1,54 @@
 /** A task as callers see it: an item in the words of tasks. */
 import * as z from 'zod'
 import { readWords, statusOf, taskQueue, taskStatuses } from '../domain/task.ts'
+import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
-import { mapStep, type Step } from './operation.ts'
+import { mapStep, type OutputOf, type Step } from './operation.ts'
 import { type ItemView, itemView } from './view.ts'
 
-export const status = z.enum(taskStatuses)
-export const ref = fields.ref.describe('Id of the task, or its key.')
-export const note = fields
-  .text(2000)
-  .min(1)
-  .optional()
-  .describe('Kept with the task, also when its holder is lost.')
+export const status = lazily(() => z.enum(taskStatuses))
+export const ref = lazily(() => fields.ref.describe('Id of the task, or its key.'))
+export const note = lazily(() =>
+  fields.text(2000).min(1).optional().describe('Kept with the task, also when its holder is lost.'),
+)
 
-export const taskView = z.object({
-  id: z.string(),
-  key: z.string().nullable(),
-  title: z.string(),
-  body: z.string(),
-  status,
-  priority: z.number(),
-  labels: z.array(z.string()),
-  paths: z.array(z.string()),
-  /** Whose task it is, whoever works on it. */
-  owner: z.string().nullable(),
-  host: z.string().nullable(),
-  notes: z.array(z.object({ at: z.number(), by: z.string(), text: z.string() })),
-  metadata: z.unknown(),
-  dependsOn: z.array(z.string()),
-  waitingFor: z.array(z.string()),
-  /** Who works on it now; null also when the lease has lapsed. */
-  assignee: z.string().nullable(),
-  assignedAt: z.number().nullable(),
-  lockUntil: z.number().nullable(),
-  lease: itemView.shape.lease,
-  token: z.number(),
-  progress: z.unknown(),
-  result: z.unknown(),
-  attempts: z.number(),
-  crashes: z.number(),
-  quarantine: itemView.shape.quarantine,
-  createdBy: z.string().nullable(),
-  createdAt: z.number(),
-  statusChangedAt: z.number(),
-  completedAt: z.number().nullable(),
-  version: z.number(),
-})
+export const taskView = lazily(() =>
+  z.object({
+    id: z.string(),
+    key: z.string().nullable(),
+    title: z.string(),
+    body: z.string(),
+    status: status(),
+    priority: z.number(),
+    labels: z.array(z.string()),
+    paths: z.array(z.string()),
+    /** Whose task it is, whoever works on it. */
+    owner: z.string().nullable(),
+    host: z.string().nullable(),
+    notes: z.array(z.object({ at: z.number(), by: z.string(), text: z.string() })),
+    metadata: z.unknown(),
+    dependsOn: z.array(z.string()),
+    waitingFor: z.array(z.string()),
+    /** Who works on it now; null also when the lease has lapsed. */
+    assignee: z.string().nullable(),
+    assignedAt: z.number().nullable(),
+    lockUntil: z.number().nullable(),
+    lease: itemView().shape.lease,
+    token: z.number(),
+    progress: z.unknown(),
+    result: z.unknown(),
+    attempts: z.number(),
+    crashes: z.number(),
+    quarantine: itemView().shape.quarantine,
+    createdBy: z.string().nullable(),
+    createdAt: z.number(),
+    statusChangedAt: z.number(),
+    completedAt: z.number().nullable(),
+    version: z.number(),
+  }),
+)
 /** A task as callers see it. */
-export type TaskView = z.output<typeof taskView>
+export type TaskView = OutputOf<typeof taskView>
 
 export function viewTask(item: ItemView): TaskView {
   const { notes, ...words } = readWords(item)

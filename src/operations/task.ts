@@ -13,6 +13,7 @@ import {
 } from '../domain/task.ts'
 import type { Context } from '../engines/engine.ts'
 import { DuplicateError, InvalidError, NotFoundError } from '../errors.ts'
+import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
 import { ask, operation, type Step } from './operation.ts'
 import { ensureQueue } from './queue-define.ts'
@@ -21,7 +22,7 @@ import { assertVersion, concernsClaimers, itemChange, requireItem, requireQueue 
 import { asTask, note, ref, status, type TaskView, taskNeeds, taskView, viewTask } from './task-view.ts'
 import { viewItem } from './view.ts'
 
-const words = {
+const words = lazily(() => ({
   body: fields.text(100_000).optional().describe('What is to be done.'),
   labels: z.array(fields.name).max(100).optional().describe('Words to find it by.'),
   paths: z.array(fields.text(1000).min(1)).max(100).optional().describe('Files and folders it touches.'),
@@ -29,9 +30,9 @@ const words = {
   host: fields.name.nullable().optional().describe('The machine it belongs on.'),
   priority: fields.priority,
   metadata: fields.json('metadata').optional().describe('Any JSON of your own.'),
-  dependsOn: z.array(ref).max(blockersMax).optional().describe('Tasks that must be done first.'),
-}
-const title = fields.text(500).min(1).describe('What it is, in a line.')
+  dependsOn: z.array(ref()).max(blockersMax).optional().describe('Tasks that must be done first.'),
+}))
+const title = lazily(() => fields.text(500).min(1).describe('What it is, in a line.'))
 
 /** Each dependency by id or key, under a name of its own. */
 function dependencyNeeds(refs: readonly string[]) {
@@ -64,11 +65,14 @@ export const addTask = operation({
   summary: 'Add a task.',
   effect: 'write',
   freshIds: () => 1,
-  input: z.strictObject({
-    title,
-    key: fields.name.optional().describe('A name of your own for it, such as T-12; unique while it is open.'),
-    ...words,
-  }),
+  input: () =>
+    z.strictObject({
+      title: title(),
+      key: fields.name
+        .optional()
+        .describe('A name of your own for it, such as T-12; unique while it is open.'),
+      ...words(),
+    }),
   output: taskView,
   needs: (input) => ({
     defined: { select: 'queue', name: taskQueue } as const,
@@ -117,8 +121,8 @@ export const getTask = operation({
   name: 'tasks.getTask',
   summary: 'One task by id or key; null when there is none.',
   effect: 'read',
-  input: z.strictObject({ ref }),
-  output: taskView.nullable(),
+  input: () => z.strictObject({ ref: ref() }),
+  output: () => taskView().nullable(),
   needs: (input) => ({ item: { select: 'item', queue: taskQueue, ref: input.ref } as const }),
   decide: ({ item }, _input, { now }) => ({
     changes: [],
@@ -126,28 +130,29 @@ export const getTask = operation({
   }),
 })
 
-export const filter = {
+export const filter = lazily(() => ({
   labels: z.array(fields.name).max(20).optional().describe('Tasks that have all of these.'),
   owner: fields.name.nullable().optional().describe('Whose they are; null = nobody’s.'),
   host: fields.name.nullable().optional().describe('The machine they belong on; null = none.'),
   priorityMax: z.int().optional().describe('At least this urgent: lower numbers come first.'),
-}
+}))
 
 export const listTasks = operation({
   name: 'tasks.listTasks',
   summary: 'Tasks in the order they would be worked on, then the finished ones, page by page.',
   effect: 'read',
-  input: z.strictObject({
-    status: z
-      .union([status, z.array(status).max(4)])
-      .optional()
-      .describe('Only these.'),
-    assignee: fields.name.optional().describe('Held by this agent.'),
-    ...filter,
-    limit: fields.limit,
-    after: fields.after,
-  }),
-  output: z.object({ tasks: z.array(taskView), next: z.string().nullable() }),
+  input: () =>
+    z.strictObject({
+      status: z
+        .union([status(), z.array(status()).max(4)])
+        .optional()
+        .describe('Only these.'),
+      assignee: fields.name.optional().describe('Held by this agent.'),
+      ...filter(),
+      limit: fields.limit,
+      after: fields.after,
+    }),
+  output: () => z.object({ tasks: z.array(taskView()), next: z.string().nullable() }),
   needs: ({ status: wanted, assignee, labels, owner, host, priorityMax, limit, after }) => ({
     page: {
       select: 'items',
@@ -170,21 +175,22 @@ export const updateTask = operation({
   name: 'tasks.updateTask',
   summary: 'Change a task, if it is still at the version you read; a held one only as its holder.',
   effect: 'write',
-  input: z.strictObject({
-    ref,
-    token: fields.token,
-    expectedVersion: fields.expectedVersion,
-    title: title.optional(),
-    ...words,
-    status: status.optional().describe('A state that is not held; In Progress is reached by a claim.'),
-    progress: fields
-      .json('progress')
-      .optional()
-      .describe('How far the work has come; only its holder can say.'),
-    note,
-    force: z.boolean().optional().describe('Also while another holds it; needs a reason.'),
-    reason: fields.reason,
-  }),
+  input: () =>
+    z.strictObject({
+      ref: ref(),
+      token: fields.token,
+      expectedVersion: fields.expectedVersion,
+      title: title().optional(),
+      ...words(),
+      status: status().optional().describe('A state that is not held; In Progress is reached by a claim.'),
+      progress: fields
+        .json('progress')
+        .optional()
+        .describe('How far the work has come; only its holder can say.'),
+      note: note(),
+      force: z.boolean().optional().describe('Also while another holds it; needs a reason.'),
+      reason: fields.reason,
+    }),
   output: taskView,
   needs: (input) => ({ ...taskNeeds(input), ...dependencyNeeds(input.dependsOn ?? []) }),
   decide(rows, input, context): Step<TaskView> {
@@ -237,8 +243,9 @@ export const checkUpdateConflict = operation({
   name: 'tasks.checkUpdateConflict',
   summary: 'Whether a task has changed since the version you read.',
   effect: 'read',
-  input: z.strictObject({ ref, expectedVersion: z.int().positive().describe('The version you read.') }),
-  output: z.object({ hasConflict: z.boolean(), currentVersion: z.number() }),
+  input: () =>
+    z.strictObject({ ref: ref(), expectedVersion: z.int().positive().describe('The version you read.') }),
+  output: () => z.object({ hasConflict: z.boolean(), currentVersion: z.number() }),
   needs: (input) => ({ item: { select: 'item', queue: taskQueue, ref: input.ref } as const }),
   decide({ item: found }, input) {
     const item = requireItem(found, taskQueue, input.ref)

@@ -3,63 +3,69 @@ import * as z from 'zod'
 import type { Item } from '../domain/item.ts'
 import { isExpired, leaseStatus } from '../domain/lease.ts'
 import type { Lock } from '../domain/lock.ts'
+import { lazily } from '../lazily.ts'
+import type { OutputOf } from './operation.ts'
 
-const leaseView = z.object({
-  agent: z.string().nullable(),
-  instance: z.string().nullable(),
-  token: z.number(),
-  grantedAt: z.number().nullable(),
-  renewedAt: z.number().nullable(),
-  expiresAt: z.number().nullable(),
-  leaseMs: z.number().nullable(),
-  remainingMs: z.number(),
-  status: z.enum(['live', 'near', 'expired', 'stale']),
-})
-export type LeaseView = z.output<typeof leaseView>
+const leaseView = lazily(() =>
+  z.object({
+    agent: z.string().nullable(),
+    instance: z.string().nullable(),
+    token: z.number(),
+    grantedAt: z.number().nullable(),
+    renewedAt: z.number().nullable(),
+    expiresAt: z.number().nullable(),
+    leaseMs: z.number().nullable(),
+    remainingMs: z.number(),
+    status: z.enum(['live', 'near', 'expired', 'stale']),
+  }),
+)
+export type LeaseView = OutputOf<typeof leaseView>
 
-export const itemView = z.object({
-  id: z.string(),
-  queue: z.string(),
-  workflow: z.string(),
-  state: z.string(),
-  standing: z.enum(['ready', 'waiting', 'held', 'closed']),
-  priority: z.number(),
-  key: z.string().nullable(),
-  dedupeKey: z.string().nullable(),
-  parent: z.string().nullable(),
-  stackRoot: z.string(),
-  stackDepth: z.number(),
-  blockers: z.array(z.string()),
-  waitingFor: z.array(z.string()),
-  runAt: z.number().nullable(),
-  attempts: z.number(),
-  failures: z.number(),
-  crashes: z.number(),
-  attemptsMax: z.number(),
-  quarantine: z.object({ at: z.number(), reason: z.string().nullable() }).nullable(),
-  cancelRequestedAt: z.number().nullable(),
-  submittedBy: z.string().nullable(),
-  addedAt: z.number(),
-  startedAt: z.number().nullable(),
-  stateChangedAt: z.number(),
-  closedAt: z.number().nullable(),
-  outcome: z.enum(['well', 'badly']).nullable(),
-  previousState: z.string().nullable(),
-  version: z.number(),
-  /** Who works on it now; null also when the lease has lapsed. */
-  holder: z.string().nullable(),
-  lease: leaseView.nullable(),
-  token: z.number(),
-  error: z
-    .object({ message: z.string(), code: z.string().optional(), retryable: z.boolean().optional() })
-    .nullable(),
-  progress: z.unknown(),
-  result: z.unknown(),
-  payload: z.unknown(),
-  data: z.record(z.string(), z.unknown()),
-})
+export const itemView = lazily(() =>
+  z.object({
+    id: z.string(),
+    queue: z.string(),
+    workflow: z.string(),
+    state: z.string(),
+    standing: z.enum(['ready', 'waiting', 'held', 'closed']),
+    priority: z.number(),
+    key: z.string().nullable(),
+    dedupeKey: z.string().nullable(),
+    parent: z.string().nullable(),
+    stackRoot: z.string(),
+    stackDepth: z.number(),
+    blockers: z.array(z.string()),
+    waitingFor: z.array(z.string()),
+    runAt: z.number().nullable(),
+    attempts: z.number(),
+    failures: z.number(),
+    crashes: z.number(),
+    attemptsMax: z.number(),
+    quarantine: z.object({ at: z.number(), reason: z.string().nullable() }).nullable(),
+    cancelRequestedAt: z.number().nullable(),
+    submittedBy: z.string().nullable(),
+    addedAt: z.number(),
+    startedAt: z.number().nullable(),
+    stateChangedAt: z.number(),
+    closedAt: z.number().nullable(),
+    outcome: z.enum(['well', 'badly']).nullable(),
+    previousState: z.string().nullable(),
+    version: z.number(),
+    /** Who works on it now; null also when the lease has lapsed. */
+    holder: z.string().nullable(),
+    lease: leaseView().nullable(),
+    token: z.number(),
+    error: z
+      .object({ message: z.string(), code: z.string().optional(), retryable: z.boolean().optional() })
+      .nullable(),
+    progress: z.unknown(),
+    result: z.unknown(),
+    payload: z.unknown(),
+    data: z.record(z.string(), z.unknown()),
+  }),
+)
 /** An item as callers see it. */
-export type ItemView = z.output<typeof itemView>
+export type ItemView = OutputOf<typeof itemView>
 
 export function viewItem(item: Item, now: number): ItemView {
   const held = item.standing === 'held'
@@ -119,28 +125,30 @@ export function viewLease(row: Item | Lock, now: number): LeaseView {
   }
 }
 
-export const lockView = z.object({
-  name: z.string(),
-  slot: z.number(),
-  reason: z.string().nullable(),
-  item: z.string().nullable(),
-  acquiredAt: z.number(),
-  version: z.number(),
-  /** On whose behalf, and for which run. */
-  user: z.string().nullable(),
-  run: z.string().nullable(),
-  /** How often its holder has entered it. */
-  depth: z.number(),
-  /** What it reserves; null for a lock that is only a name. */
-  patterns: z.array(z.string()).nullable(),
-  mode: z.enum(['shared', 'exclusive']).nullable(),
-  /** True after a loss with a delay: nobody holds it, and nobody gets it before its lease ends. */
-  delayed: z.boolean(),
-  holder: z.string().nullable(),
-  stale: z.boolean(),
-  lease: leaseView,
-})
-export type LockView = z.output<typeof lockView>
+export const lockView = lazily(() =>
+  z.object({
+    name: z.string(),
+    slot: z.number(),
+    reason: z.string().nullable(),
+    item: z.string().nullable(),
+    acquiredAt: z.number(),
+    version: z.number(),
+    /** On whose behalf, and for which run. */
+    user: z.string().nullable(),
+    run: z.string().nullable(),
+    /** How often its holder has entered it. */
+    depth: z.number(),
+    /** What it reserves; null for a lock that is only a name. */
+    patterns: z.array(z.string()).nullable(),
+    mode: z.enum(['shared', 'exclusive']).nullable(),
+    /** True after a loss with a delay: nobody holds it, and nobody gets it before its lease ends. */
+    delayed: z.boolean(),
+    holder: z.string().nullable(),
+    stale: z.boolean(),
+    lease: leaseView(),
+  }),
+)
+export type LockView = OutputOf<typeof lockView>
 
 export function viewLock(lock: Lock, now: number): LockView {
   const { name, slot, reason, item, acquiredAt, version, user, run, depth, mode } = lock

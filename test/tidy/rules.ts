@@ -14,7 +14,7 @@ export interface File {
 
 type Rule = (files: readonly File[]) => string[]
 
-const vocabulary = ['errors', 'options', 'logger']
+const vocabulary = ['errors', 'options', 'logger', 'lazily']
 /** The handle a program holds: everything it calls, over the operations. */
 const handle = [
   'queue',
@@ -105,6 +105,7 @@ const arrows: Record<string, readonly string[]> = {
   host: ['environment', 'errors', 'domain'],
   options: ['errors', 'domain', 'environment', 'logger', 'delivery'],
   logger: [],
+  lazily: [],
   environment: ['errors', 'domain'],
   domain: ['errors'],
   errors: [],

@@ -55,12 +55,12 @@ const encoders = {
 
 /** All values of a row, to be inserted. */
 export function encodeRow({ code }: Table, row: object): Value[] {
-  return code.values(row, encoders) as Value[]
+  return code().values(row, encoders) as Value[]
 }
 
 /** What a write must still find. */
 export function encodeAsRead({ code }: Table, row: object): Value[] {
-  return code.asRead(row, encoders) as Value[]
+  return code().asRead(row, encoders) as Value[]
 }
 
 /** A row from its first column: a JSON array of values in the order of the table's columns. */
