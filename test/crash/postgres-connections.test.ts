@@ -4,7 +4,7 @@ import { systemEnvironment } from 'holdfast/testing'
 import { expect, onTestFinished, test } from 'vitest'
 import { refusal } from '../support/outcomes.ts'
 import { expectAcknowledgedOnce, goesOn, openLoad } from './load.ts'
-import { ownServer, wholeAudit } from './server-store.ts'
+import { ownServer, schemaOf, wholeAudit } from './server-store.ts'
 import { type Actor, claimBy, isRenewed, openActor, openHere, print, until, warmUp } from './support.ts'
 
 /** Few connections, so that a test can take them all. */
@@ -176,6 +176,29 @@ test.each([
   },
 )
 
+test('a wake-up for others that comes in the middle of a renewal does not make its commit less durable [X6]', async () => {
+  const store = own.newStore()
+  const hf = await openHere(store)
+  await hf.queue('q').add('held')
+  await hf.queue('q').next({ leaseMs })
+  await own.query(store, watchCommits)
+  const other = await own.connect()
+  await other.query('begin')
+  await other.query(`select from ${schemaOf(store)}.item for update`)
+  await until('the renewal waits for the item', async () => {
+    const waiting = `select from pg_stat_activity where application_name = 'holdfast' and wait_event_type = 'Lock'`
+    return (await own.query(store, waiting)).length > 0
+  })
+
+  await hf.queue('other').add('wakes')
+  await own.query(store, 'delete from holdfast.seen')
+  await other.query('commit')
+  const seen = 'select setting from holdfast.seen'
+  await until('it is renewed', async () => (await own.query(store, seen)).length > 0)
+
+  expect(await own.query(store, seen)).toEqual([{ setting: 'on' }])
+})
+
 /** Notes how each item is going to be committed. */
 const watchCommits = `create table holdfast.seen (setting text);
 create function holdfast.see() returns trigger language plpgsql as $$
@@ -183,7 +206,7 @@ begin
   insert into holdfast.seen values (current_setting('synchronous_commit'));
   return new;
 end $$;
-create trigger see after insert on holdfast.item for each row execute function holdfast.see()`
+create trigger see after insert or update on holdfast.item for each row execute function holdfast.see()`
 
 async function setFsync(value: 'on' | 'off'): Promise<void> {
   const client = await own.connect()

@@ -152,7 +152,7 @@ export class PostgresEngine implements Engine {
         return connection
       },
     })
-    this.#wake = new Wake(options.environment, address, () => this.#side.connection)
+    this.#wake = new Wake(options.environment, address, (query) => this.#side.sendAside(query))
     this.#wake.listen(() => linePlaces.forget())
   }
 

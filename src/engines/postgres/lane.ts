@@ -23,6 +23,7 @@ import {
 import type { Connection } from './connection.ts'
 import { type FindOptions, FoundConnection, jittered } from './found-connection.ts'
 import type { LinePlaces } from './line-places.ts'
+import type { Query } from './plan.ts'
 import type { SessionOptions } from './settings.ts'
 import { closeOrKeep } from './spare.ts'
 import { ChangedTwice } from './working-set.ts'
@@ -75,6 +76,9 @@ export class Lane {
   readonly #found: FoundConnection
   #batch = 0
   #pumping: Promise<void> | null = null
+  #isSettling = false
+  /** What is sent when the batch under way has ended; the same hint once, however long that takes. */
+  readonly #asides = new Set<Query>()
   #avoidsDamaged = false
   /** When each namespace was last looked at. */
   readonly #lookedAt = new Map<string, number>()
@@ -97,14 +101,29 @@ export class Lane {
     this.#pumping ??= new Promise<void>((done) => setImmediate(() => this.#pump().finally(done)))
   }
 
+  /** Between two batches: inside one it would be part of that transaction, and change how it is committed. */
+  sendAside(query: Query): void {
+    if (this.#isSettling) this.#asides.add(query)
+    else this.#send(query)
+  }
+
+  /** Nobody waits for the answer, or minds if there is none. */
+  #send(query: Query): void {
+    if (this.connection.isOpen) void this.#outside(this.connection.send(query).catch(() => {}))
+  }
+
   async #pump(): Promise<void> {
     while (this.#waiting.length > 0) {
       const batch = this.#take()
+      this.#isSettling = true
       try {
         await this.#settle(batch)
       } catch (error) {
         for (const { reject } of batch) reject(this.#typed(error))
       }
+      this.#isSettling = false
+      for (const query of this.#asides) this.#send(query)
+      this.#asides.clear()
       // Answers are read, and the next commands asked, before the next batch is closed.
       if (this.#waiting.length === 0) await new Promise((done) => setImmediate(done))
     }

@@ -5,6 +5,7 @@
 import type { Environment } from '../../environment.ts'
 import type { Address } from './address.ts'
 import type { Connection } from './connection.ts'
+import type { Query } from './plan.ts'
 
 const coalesceMs = 10
 /** What is only a hint need not be on disk before it is given: the wait for that would be most of its way. */
@@ -16,15 +17,18 @@ export class Wake {
   readonly #environment: Environment
   readonly #channel: string
   readonly #self: string
-  readonly #teller: () => Connection
+  readonly #send: (query: Query) => void
+  readonly #hint: Query
   #ringing = false
   #ringsAgain = false
 
-  constructor(environment: Environment, { schema }: Address, teller: () => Connection) {
+  /** What is sent may be lost: a hint that could not be given costs others a poll, never correctness. */
+  constructor(environment: Environment, { schema }: Address, send: (query: Query) => void) {
     this.#environment = environment
-    this.#teller = teller
+    this.#send = send
     this.#channel = `holdfast_${schema}`.slice(0, 63)
     this.#self = environment.id()
+    this.#hint = { text: tell, values: [this.#channel, this.#self] }
   }
 
   /** Hears others on this connection from now on; what was missed meanwhile is looked for at once. */
@@ -63,24 +67,15 @@ export class Wake {
       return
     }
     this.#ringing = true
-    this.#notify()
+    this.#send(this.#hint)
     this.#environment.timer(coalesceMs, () => {
       this.#ringing = false
       if (!this.#ringsAgain) return
       this.#ringsAgain = false
       this.#ringing = true
-      this.#notify()
+      this.#send(this.#hint)
       this.#ringing = false
     })
-  }
-
-  #notify(): void {
-    const teller = this.#teller()
-    if (!teller.isOpen) return
-    const query = { text: tell, values: [this.#channel, this.#self] }
-    // A hint that could not be given costs others a poll, never correctness.
-    const told = teller.send(query).catch(() => {})
-    void this.#environment.outside?.(told)
   }
 
   #heard(): void {
