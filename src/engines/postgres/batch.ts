@@ -60,6 +60,8 @@ export interface BatchPlace {
   readonly acceptsShort: boolean
   /** Leases are not judged by the clock now. */
   readonly isDoubtful: boolean
+  /** What the server's clock shows. True when that is a reason to doubt it, and there was none before. */
+  noteClock(clock: { now: number; wall: number }): boolean
   /** Behind a pooler nothing lasts longer than a transaction. */
   readonly isPooled: boolean
   readonly session: SessionOptions
@@ -83,7 +85,6 @@ export interface Done {
   readonly wakes: boolean
   /** Something was made ready. */
   readonly isReadier: boolean
-  readonly clock: { readonly now: number; readonly wall: number }
 }
 
 interface Member {
@@ -180,6 +181,7 @@ export class Batch {
     // One statement is a snapshot by itself.
     const isSnapshot = items.length + distinct(first).length > 1
     await this.#sendAll([...this.#movedTimes(), ...(isSnapshot ? [snapshot] : []), ...items], first)
+    this.#place.noteClock(this.#clock)
     const isPartial = members.some(({ needs }) =>
       needs.some(({ plan, answers }) => plan.isPartial?.(answers)),
     )
@@ -203,7 +205,7 @@ export class Batch {
 
   #done(): Done {
     const { isReadier } = this.#set
-    return { answers: this.#answers, left: this.#left, wakes: this.#wakes, isReadier, clock: this.#clock }
+    return { answers: this.#answers, left: this.#left, wakes: this.#wakes, isReadier }
   }
 
   #begin(waiting: Waiting, locks: boolean): Member {
@@ -244,6 +246,8 @@ export class Batch {
     const { isStale, blockers } = await this.#sendAll(opening, needs, { writes: true, looksAhead, ids })
     // A wait for others took its time where only a test can say how much.
     if (this.#place.hasMoved()) throw new Again('time was moved meanwhile')
+    // Before anything is decided by it, and at once: a commit may take long, and the clock would seem to be behind.
+    if (this.#place.noteClock(this.#clock)) throw new Again('the clock of the server is in doubt')
     if (isStale) throw stale()
     this.#blocking = { asked: new Set(ids), found: new Set(blockers) }
   }

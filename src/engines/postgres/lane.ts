@@ -181,19 +181,15 @@ export class Lane {
     )
     if (connection === null) return null
     const transaction = new Batch(this.#place(batch, connection, { heals, shorts }), batch)
-    const askedAt = this.#environment.monotonic()
     let decided: Done | null = null
     try {
       if (isRead((batch[0] as Waiting).prepared)) {
         const done = await transaction.read({ isLast: reads >= readsMax })
-        this.#options.onClock(done.clock, askedAt)
         this.#answer(done, { wrote: false })
         return null
       }
       this.#batch++
       const done = await transaction.decide()
-      // At once: a commit may take long, and the server's clock would seem to be behind.
-      this.#options.onClock(done.clock, askedAt)
       if (transaction.isEmpty) {
         await this.#rollBack(connection)
       } else {
@@ -263,6 +259,8 @@ export class Lane {
   ): BatchPlace {
     const { address, environment, looksAhead, promotesOnly, linePlaces } = this.#options
     const times = this.#options.times()
+    const isDoubtful = this.#options.isDoubtful()
+    const askedAt = environment.monotonic()
     const { namespace } = (batch[0] as Waiting).prepared.command
     const mayLook = heals && looksAhead && batch.some(({ prepared }) => prepared.operation.claims)
     const looks = mayLook && (this.#isLookDue(namespace) || times !== null)
@@ -280,7 +278,11 @@ export class Lane {
       isPooled: address.isPooled,
       session: this.#options.session,
       avoidsDamaged: this.#avoidsDamaged,
-      isDoubtful: this.#options.isDoubtful(),
+      isDoubtful,
+      noteClock: (clock) => {
+        this.#options.onClock(clock, askedAt)
+        return !isDoubtful && this.#options.isDoubtful()
+      },
       times,
       hasMoved: () => this.#options.times()?.now !== times?.now,
       send: async (queries) => (await this.#outside(connection.exchange(queries))).map(({ rows }) => rows),

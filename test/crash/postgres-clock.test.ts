@@ -1,0 +1,27 @@
+/** The clock of the server decides on leases: whoever has a reason to doubt it takes nothing from anybody. */
+import { expect, test } from 'vitest'
+import { collectLogs } from '../support/logs.ts'
+import { ownServer } from './server-store.ts'
+import { openHere } from './support.ts'
+
+const own = ownServer()
+
+test('a clock that was moved is doubted by the very claim that sees it first [X6]', async () => {
+  const store = own.newStore()
+  const holder = await openHere(store, { agent: 'holder', background: false })
+  const { logger, named } = collectLogs()
+  const rival = await openHere(store, { agent: 'rival', background: false, logger })
+  await holder.queue('q').add('held')
+  await holder.queue('q').next()
+  await rival.queue('other').add('by the clock as it was')
+
+  await own.query(store, anHourAhead)
+  const claim = await rival.queue('q').next()
+
+  expect(claim).toMatchObject({ outcome: 'empty' })
+  expect(named('clock.doubtful')).toHaveLength(1)
+  expect(named('lease.reclaimed')).toEqual([])
+})
+
+const anHourAhead = `create or replace function holdfast.now_ms() returns bigint language sql volatile as
+  $$ select floor(extract(epoch from clock_timestamp()) * 1000)::bigint + 3600000 $$`
