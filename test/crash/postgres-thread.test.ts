@@ -3,7 +3,7 @@ import type { Worker } from 'node:worker_threads'
 import { expect, test } from 'vitest'
 import { collectLogs } from '../support/logs.ts'
 import { refusal } from '../support/outcomes.ts'
-import { ownServer } from './server-store.ts'
+import { ownServer, schemaOf } from './server-store.ts'
 import { openHere, until } from './support.ts'
 
 const own = ownServer()
@@ -75,6 +75,37 @@ test('a store that cannot give back what it holds is closed all the same [X6]', 
   expect(refused.code).toBe('INTERNAL')
   await until('nothing is connected', () => proxy.connections === 0)
 })
+
+test('a store that cannot be opened for want of a password is told so at once, and leaves nothing open [X6]', async () => {
+  const proxy = await own.openProxy()
+  const store = proxy.through(own.newStore()).replace(':secret@', '@')
+
+  const refused = await refusal(() => openHere(store))
+
+  expect(refused.code).toBe('STORE_UNAVAILABLE')
+  expect(refused.message).toContain('password')
+  await until('nothing is connected', () => proxy.connections === 0)
+})
+
+test('a store that cannot be opened for want of a right is told so, and leaves nothing open [X6]', async () => {
+  const store = own.newStore()
+  const proxy = await own.openProxy()
+  await (await openHere(store)).close()
+  await own.query(store, allButTimelines(schemaOf(store)))
+
+  const refused = await refusal(() => openHere(proxy.through(store).replace('tester:', 'half:')))
+
+  expect(refused).toMatchObject({ code: 'STORE_UNFIT', facts: { sqlState: '42501' } })
+  await until('nothing is connected', () => proxy.connections === 0)
+})
+
+/** A role that may do everything but what is done last when a store is opened. */
+function allButTimelines(schema: string): string {
+  return `create role half login password 'secret';
+grant usage on schema ${schema} to half;
+grant all on all tables in schema ${schema} to half;
+revoke insert on ${schema}.timeline from half`
+}
 
 const refuseItems = `create function holdfast.refuse() returns trigger language plpgsql as
   $$ begin raise exception 'refused'; end $$;

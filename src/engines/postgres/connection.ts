@@ -98,7 +98,13 @@ export class Connection {
       application_name: 'holdfast',
     } as ClientConfig & { pipeline: boolean })
     const connection = new Connection(client, address, driver)
-    await client.connect()
+    try {
+      await client.connect()
+    } catch (error) {
+      // What the driver itself gave up, such as a password it does not have, would wait for the server to end it.
+      connection.destroy(error as Error)
+      throw error
+    }
     if (!address.isPooled) connection.#set(session)
     return connection
   }

@@ -160,7 +160,13 @@ export class PostgresEngine implements Engine {
     const { wakeUrl } = this.#address
     if (wakeUrl !== null) this.#listener = new Listener(this.#environment, () => this.#listenAt(wakeUrl))
     const { connection } = this.#side
-    await Promise.all([this.#listenOn(connection), this.#noteTimeline(this.#facts.timeline, connection)])
+    try {
+      await Promise.all([this.#listenOn(connection), this.#noteTimeline(this.#facts.timeline, connection)])
+    } catch (error) {
+      // Or what was lost would be found again, for ever.
+      await this.close()
+      throw error
+    }
   }
 
   /** The same object for as long as the server is the same. */
