@@ -27,7 +27,8 @@ export interface Address {
 }
 
 const known = ['schema', 'prepare', 'wake', 'allowUnsafeServer', 'sslmode']
-const pattern = /^postgres(?:ql)?:\/\/(?:([^:@/]*)(?::([^@/]*))?@)?([^/?]*)(?:\/([^?]*))?(?:\?(.*))?$/
+/** A password ends at the last @ before a slash; one with a slash in it would be taken for a host and a database. */
+const pattern = /^postgres(?:ql)?:\/\/(?:([^:@/]*)(?::([^/]*))?@)?([^@/?]*)(?:\/([^@/?]*))?(?:\?(.*))?$/
 const schemaPattern = /^[a-z_][a-z0-9_]{0,62}$/
 const defaultPort = 5432
 
@@ -37,7 +38,7 @@ export function isPostgresUrl(url: string): boolean {
 
 export function parseAddress(url: string): Address {
   const match = pattern.exec(url)
-  if (!match) throw badUrl(url, 'it cannot be read')
+  if (!match) throw badUrl(url, 'it cannot be read; in a name or password / is written %2F, @ %40 and % %25')
   const [, user, password, hosts = '', database, query = ''] = match
   const options = new URLSearchParams(query)
   for (const name of options.keys()) {
@@ -49,13 +50,13 @@ export function parseAddress(url: string): Address {
   const wake = options.get('wake')
   return {
     hosts: hosts.split(',').map((each) => parseHost(each, url)),
-    user: decoded(user),
-    password: decoded(password),
-    database: decoded(database),
+    user: decoded(user, url),
+    password: decoded(password, url),
+    database: decoded(database, url),
     schema,
     prepares: options.get('prepare') !== 'false',
     isPooled: wake !== null,
-    wakeUrl: wake === 'off' ? null : wake,
+    wakeUrl: wakeOf(wake, url),
     allowUnsafeServer: options.get('allowUnsafeServer') === 'true',
     ssl: sslOf(options.get('sslmode'), url),
     shown: withoutPassword(url),
@@ -63,15 +64,27 @@ export function parseAddress(url: string): Address {
 }
 
 function parseHost(text: string, url: string): ServerHost {
-  const match = /^(\[[0-9a-fA-F:]+\]|[^:]*)(?::(\d+))?$/.exec(text)
+  const match = /^(\[[0-9a-fA-F:.]+\]|[^:]*)(?::(\d+))?$/.exec(text)
   const port = Number(match?.[2] ?? defaultPort)
   if (!match || port < 1 || port > 65_535) throw badUrl(url, `"${text}" is not a host with a port`)
-  const host = decodeURIComponent((match[1] as string).replace(/^\[|\]$/g, ''))
-  return { host: host === '' ? 'localhost' : host, port }
+  const host = decoded((match[1] as string).replace(/^\[|\]$/g, ''), url)
+  return { host: host ?? 'localhost', port }
 }
 
-function decoded(text: string | undefined): string | undefined {
-  return text === undefined || text === '' ? undefined : decodeURIComponent(text)
+function decoded(text: string | undefined, url: string): string | undefined {
+  try {
+    return text === undefined || text === '' ? undefined : decodeURIComponent(text)
+  } catch {
+    throw badUrl(url, 'a % in it begins no character; one that is meant is written %25')
+  }
+}
+
+/** Looked at here: who listens tries for ever, and nobody would hear why it fails. */
+function wakeOf(wake: string | null, url: string): string | null {
+  if (wake === null || wake === 'off') return null
+  if (!isPostgresUrl(wake)) throw badUrl(url, 'wake is neither off nor the URL of a server')
+  parseAddress(wake)
+  return wake
 }
 
 function sslOf(mode: string | null, url: string): Address['ssl'] {
@@ -88,8 +101,11 @@ function sslOf(mode: string | null, url: string): Address['ssl'] {
   }
 }
 
+/** Also of a URL that cannot be read: there the password is whatever stands before the last @. */
 function withoutPassword(url: string): string {
-  return url.replace(/^(postgres(?:ql)?:\/\/[^:@/]*):[^@/]*@/, '$1@')
+  return url
+    .replace(/([?&]wake=)(?!off(?:&|$))[^&]*/, '$1…')
+    .replace(/^(postgres(?:ql)?:\/\/[^:@/?]*):.*@/, '$1@')
 }
 
 function badUrl(url: string, why: string): InvalidError {
