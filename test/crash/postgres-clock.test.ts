@@ -23,5 +23,24 @@ test('a clock that was moved is doubted by the very claim that sees it first [X6
   expect(named('lease.reclaimed')).toEqual([])
 })
 
+test('a process that opens the store just after a failover does not judge by the new clock either [X6]', async () => {
+  const store = own.newStore()
+  const holder = await openHere(store, { agent: 'holder', background: false })
+  await holder.queue('q').add('held')
+  await holder.queue('q').next()
+
+  // The server is on the first timeline: it has been promoted from the one before.
+  await own.query(store, 'update holdfast.timeline set timeline = 0')
+  await own.query(store, anHourAhead)
+  const first = await openHere(store, { agent: 'first', background: false })
+  const second = await openHere(store, { agent: 'second', background: false })
+  const claims = [await first.queue('q').next(), await second.queue('q').next()]
+  await own.query(store, 'update holdfast.timeline set seen_at = seen_at - 10000')
+  const late = await openHere(store, { agent: 'late', background: false })
+
+  expect(claims).toMatchObject([{ outcome: 'empty' }, { outcome: 'empty' }])
+  expect(await late.queue('q').next()).toMatchObject({ outcome: 'claimed' })
+})
+
 const anHourAhead = `create or replace function holdfast.now_ms() returns bigint language sql volatile as
   $$ select floor(extract(epoch from clock_timestamp()) * 1000)::bigint + 3600000 $$`

@@ -6,7 +6,7 @@ import type { Environment } from '../../environment.ts'
 import type { Query, Row } from './plan.ts'
 
 const disagreesMs = 2_000
-const doubtfulForMs = 10_000
+export const doubtfulForMs = 10_000
 
 /** The server's clock minus the awake time of this process lies between these. */
 interface Offset {

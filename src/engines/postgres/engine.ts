@@ -9,7 +9,7 @@ import type { Command, Engine, EngineOptions, StoreStatus } from '../engine.ts'
 import { type Address, parseAddress } from './address.ts'
 import type { Waiting } from './batch.ts'
 import { classify, unavailable } from './classify.ts'
-import { movedOffset, ServerClock } from './clock.ts'
+import { doubtfulForMs, movedOffset, ServerClock } from './clock.ts'
 import type { Connection } from './connection.ts'
 import { raiseEventBase } from './event-base.ts'
 import { isRead, Lane, type LaneOptions } from './lane.ts'
@@ -93,6 +93,20 @@ function typedAtOpen(error: unknown, { shown }: Address): unknown {
   return isHoldfastError(typed) ? typed : unavailable(shown, error)
 }
 
+/** Whether a failover was first noted so short a time ago that others still doubt the clock of the new server. */
+async function isRecentTimeline(timeline: number, connection: Connection): Promise<boolean> {
+  const [row] = await connection.send({
+    text: `select exists (
+  select 1
+  from holdfast.timeline t
+  where t.timeline = $1 and t.seen_at > (select holdfast.wall_ms()) - $2
+  and exists (select 1 from holdfast.timeline before where before.timeline < t.timeline)
+)`,
+    values: [timeline, doubtfulForMs],
+  })
+  return row?.[0] === true
+}
+
 export class PostgresEngine implements Engine {
   readonly #address: Address
   readonly #options: EngineOptions
@@ -160,8 +174,11 @@ export class PostgresEngine implements Engine {
     const { wakeUrl } = this.#address
     if (wakeUrl !== null) this.#listener = new Listener(this.#environment, () => this.#listenAt(wakeUrl))
     const { connection } = this.#side
+    const { timeline } = this.#facts
     try {
-      await Promise.all([this.#listenOn(connection), this.#noteTimeline(this.#facts.timeline, connection)])
+      const noted = this.#noteTimeline(timeline, connection)
+      const [isRecent] = await Promise.all([isRecentTimeline(timeline, connection), noted, this.#listenOn(connection)])
+      if (isRecent) this.#clock.doubt(`the server is on timeline ${timeline} since a moment ago`)
     } catch (error) {
       // Or what was lost would be found again, for ever.
       await this.close()
