@@ -31,6 +31,15 @@ describe.skipIf(url === undefined)('the command line on PostgreSQL', () => {
     expect(done).toMatchObject({ code: 0, stdout: expect.stringContaining('done') })
   })
 
+  test('init shows no password', async () => {
+    const shell = await aServerShell()
+
+    const made = await shell.run('init')
+
+    expect(made).toMatchObject({ code: 0, stdout: expect.stringContaining('postgres://') })
+    expect(made.stdout).not.toContain('secret')
+  })
+
   test('status shows how durable the server is, in text and JSON', async () => {
     const shell = await aServerShell()
 

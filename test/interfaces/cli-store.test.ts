@@ -164,12 +164,18 @@ describe('settings', () => {
     })
   })
 
-  test('show no password', async () => {
+  test.each([
+    ['postgres://ada:secret@db/fleet', 'postgres://ada:…@db/fleet'],
+    ['postgres://ada:s@cret@db/fleet', 'postgres://ada:…@db/fleet'],
+    ['postgres://ada@db/fleet?wake=postgres%3A%2F%2Fada%3Asecret%40db', 'postgres://ada@db/fleet?wake=…'],
+    ['postgres://ada:secret@db/fleet?wake=off', 'postgres://ada:…@db/fleet?wake=off'],
+  ])('show no password: %s', async (url, shown) => {
     const shell = aShell()
 
-    const answer = await shell.run('config', 'print', '--store', 'postgres://ada:secret@db/fleet')
+    const answer = await shell.run('config', 'print', '--store', url)
 
-    expect(answer.stdout).toContain('postgres://ada:…@db/fleet')
+    expect(answer.stdout).toContain(shown)
+    expect(answer.stdout).not.toContain('cret')
   })
 
   test.each([

@@ -43,7 +43,7 @@ function shownSettings({ store, namespace, agent, durability, busyTimeoutMs }: S
 }
 
 function withoutPassword(store: string): string {
-  return store.replace(/(\/\/[^:/@]*):[^@]*@/, '$1:…@')
+  return store.replace(/([?&]wake=)(?!off(?:&|$))[^&]*/, '$1…').replace(/(\/\/[^:/@]*):.*@/, '$1:…@')
 }
 
 export const configVerbs = [print]

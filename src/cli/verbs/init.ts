@@ -25,12 +25,12 @@ export const init = verb<Made>({
     const file = storeFile(settings.store.value)
     const isNew = makeHome({ folder }) || (file !== null && !existsSync(file))
     // A store elsewhere is opened by the next command that is run here.
-    if (!isHere) await call.open()
+    const store = isHere ? join(folder, 'store.db') : (await call.open()).status.location
     return {
       created: isNew,
       folder,
       config: join(folder, configName),
-      store: isHere ? join(folder, 'store.db') : settings.store.value,
+      store,
     }
   },
   text: ({ created, store, config }, view) =>
