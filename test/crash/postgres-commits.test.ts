@@ -1,7 +1,7 @@
 /** Commits whose answer is lost, and transactions nobody ends: each is settled, once and for all. */
 import type { Event, Holdfast } from 'holdfast'
 import type { Client } from 'pg'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import type { CommitFault } from '../support/proxy.ts'
 import { expectAcknowledgedOnce, goesOn, openLoad } from './load.ts'
 import { ownServer, schemaOf, wholeAudit } from './server-store.ts'
@@ -129,6 +129,40 @@ test('a holder frozen inside a transaction holds up nobody for longer than the s
   expectCompletedOnce(events, [item.id])
   expect(events.at(-1)).toMatchObject({ kind: 'item.completed', agent: 'test' })
 })
+
+test.each(['repeatable read', 'serializable'])(
+  'an acknowledged pause keeps out a claim that waited for it, also where transactions are %s by default [X6]',
+  async (isolation) => {
+    const store = own.newStore()
+    await own.query(store, `alter database postgres set default_transaction_isolation = '${isolation}'`)
+    onTestFinished(async () => {
+      await own.query(store, 'alter database postgres reset default_transaction_isolation')
+    })
+    const [pauser, claimer] = [
+      await openHere(store, { background: false }),
+      await openHere(store, { background: false }),
+    ]
+    await pauser.queue('q').add('work')
+    await claimer.queue('other').add('work')
+    const other = await own.connect()
+    await other.query('begin isolation level read committed')
+    await other.query(`select from ${schemaOf(store)}.queue where name = 'q' for update`)
+
+    const pause = pauser.queue('q').pause()
+    await until('the pause is under way', async () => (await countWaiting(store)) === 1)
+    const claim = claimer.queue('q').next()
+    await until('the claim waits for it', async () => (await countWaiting(store)) === 2)
+    await other.query('commit')
+
+    expect(await pause).toBe(true)
+    expect(await claim).toMatchObject({ outcome: 'paused' })
+  },
+)
+
+async function countWaiting(store: string): Promise<number> {
+  const waiting = `select from pg_stat_activity where application_name = 'holdfast' and wait_event_type = 'Lock'`
+  return (await own.query(store, waiting)).length
+}
 
 test('a reader of the feed waits for a transaction that may still add to what it has read [X6] [Q25]', async () => {
   const store = own.newStore()

@@ -21,7 +21,7 @@ import { type AskedQuery, distinct, type Need } from './need.ts'
 import { type LineWant, NoSuchId, type Place, type Plan, type Query, type Row } from './plan.ts'
 import { counting, waits, withoutWaiting } from './query.ts'
 import { decodeReadable } from './rows.ts'
-import { type SessionOptions, settings } from './settings.ts'
+import { begin, type SessionOptions, settings } from './settings.ts'
 import { decode, tables } from './tables.ts'
 import { WorkingSet } from './working-set.ts'
 
@@ -238,7 +238,7 @@ export class Batch {
     const ids = [...new Set(needs.flatMap(({ plan }) => plan.items?.ids ?? []))]
     const opening = [
       ...this.#movedTimes(),
-      { text: 'begin', values: [] },
+      { text: begin, values: [] },
       ...(this.#place.isPooled ? [settings(this.#place.session, { isLocal: true })] : []),
       ...this.#entering(members),
       ...this.#itemQueries(needs),

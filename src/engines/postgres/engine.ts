@@ -18,7 +18,7 @@ import { Listener } from './listener.ts'
 import { assertUsableStore } from './marks.ts'
 import { migrate, schemaVersion } from './migrate.ts'
 import { findPrimary, type Met, type ServerFacts, type Wanted } from './servers.ts'
-import type { SessionOptions } from './settings.ts'
+import { begin, type SessionOptions } from './settings.ts'
 import { Wake } from './wake.ts'
 
 /** A command waits so long for a server that is away; a restart or a failover is over by then. */
@@ -71,7 +71,7 @@ async function bothOf(meetings: [Promise<Met>, Promise<Met>]): Promise<[Met, Met
 async function prepareStore(connection: Connection, { schema, shown }: Address): Promise<void> {
   const run = (text: string, values: readonly unknown[] = []) => connection.send({ text, values })
   try {
-    await Promise.all([run('begin'), migrate(run, schema)])
+    await Promise.all([run(begin), migrate(run, schema)])
     await Promise.all([assertUsableStore(run, shown), raiseEventBase(run)])
     await run('commit')
   } catch (error) {

@@ -1,6 +1,9 @@
 /** How the server shall treat our transactions. */
 import type { Query } from './plan.ts'
 
+/** Whatever the default is: what was waited for is decided on as it is then, not as it was before the wait. */
+export const begin = 'begin isolation level read committed'
+
 const wanted = {
   // A client frozen inside a transaction is ended before others give up waiting for what it holds.
   idle_in_transaction_session_timeout: '4000',

@@ -22,6 +22,7 @@ import { findVersion, migrate, schemaVersion } from './migrate.ts'
 import type { Query, Row } from './plan.ts'
 import { quoted } from './schema-name.ts'
 import { findPrimary } from './servers.ts'
+import { begin } from './settings.ts'
 
 /** Counting a large table and waiting for a lock take longer than anything a batch does. */
 const answerTimeoutMs = 10 * 60_000
@@ -92,7 +93,7 @@ export class PostgresTransfer implements Transfer {
   }
 
   async hold(): Promise<void> {
-    await this.#begin('begin')
+    await this.#begin(begin)
     await migrate(this.#run, this.#address.schema)
     await this.#run(lockAll)
   }
@@ -162,7 +163,7 @@ limit ${limit}`,
   /** Sent at once, answered together: a page costs one round trip. */
   async carry({ table, rows, before, after }: TransferPage): Promise<void> {
     const statements: Query[] = [
-      { text: 'begin', values: [] },
+      { text: begin, values: [] },
       { text: settings, values: [] },
       { text: moveMark, values: [after, before] },
       ...(rows.length === 0 ? [] : [insertion(table, rows)]),
