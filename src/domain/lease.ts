@@ -58,6 +58,18 @@ export function isExpired(row: Pick<LeaseColumns, 'expiresAt'>, now: number): bo
   return row.expiresAt === null || row.expiresAt < now
 }
 
+/** When leases are judged, and whether the clock may be believed. */
+export interface Judging {
+  readonly now: number
+  /** Another server's clock, or one that was moved: nobody loses anything by it. */
+  readonly isDoubtful?: boolean | undefined
+}
+
+/** Whether somebody else may take what the lease was for. */
+export function hasLapsed(row: Pick<LeaseColumns, 'expiresAt'>, { now, isDoubtful }: Judging): boolean {
+  return !isDoubtful && isExpired(row, now)
+}
+
 export function leaseStatus(
   row: LeaseColumns,
   now: number,

@@ -6,7 +6,16 @@
  * Not promised: that a waiter keeps its place when its process is silent for longer than its lease.
  */
 import { HoldfastError, InvalidError } from '../errors.ts'
-import { grant, type Holder, isExpired, isSameHolder, type LeaseColumns, nextToken, renew } from './lease.ts'
+import {
+  grant,
+  type Holder,
+  hasLapsed,
+  isSameHolder,
+  type Judging,
+  type LeaseColumns,
+  nextToken,
+  renew,
+} from './lease.ts'
 import {
   type AcquireRequest,
   type Acquisition,
@@ -66,22 +75,19 @@ export type Turn =
     }
 
 /** Whose turn is it? Granted only when every slot before the caller's place in line is free. */
-export function decideTurn(request: NamedRequest, line: LockLine, at: { now: number; wall: number }): Turn {
+export function decideTurn(request: NamedRequest, line: LockLine, at: Judging & { wall: number }): Turn {
   assertSlots(request, line.locks)
   const own = request.reentrant ? line.locks.find((lock) => isOwn(lock, request)) : undefined
   if (own) return enterAgain(own, request.leaseMs, at.now)
   const delayed = line.locks
-    .filter((lock) => isExpired(lock, at.now) && lock.delayMs > 0 && lock.delayedSince === null)
+    .filter((lock) => hasLapsed(lock, at) && lock.delayMs > 0 && lock.delayedSince === null)
     .map((before) => ({ before, after: delayLock(before, at.now) }))
   // As they are once every delay has begun: a lapsed slot that asked for one is not to be had.
   const locks = line.locks.map((lock) => delayed.find(({ before }) => before === lock)?.after ?? lock)
-  const taken = locks.filter((lock) => !isExpired(lock, at.now))
+  const taken = locks.filter((lock) => !hasLapsed(lock, at))
   if (taken.length + line.ahead < request.slots) {
-    const { before, after } = grantSlot(request, locks, {
-      now: at.now,
-      wall: at.wall,
-      floor: line.floor,
-    })
+    const { now, wall, isDoubtful } = at
+    const { before, after } = grantSlot(request, locks, { now, wall, isDoubtful, floor: line.floor })
     const { user, run, delayMs, slots } = request
     return { outcome: 'granted', before, after: { ...after, user, run, delayMs, slots } }
   }

@@ -3,7 +3,17 @@
  * own. A row exists only while the lock is held; what a deleted row's token was, the namespace's floor keeps.
  */
 import { InvalidError, LeaseLostError } from '../errors.ts'
-import { extend, grant, type Holder, isExpired, isSameHolder, type LeaseColumns, renew } from './lease.ts'
+import {
+  extend,
+  grant,
+  type Holder,
+  hasLapsed,
+  isExpired,
+  isSameHolder,
+  type Judging,
+  type LeaseColumns,
+  renew,
+} from './lease.ts'
 
 export interface Lock extends LeaseColumns {
   readonly name: string
@@ -74,11 +84,11 @@ export type Acquisition =
 export function acquireLock(
   request: AcquireRequest,
   held: readonly Lock[],
-  at: { now: number; wall: number; floor: number },
+  at: Judging & { wall: number; floor: number },
 ): Acquisition {
   const own = held.find((lock) => isSameHolder(lock, request))
   if (own) return { outcome: 'renewed', before: own, after: renew(own, at.now, request.leaseMs) }
-  const live = held.filter((lock) => !isExpired(lock, at.now))
+  const live = held.filter((lock) => !hasLapsed(lock, at))
   if (live.length >= request.slots) return { outcome: 'held', by: firstToExpire(live) }
   return grantSlot(request, held, at)
 }
@@ -87,11 +97,11 @@ export function acquireLock(
 export function grantSlot(
   request: Omit<AcquireRequest, 'token'>,
   held: readonly Lock[],
-  at: { now: number; wall: number; floor: number },
+  at: Judging & { wall: number; floor: number },
 ): Extract<Acquisition, { outcome: 'granted' }> {
   // One of the slots is free or has lapsed; a free one robs nobody.
   const free = freeSlot(held, request.slots)
-  const lapsed = held.filter((lock) => lock.slot < request.slots && isExpired(lock, at.now))
+  const lapsed = held.filter((lock) => lock.slot < request.slots && hasLapsed(lock, at))
   const before = free === undefined ? firstToExpire(lapsed) : null
   const previous = highestToken(held)
   const lease = grant(request, { leaseMs: request.leaseMs, now: at.now, previous, floor: at.floor })

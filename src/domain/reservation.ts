@@ -4,7 +4,7 @@
  * file system knows nothing of it.
  */
 import { HoldfastError, LeaseLostError } from '../errors.ts'
-import { isExpired, isSameHolder } from './lease.ts'
+import { hasLapsed, isExpired, isSameHolder, type Judging } from './lease.ts'
 import { type AcquireRequest, grantSlot, type Lock } from './lock.ts'
 import { PatternIndex } from './pattern-index.ts'
 
@@ -32,10 +32,10 @@ export type Reservation =
 export function reservePaths(
   request: ReservationRequest,
   reserved: readonly Lock[],
-  at: { now: number; wall: number; floor: number },
+  at: Judging & { wall: number; floor: number },
 ): Reservation {
   const asked = PatternIndex.ofPatterns(request.patterns, reserveStepsMax)
-  const live = reserved.filter((lock) => !isExpired(lock, at.now))
+  const live = reserved.filter((lock) => !hasLapsed(lock, at))
   const by = live.filter(
     (lock) =>
       (request.mode === 'exclusive' || lock.mode === 'exclusive') &&

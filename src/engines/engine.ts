@@ -426,6 +426,8 @@ export interface Context extends Caller {
   readonly now: number
   /** Wall clock, ms. */
   readonly wall: number
+  /** The lease clock may be wrong: nobody loses a lease by it. */
+  readonly isDoubtful: boolean
   readonly ids: readonly string[]
   readonly random: number
 }

@@ -69,10 +69,14 @@ function canonicalJson(value: unknown): string {
   })
 }
 
-export function* decide(
-  prepared: Prepared,
-  moment: () => { now: number; wall: number },
-): Generator<Needs, Decision, Loaded<Needs>> {
+/** What the clocks of the store show; whose server has one of its own says whether it may be believed. */
+interface Moment {
+  readonly now: number
+  readonly wall: number
+  readonly isDoubtful?: boolean
+}
+
+export function* decide(prepared: Prepared, moment: () => Moment): Generator<Needs, Decision, Loaded<Needs>> {
   const { command, operation, input } = prepared
   const caller: Caller = command.caller
   const needs = operation.needs(input, caller)
@@ -88,9 +92,9 @@ export function* decide(
   return { ...decision, changes: [...decision.changes, remember(prepared, decision, context.wall)] }
 }
 
-function contextOf({ caller, chance }: Command, { now, wall }: { now: number; wall: number }): Context {
+function contextOf({ caller, chance }: Command, { now, wall, isDoubtful = false }: Moment): Context {
   const { agent, instance, renews } = caller
-  return { agent, instance, renews, now, wall, ids: chance.ids, random: chance.random }
+  return { agent, instance, renews, now, wall, isDoubtful, ids: chance.ids, random: chance.random }
 }
 
 function* settle(step: Decision | Ask): Generator<Needs, Decision, Loaded<Needs>> {

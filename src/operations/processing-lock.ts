@@ -48,7 +48,8 @@ export const acquireProcessingLock = operation({
       reason: of.reason ?? null,
       token: of.token,
     }
-    const acquired = acquireLock(request, locks, { now: context.now, wall: context.wall, floor })
+    const { now, wall, isDoubtful } = context
+    const acquired = acquireLock(request, locks, { now, wall, isDoubtful, floor })
     if (acquired.outcome === 'held')
       return {
         changes: [],

@@ -235,7 +235,8 @@ function claimUnderLock(
       reason: null,
       token: input.token,
     }
-    const acquired = acquireLock(request, locks, { now: context.now, wall: context.wall, floor })
+    const { now, wall, isDoubtful } = context
+    const acquired = acquireLock(request, locks, { now, wall, isDoubtful, floor })
     if (acquired.outcome === 'held') {
       return {
         changes: [],

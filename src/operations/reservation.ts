@@ -67,7 +67,7 @@ export const reserve = operation({
     floor: { select: 'tokenFloor' } as const,
   }),
   decide({ process, reserved, floor }, input, context): Step<ReserveOutcome> {
-    const { agent, now, wall } = context
+    const { agent, now, wall, isDoubtful } = context
     const request = {
       ...holderWith(context, process),
       token: input.token,
@@ -78,7 +78,7 @@ export const reserve = operation({
       patterns: input.patterns,
       mode: input.mode ?? 'exclusive',
     }
-    const reservation = reservePaths(request, reserved, { now, wall, floor })
+    const reservation = reservePaths(request, reserved, { now, wall, isDoubtful, floor })
     if (reservation.outcome === 'granted') {
       const { after } = reservation
       return {

@@ -42,5 +42,24 @@ test('a process that opens the store just after a failover does not judge by the
   expect(await late.queue('q').next()).toMatchObject({ outcome: 'claimed' })
 })
 
+test('locks and reserved paths are not taken from their holders by a clock in doubt either [X6]', async () => {
+  const store = own.newStore()
+  const holder = await openHere(store, { agent: 'holder', background: false })
+  const rival = await openHere(store, { agent: 'rival', background: false })
+  await holder.locks.acquireLock('deploy')
+  await holder.locks.reserve(['src/**'])
+  await holder.queue('merges').acquireProcessingLock()
+  await rival.queue('other').add('by the clock as it was')
+
+  await own.query(store, anHourAhead)
+  const taken = [
+    await rival.locks.acquireLock('deploy'),
+    await rival.locks.reserve(['src/a.ts']),
+    await rival.queue('merges').acquireProcessingLock(),
+  ]
+
+  expect(taken.map(({ outcome }) => outcome)).toEqual(['held', 'held', 'held'])
+})
+
 const anHourAhead = `create or replace function holdfast.now_ms() returns bigint language sql volatile as
   $$ select floor(extract(epoch from clock_timestamp()) * 1000)::bigint + 3600000 $$`

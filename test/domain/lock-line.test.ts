@@ -191,6 +191,14 @@ describe('a lock lost with a delay', () => {
     })
   })
 
+  test('begins no delay by a clock in doubt', () => {
+    const lapsed = { ...lost, expiresAt: at.now - 1 }
+
+    const turn = decideTurn(request, { ...empty, locks: [lapsed] }, { ...at, isDoubtful: true })
+
+    expect(turn).toMatchObject({ outcome: 'held', holder: lapsed.agent, delayed: [] })
+  })
+
   test('goes to the next one when its delay is over', () => {
     const delayed = loseLock(lost, at.now) as Lock
     const over = later(10_001)

@@ -65,6 +65,14 @@ describe('acquiring a lock', () => {
     })
   })
 
+  test('that lapsed by a clock in doubt leaves it to its holder', () => {
+    const lapsed = aLock({ expiresAt: at.now - 1 })
+
+    const acquired = acquireLock(request, [lapsed], { ...clock, isDoubtful: true })
+
+    expect(acquired).toEqual({ outcome: 'held', by: lapsed })
+  })
+
   test('whose row was deleted passes the floor that the row left', () => {
     const acquired = acquireLock(request, [], { ...clock, floor: 9e12 })
 

@@ -60,6 +60,15 @@ describe('a reservation', () => {
     expect(reservePaths(request, [lapsed, own], clock).outcome).toBe('granted')
   })
 
+  test('is hindered by what lapsed only by a clock in doubt', () => {
+    const lapsed = reserved(['src/**'], 'exclusive', { expiresAt: at.now - 1 })
+
+    expect(reservePaths(request, [lapsed], { ...clock, isDoubtful: true })).toEqual({
+      outcome: 'held',
+      by: [lapsed],
+    })
+  })
+
   test('of a bad pattern is refused before anything else', () => {
     expect(refusalOf(() => reservePaths({ ...request, patterns: ['a/../b'] }, [], clock)).code).toBe(
       'INVALID',

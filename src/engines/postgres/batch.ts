@@ -209,14 +209,16 @@ export class Batch {
   }
 
   #begin(waiting: Waiting, locks: boolean): Member {
-    const steps = decide(waiting.prepared, () => this.#clock)
+    const { isDoubtful } = this.#place
+    const steps = decide(waiting.prepared, () => ({ ...this.#clock, isDoubtful }))
     const first = steps.next()
     const needs = first.done ? [] : this.#planAll(first.value, locks, waiting)
     return { waiting, steps, needs }
   }
 
   #planAll(needs: Needs, locks: boolean, { looksWide }: Waiting): Need[] {
-    const place: Place = { namespace: this.#place.namespace, locks, looksWide }
+    const { namespace, isDoubtful } = this.#place
+    const place: Place = { namespace, locks, looksWide, isDoubtful }
     const planned: Need[] = []
     for (const field in needs) {
       const selector = needs[field] as Selector | null

@@ -177,7 +177,11 @@ export class PostgresEngine implements Engine {
     const { timeline } = this.#facts
     try {
       const noted = this.#noteTimeline(timeline, connection)
-      const [isRecent] = await Promise.all([isRecentTimeline(timeline, connection), noted, this.#listenOn(connection)])
+      const [isRecent] = await Promise.all([
+        isRecentTimeline(timeline, connection),
+        noted,
+        this.#listenOn(connection),
+      ])
       if (isRecent) this.#clock.doubt(`the server is on timeline ${timeline} since a moment ago`)
     } catch (error) {
       // Or what was lost would be found again, for ever.

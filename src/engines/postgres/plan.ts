@@ -63,6 +63,8 @@ export interface Place {
   readonly locks: boolean
   /** Names that look like ids are looked for among the keys too. */
   readonly looksWide: boolean
+  /** Nothing counts as lapsed. */
+  readonly isDoubtful: boolean
 }
 
 /** No item has this id; it may be the key of one after all. */
