@@ -152,6 +152,33 @@ test('a server that does not write to its disk is refused, unless it is said to 
   expect(again.status).toMatchObject({ durability: 'full', server: { fsync: true } })
 })
 
+test('a change whose server comes back as one that is refused is told as in doubt [X6]', async () => {
+  const store = own.newStore()
+  const proxy = await own.openProxy()
+  const hf = await openHere(proxy.through(store), { background: false })
+  await hf.queue('q').add('before')
+  onTestFinished(() => setFsync('on'))
+  await setFsync('off')
+
+  const lost = proxy.breakCommit('answer lost')
+  const error = await refusal(() => hf.queue('q').add('made'))
+  await lost
+  await setFsync('on')
+
+  expect(error).toMatchObject({ code: 'STORE_UNAVAILABLE', facts: { inDoubt: true } })
+  expect((await hf.queue('q').list()).items).toHaveLength(2)
+})
+
+test('a role that may not log in is told so in the words of the server [X6]', async () => {
+  const store = own.newStore()
+  await own.query(store, "create role barred nologin password 'secret'")
+
+  const error = await refusal(() => openHere(store.replace('tester:', 'barred:')))
+
+  expect(error).toMatchObject({ code: 'STORE_UNFIT' })
+  expect(error.message).toContain('not permitted to log in')
+})
+
 test.each([
   ['off', 'full', 'on'],
   ['local', 'full', 'on'],

@@ -85,8 +85,8 @@ export function classify(error: unknown, location: string): unknown {
     case '28P01':
     case '28000':
       return new HoldfastError('STORE_UNFIT', {
-        what: `${location} refused user and password`,
-        next: 'check the URL',
+        what: `${location} lets nobody in by this URL: ${(error as Error).message}`,
+        next: 'check user, password and sslmode',
         facts,
         cause,
       })

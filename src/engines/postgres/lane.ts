@@ -328,9 +328,11 @@ export class Lane {
   /** The connection was lost between COMMIT and its answer: the lane's row waits for that transaction, and tells. */
   async #settleDoubt(batch: readonly Waiting[], done: Done, cause: unknown): Promise<unknown> {
     const number = this.#batch
-    const connection = await this.#connected(batch, (waiting) =>
-      waiting.reject(inDoubt(this.#options.address.shown, cause)),
-    )
+    const leave = (waiting: Waiting, why = cause) => waiting.reject(inDoubt(this.#options.address.shown, why))
+    const connection = await this.#connected(batch, (waiting) => leave(waiting)).catch((unfit: unknown) => {
+      for (const waiting of batch) leave(waiting, unfit)
+      return null
+    })
     if (connection === null) return null
     let isCommitted: boolean
     try {
@@ -340,7 +342,7 @@ export class Lane {
       connection.destroy(error as Error)
       // The old transaction may wait for a standby that never comes.
       if (this.#environment.monotonic() < lastDeadline(batch)) return this.#settleDoubt(batch, done, cause)
-      for (const waiting of batch) waiting.reject(inDoubt(this.#options.address.shown, cause))
+      for (const waiting of batch) leave(waiting)
       return null
     }
     if (!isCommitted) return this.#try(batch)
