@@ -125,6 +125,23 @@ test('behind a pooler a worker that listens at a direct URL picks up a new item 
   expect(quantile(delays, 0.5)).toBeLessThan(2000)
 })
 
+test('a store that listens at a direct URL is closed also when that has fallen silent [X6]', async () => {
+  const store = own.newStore()
+  const pooler = await openPooler(2)
+  const proxy = await own.openProxy()
+  const direct = encodeURIComponent(proxy.through(store))
+  const hf = await openHere(`${pooler.through(store)}&prepare=false&wake=${direct}`, { background: false })
+  await until('it listens', async () => (await own.query(store, listening)).length > 0)
+
+  proxy.stall()
+  await hf.close()
+  proxy.mend()
+
+  await until('nothing is connected', () => proxy.connections === 0)
+})
+
+const listening = "select from pg_stat_activity where state = 'idle' and query like 'listen %'"
+
 /** From now on; the returned function ends it. */
 function stallAgainAndAgain(proxy: TcpProxy): () => void {
   const stall = () => {

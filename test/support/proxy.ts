@@ -36,7 +36,8 @@ export class TcpProxy {
   }
 
   static async open({ port }: { readonly port: number }): Promise<TcpProxy> {
-    const listener = createServer()
+    // A close is answered by the other side, not by this one: over a network that stalls, it never is.
+    const listener = createServer({ allowHalfOpen: true })
     const proxy = new TcpProxy(listener, port)
     listener.on('connection', (client) => proxy.#accept(client))
     await new Promise<void>((listening) => listener.listen(0, '127.0.0.1', listening))

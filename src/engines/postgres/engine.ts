@@ -294,7 +294,8 @@ export class PostgresEngine implements Engine {
   async close(): Promise<void> {
     if (this.#closed) return
     this.#closed = true
-    await Promise.all([this.#batches.close(), this.#side.close(), this.#listener?.close()])
+    this.#listener?.close()
+    await Promise.all([this.#batches.close(), this.#side.close()])
     this.#wake.close()
   }
 }

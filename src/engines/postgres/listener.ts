@@ -33,8 +33,9 @@ export class Listener {
     }
   }
 
-  async close(): Promise<void> {
+  /** Without a goodbye: who only listens leaves nothing behind, and a server that fell silent would not answer it. */
+  close(): void {
     this.#over.abort()
-    await this.#connection?.close()
+    this.#connection?.destroy(new Error('the store was closed'))
   }
 }
