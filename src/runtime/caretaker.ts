@@ -71,6 +71,7 @@ export class Caretaker {
   #wedged = false
   /** The clocks disagreed: every lease is renewed at once. */
   #doubtful = false
+  #storeWasDoubtful = false
   #closed = false
 
   constructor(
@@ -125,12 +126,20 @@ export class Caretaker {
       this.#due.clear()
       this.#doubtful = true
     }
+    this.#watchStoreClock()
     await this.#renew(now)
     this.#healing ??= this.#heal(now).finally(() => {
       this.#healing = null
     })
     if (this.#isDue('check', now, checkEveryMs)) await this.#check()
     if (this.#isDue('beat', now, beatEveryMs)) await this.#beat()
+  }
+
+  /** Others spare what we hold only while they doubt the clock; by then it has to run by the clock as it is now. */
+  #watchStoreClock(): void {
+    const isDoubtful = this.#executor.isDoubtful === true
+    if (isDoubtful && !this.#storeWasDoubtful) this.#doubtful = true
+    this.#storeWasDoubtful = isDoubtful
   }
 
   /** Beside the renewals: what waits for others' transactions must not keep our own leases waiting. */

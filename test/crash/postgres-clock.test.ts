@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import { collectLogs } from '../support/logs.ts'
 import { ownServer } from './server-store.ts'
-import { openHere } from './support.ts'
+import { openHere, until } from './support.ts'
 
 const own = ownServer()
 
@@ -21,6 +21,18 @@ test('a clock that was moved is doubted by the very claim that sees it first [X6
   expect(claim).toMatchObject({ outcome: 'empty' })
   expect(named('clock.doubtful')).toHaveLength(1)
   expect(named('lease.reclaimed')).toEqual([])
+})
+
+test('a holder renews at once what a clock that was moved would end, long before it is due [X6]', async () => {
+  const store = own.newStore()
+  const holder = await openHere(store, { agent: 'holder' })
+  await holder.queue('q').add('held')
+  await holder.queue('q').next({ leaseMs: 600_000 })
+
+  await own.query(store, anHourAhead)
+
+  const living = 'select from holdfast.item where expires_at > holdfast.now_ms()'
+  await until('its lease runs by the clock as it is', async () => (await own.query(store, living)).length > 0)
 })
 
 test('a process that opens the store just after a failover does not judge by the new clock either [X6]', async () => {

@@ -209,6 +209,10 @@ export class PostgresEngine implements Engine {
     }
   }
 
+  get isDoubtful(): boolean {
+    return this.#clock.isDoubtful
+  }
+
   onWake(listener: () => void): () => void {
     return this.#wake.listen(listener)
   }
