@@ -17,7 +17,7 @@ import { describeStore, type Grants, populate } from '../support/populated.ts'
 import { openRaw } from '../support/sqlite-file.ts'
 import { ownServer, schemaOf } from './server-store.ts'
 import { onServer, shifted, type Table, tablesOf, tablesOfFile } from './store-tables.ts'
-import { newStore, openActor, openHere, program, query, run } from './support.ts'
+import { newStore, openActor, openHere, program, query, run, until } from './support.ts'
 
 const hour = 3_600_000
 /** The laptop slept: its lease clock is so much behind the wall clock. */
@@ -375,6 +375,34 @@ describe('the source afterwards', () => {
       const { id, token } = claim.outcome === 'claimed' ? claim.item : { id: '', token: 0 }
       for (const late of [() => hf.queue('q').renew(id, { token }), () => hf.queue('q').add(2)])
         expect(await refusalOf(late())).toMatchObject(moved)
+    },
+  )
+
+  test.each([
+    ['a file', () => newStore()],
+    ['a schema', () => newSchema()],
+  ])(
+    '%s can be read while it is copied by who has it open; who opens it is told that it is busy',
+    async (_, place) => {
+      const from = place()
+      const hf = await openHere(from, { background: false })
+      await hf.queue('q').add('work')
+      const proxy = await server.openProxy()
+      let isUnderWay = false
+      const onProgress = () => {
+        if (!isUnderWay) proxy.stall()
+        isUnderWay = true
+      }
+
+      const copying = copyStore({ from, to: proxy.through(newSchema()), onProgress })
+      await until('the copy is under way', () => isUnderWay)
+      const { items } = await hf.queue('q').list()
+      const refused = await refusalOf(openQuietly(from, { busyTimeoutMs: 500 }))
+      proxy.mend()
+
+      expect(items).toHaveLength(1)
+      expect(refused).toMatchObject({ code: 'BUSY' })
+      expect((await copying).outcome).toBe('copied')
     },
   )
 
