@@ -84,6 +84,7 @@ test('a store that cannot be opened for want of a password is told so at once, a
 
   expect(refused.code).toBe('STORE_UNAVAILABLE')
   expect(refused.message).toContain('password')
+  expect(refused.message).toContain('open it again')
   await until('nothing is connected', () => proxy.connections === 0)
 })
 

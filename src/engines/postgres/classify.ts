@@ -33,9 +33,13 @@ function sqlState(error: unknown): string | null {
   return typeof error.code === 'string' ? error.code : null
 }
 
+const goesOn = 'this process goes on trying; call again'
+/** Nobody tries again for who has no handle. */
+export const openAgain = 'open it again when the server can be reached'
+
 /** A typed error for what the server said; anything else passes through unchanged. */
-export function classify(error: unknown, location: string): unknown {
-  if (error instanceof Disconnected) return unavailable(location, error.cause)
+export function classify(error: unknown, location: string, next = goesOn): unknown {
+  if (error instanceof Disconnected) return unavailable(location, error.cause, next)
   const code = sqlState(error)
   if (code === null || error instanceof HoldfastError) return error
   const facts = { location, sqlState: code }
@@ -105,7 +109,7 @@ export function classify(error: unknown, location: string): unknown {
         cause,
       })
     default:
-      if (isDisconnect(error)) return unavailable(location, cause)
+      if (isDisconnect(error)) return unavailable(location, cause, next)
       return new HoldfastError('INTERNAL', {
         what: `the store ${location} refused a statement: ${(error as Error).message}`,
         next: 'please report this',
@@ -115,10 +119,10 @@ export function classify(error: unknown, location: string): unknown {
   }
 }
 
-export function unavailable(location: string, cause: unknown): HoldfastError {
+export function unavailable(location: string, cause: unknown, next = goesOn): HoldfastError {
   return new HoldfastError('STORE_UNAVAILABLE', {
     what: `${location} cannot be reached (${reasonOf(cause)}); nothing was changed`,
-    next: 'this process goes on trying; call again',
+    next,
     facts: { location, inDoubt: false },
     cause,
   })

@@ -8,7 +8,7 @@ import { prepare } from '../../operations/decide.ts'
 import type { Command, Engine, EngineOptions, StoreStatus } from '../engine.ts'
 import { type Address, parseAddress } from './address.ts'
 import type { Waiting } from './batch.ts'
-import { classify, unavailable } from './classify.ts'
+import { classify, openAgain, unavailable } from './classify.ts'
 import { doubtfulForMs, movedOffset, ServerClock } from './clock.ts'
 import type { Connection } from './connection.ts'
 import { raiseEventBase } from './event-base.ts'
@@ -35,7 +35,7 @@ export async function openPostgres(url: string, options: EngineOptions): Promise
     connections.push(first.connection, second.connection)
     const { connection, facts } = first
     if (facts.timeline !== second.facts.timeline)
-      throw unavailable(address.shown, new Error('its hosts change places at this moment'))
+      throw unavailable(address.shown, new Error('its hosts change places at this moment'), openAgain)
     await prepareStore(connection, address)
     const offset = options.environment.isLocal
       ? await movedOffset(options.environment, (query) => connection.send(query))
@@ -89,8 +89,8 @@ function wantedFrom(timelineMin: number, options: EngineOptions): Wanted {
 }
 
 function typedAtOpen(error: unknown, { shown }: Address): unknown {
-  const typed = classify(error, shown)
-  return isHoldfastError(typed) ? typed : unavailable(shown, error)
+  const typed = classify(error, shown, openAgain)
+  return isHoldfastError(typed) ? typed : unavailable(shown, error, openAgain)
 }
 
 /** Whether a failover was first noted so short a time ago that others still doubt the clock of the new server. */

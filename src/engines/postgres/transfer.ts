@@ -14,7 +14,7 @@ import {
   transferTables,
 } from '../transfer.ts'
 import { type Address, parseAddress } from './address.ts'
-import { classify, isDisconnect, unavailable } from './classify.ts'
+import { classify, isDisconnect, openAgain, unavailable } from './classify.ts'
 import type { Connection } from './connection.ts'
 import { newestEvent, raiseEventBase } from './event-base.ts'
 import { readMark, writeMark } from './marks.ts'
@@ -58,8 +58,8 @@ export async function openPostgresTransfer(url: string, environment: Environment
     })
     return new PostgresTransfer(address, connection)
   } catch (error) {
-    const typed = classify(error, address.shown)
-    throw typed instanceof HoldfastError ? typed : unavailable(address.shown, error)
+    const typed = classify(error, address.shown, openAgain)
+    throw typed instanceof HoldfastError ? typed : unavailable(address.shown, error, openAgain)
   }
 }
 
