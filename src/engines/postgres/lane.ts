@@ -77,6 +77,8 @@ export class Lane {
   #batch = 0
   #pumping: Promise<void> | null = null
   #isSettling = false
+  /** Its connection may be another's by now. */
+  #isLeft = false
   /** What is sent when the batch under way has ended; the same hint once, however long that takes. */
   readonly #asides = new Set<Query>()
   #avoidsDamaged = false
@@ -109,7 +111,8 @@ export class Lane {
 
   /** Nobody waits for the answer, or minds if there is none. */
   #send(query: Query): void {
-    if (this.connection.isOpen) void this.#outside(this.connection.send(query).catch(() => {}))
+    if (this.connection.isOpen && !this.#isLeft)
+      void this.#outside(this.connection.send(query).catch(() => {}))
   }
 
   async #pump(): Promise<void> {
@@ -371,6 +374,7 @@ export class Lane {
   /** Answers what is waiting, then closes. */
   async close(): Promise<void> {
     while (this.#pumping !== null) await this.#pumping
+    this.#isLeft = true
     this.#found.searchNoMore()
     const { connection } = this
     if (!connection.isOpen) return
