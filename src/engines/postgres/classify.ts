@@ -40,6 +40,7 @@ export const openAgain = 'open it again when the server can be reached'
 /** A typed error for what the server said; anything else passes through unchanged. */
 export function classify(error: unknown, location: string, next = goesOn): unknown {
   if (error instanceof Disconnected) return unavailable(location, error.cause, next)
+  if (isUntrusted(error)) return untrusted(location, error)
   const code = sqlState(error)
   if (code === null || error instanceof HoldfastError) return error
   const facts = { location, sqlState: code }
@@ -117,6 +118,22 @@ export function classify(error: unknown, location: string, next = goesOn): unkno
         cause,
       })
   }
+}
+
+/** What TLS says of a certificate: who signed it, whether it lasts, and whom it names. */
+const certificateCode = /^(ERR_TLS_CERT|CERT_|SELF_SIGNED_|DEPTH_ZERO_|UNABLE_TO_(GET|VERIFY)_)/
+
+function isUntrusted(error: unknown): error is Error {
+  return error instanceof Error && 'code' in error && certificateCode.test(String(error.code))
+}
+
+function untrusted(location: string, cause: Error): HoldfastError {
+  return new HoldfastError('STORE_UNFIT', {
+    what: `the server at ${location} does not prove who it is: ${cause.message}`,
+    next: 'check the host and sslmode; NODE_EXTRA_CA_CERTS names a file with further authorities to trust',
+    facts: { location },
+    cause,
+  })
 }
 
 export function unavailable(location: string, cause: unknown, next = goesOn): HoldfastError {
