@@ -267,21 +267,29 @@ export class Holdfast {
   }
 
   async #leave(): Promise<void> {
-    const { keeper } = this.#session
-    await Promise.all([this.locks.close(), ...[...this.#workers].map((worker) => worker.stop())])
-    await this.#redelivery.close()
-    const held = keeper.refs()
-    // What is still held goes back at once, not when its lease lapses.
+    try {
+      await Promise.all([this.locks.close(), ...[...this.#workers].map((worker) => worker.stop())])
+      await this.#redelivery.close()
+      await this.#giveBack()
+    } finally {
+      // Also after a failure: a thread that went on would renew for ever what nobody works on any more. And before the
+      // end of the instance, which it would take for a mistake and join again.
+      await this.#session.keeper.close()
+    }
+    const { instance } = this.#session
+    if (instance !== null) await this.#session.call('instance.end', { id: instance, reason: 'closed' })
+  }
+
+  /** What is still held goes back at once, not when its lease lapses. */
+  async #giveBack(): Promise<void> {
+    await this.#session.whenAnswered()
+    const held = this.#session.keeper.refs()
     for (let start = 0; start < held.length; start += renewalsMax) {
       await this.#session.call('lease.release', {
         leases: held.slice(start, start + renewalsMax),
         reason: 'its process closed the store',
       })
     }
-    // First the caretaker: it would take the end of its instance for a mistake and join again.
-    await keeper.close()
-    const { instance } = this.#session
-    if (instance !== null) await this.#session.call('instance.end', { id: instance, reason: 'closed' })
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

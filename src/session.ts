@@ -121,6 +121,12 @@ export class Session {
     else void Promise.allSettled(ending.map(({ answered }) => answered)).then(() => setImmediate(lose))
   }
 
+  /** Everything asked so far is answered, and those who asked have seen it: what they claimed is known to the keeper. */
+  async whenAnswered(): Promise<void> {
+    await Promise.allSettled([...this.#underWay].map(({ answered }) => answered))
+    await new Promise((done) => setImmediate(done))
+  }
+
   #caller(options: CallOptions): Caller {
     const agent = options.agent ?? this.agent
     if (options.instance !== undefined) return { agent, instance: options.instance, renews: false }

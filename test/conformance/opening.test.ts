@@ -1,7 +1,7 @@
 /** Opening and closing stores. */
 import { expect, test } from 'vitest'
 import { readFeed } from '../support/feed.ts'
-import { claimed } from '../support/outcomes.ts'
+import { claimed, refusalCode } from '../support/outcomes.ts'
 import { forEachEngine } from '../support/stores.ts'
 
 forEachEngine((engine) => {
@@ -53,6 +53,34 @@ forEachEngine((engine) => {
     expect(await hf.queue('main').getProcessingLock()).toBeNull()
     expect(await hf.queue('jobs').get('k')).toMatchObject({ state: 'pending', crashes: 0 })
     expect(lease?.signal.aborted).toBe(true)
+  })
+
+  test('a claim under way when its handle is closed goes back with the rest', async () => {
+    const { hf, store } = await engine.open()
+    const leaving = await store.open({ agent: 'leaving' })
+    await leaving.queue('jobs').add(null, { key: 'k' })
+
+    const claiming = claimed(leaving.queue('jobs').next())
+    await leaving.close()
+
+    const { lease } = await claiming
+    expect(lease?.signal.aborted).toBe(true)
+    expect(await hf.queue('jobs').get('k')).toMatchObject({ state: 'pending', crashes: 0 })
+  })
+
+  test('a handle that cannot give back what it holds renews none of it after its close', async () => {
+    const { hf, store } = await engine.open({ recovery: false })
+    const leaving = await store.open({ agent: 'leaving' })
+    await leaving.queue('jobs').add(null, { key: 'k' })
+    const { lease } = await claimed(leaving.queue('jobs').next())
+    const mend = await store.damage.failItems()
+
+    const code = await refusalCode(() => leaving.close())
+    await mend()
+
+    expect(code).toBe('INTERNAL')
+    expect(lease?.signal.aborted).toBe(true)
+    expect(await hf.queue('jobs').get('k')).toMatchObject({ holder: 'leaving' })
   })
 
   test('a handle that is closed leaves the leases it took for others as they are', async () => {
