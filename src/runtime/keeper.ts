@@ -36,12 +36,12 @@ export class Keeper {
     this.#beatEveryMs = beatEveryMs
     this.#environment = environment
     this.#board = board
-    this.#watch()
   }
 
-  /** Who renews what is on the board, to be stopped at the end. */
+  /** Who renews what is on the board, to be stopped at the end. Before this nothing is held, and no timer runs. */
   employ(stopCaretaker: () => Promise<void>): void {
     this.#stopCaretaker = stopCaretaker
+    this.#watch()
   }
 
   /** Keeps room for so many leases that may be granted soon; throws where there is none. Returns how to give it back. */

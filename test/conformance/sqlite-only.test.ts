@@ -50,6 +50,35 @@ test("a fit SQLite reads the store: Node's own from 24 on where it is fit, else 
   await hf.close()
 })
 
+test('an open that fails half-way leaves no timer behind', async () => {
+  const path = join(aFolder(), 'store.db')
+  await (await open(path, { background: false })).close()
+  const raw = openRaw(path)
+  raw.exec("create trigger refusal before insert on instance begin select raise(abort, 'refused'); end")
+  raw.close()
+  const environment = new MovableEnvironment()
+  const running = new Set<object>()
+  const timer = environment.timer.bind(environment)
+  environment.timer = (ms, run) => {
+    const own = {}
+    running.add(own)
+    const over = () => running.delete(own)
+    const cancel = timer(ms, () => {
+      over()
+      run()
+    })
+    return () => {
+      over()
+      cancel()
+    }
+  }
+
+  const refusal = await open(path, { environment, logger: false }).catch((error: unknown) => error)
+
+  expect(isHoldfastError(refusal) && refusal.code).toBe('INTERNAL')
+  expect(running.size).toBe(0)
+})
+
 describe('after the last close', () => {
   test('a copy of the file alone is the whole store', async () => {
     const folder = aFolder()
