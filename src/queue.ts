@@ -545,7 +545,11 @@ export class Queue<Payload = unknown> {
 
   /** Before the first write: a queue of another workflow must refuse before anything is added to it. */
   #defineOnce(): Promise<unknown> {
-    this.#defined ??= this.define()
+    this.#defined ??= this.define().catch((error) => {
+      // The next write tries again: what was refused may have been mended, a busy store is busy for a moment.
+      this.#defined = null
+      throw error
+    })
     return this.#defined
   }
 

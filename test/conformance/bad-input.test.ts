@@ -368,6 +368,20 @@ forEachEngine((engine) => {
       )
     })
 
+    test('that was not there at the first try serves once it is defined', async () => {
+      const { hf } = await openJobs(engine)
+      const q = hf.queue('other', { workflow: 'late' })
+      const early = await refusalCode(() => q.add(null))
+      const busy = { held: true, lostTo: 'new', moves: ['done'], completeTo: 'done' }
+      const states = { new: { claimTo: 'busy', moves: [] }, busy, done: { moves: [], closed: 'well' } }
+      await hf.execute('workflow.define', { workflow: { name: 'late', initial: 'new', states } })
+
+      const { item } = await q.add(null)
+
+      expect(early).toBe('NOT_FOUND')
+      expect(item.state).toBe('new')
+    })
+
     test("of one's own heals and completes like the built-in ones", async () => {
       const { hf, env } = await openJobs(engine)
       const q = hf.queue('reviews', {
