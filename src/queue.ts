@@ -205,7 +205,7 @@ export class Queue<Payload = unknown> {
       }
       if (answer.lock) this.#granted('lock', lockRef(answer.lock), answer.lock.lease, requestedAt, options)
       const lease = this.#granted('item', answer.item.id, answer.lease, requestedAt, options)
-      const item = await this.#checkedItem(answer.item)
+      const item = await this.#checkedItem(answer.item, options)
       if (item) return { outcome: 'claimed', item, lease, ...(answer.lock ? { lock: answer.lock } : {}) }
     }
   }
@@ -225,7 +225,7 @@ export class Queue<Payload = unknown> {
       lease: this.#granted('item', item.id, item.lease as LeaseView, requestedAt, options),
     }))
     const checked = await Promise.all(
-      claims.map(async ({ item, lease }) => ({ item: await this.#checkedItem(item), lease })),
+      claims.map(async ({ item, lease }) => ({ item: await this.#checkedItem(item, options), lease })),
     )
     return {
       outcome: 'claimed',
@@ -246,13 +246,23 @@ export class Queue<Payload = unknown> {
   }
 
   /** What no longer fits the queue's schema fails for good, instead of reaching a handler. */
-  async #checkedItem(item: ItemView): Promise<QueueItem<Payload> | null> {
+  async #checkedItem(item: ItemView, options: CallOptions): Promise<QueueItem<Payload> | null> {
     if (!this.#options.schema) return item as QueueItem<Payload>
     try {
       return { ...item, payload: await checkPayload(this.#options.schema, item.payload, this.name) }
     } catch (error) {
-      await this.fail(item.id, error as Error, { token: item.token, retryable: false })
+      await this.#failUnfit(item, error as Error, options)
       return null
+    }
+  }
+
+  /** One that cannot be failed is left to lapse: its trouble must not cost the caller what was claimed with it. */
+  async #failUnfit({ id, token }: ItemView, error: Error, options: CallOptions): Promise<void> {
+    try {
+      await this.fail(id, error, { token, retryable: false })
+    } catch (refusal) {
+      this.#session.ended('item', id, token, options)
+      this.#session.logger.warn({ queue: this.name, error: String(refusal) }, 'worker.failed')
     }
   }
 

@@ -4,7 +4,7 @@ import { MovableEnvironment } from 'holdfast/testing'
 import { describe, expect, test } from 'vitest'
 import * as z from 'zod'
 import { collectLogs } from '../support/logs.ts'
-import { claimed, present, refusalCode } from '../support/outcomes.ts'
+import { claimed, claimedMany, present, refusalCode } from '../support/outcomes.ts'
 import { type Engine, forEachEngine } from '../support/stores.ts'
 
 forEachEngine((engine) => {
@@ -485,3 +485,18 @@ async function openJobs(engine: Engine) {
   const q: Queue = opened.hf.queue('jobs')
   return { ...opened, q }
 }
+    test('whose unfit item is taken away meanwhile keeps none of the others from its handler', async () => {
+      const { hf, store } = await engine.open()
+      const { ids } = await hf.queue('fetch').addMany([{ payload: 'unfit' }, { payload: 'fit' }])
+      const operator = (await store.open({ agent: 'operator' })).queue('fetch')
+      const isFit = async (payload: string) => {
+        if (payload === 'unfit') await operator.remove(ids[0] as string, { force: true, reason: 'mine' })
+        return payload === 'fit'
+      }
+      const q = hf.queue('fetch', { schema: z.string().refine(isFit) })
+
+      const items = await claimedMany(q.claimMany(2))
+
+      expect(items.map(({ payload }) => payload)).toEqual(['fit'])
+    })
+
