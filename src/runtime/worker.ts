@@ -42,7 +42,8 @@ interface Look {
 }
 
 /** A handler at work. */
-interface Running {
+interface Running<Payload> {
+  readonly claimed: Claimed<Payload>
   /** Made with the signal, when a handler asks for it. */
   stop: AbortController | null
   isAbandoned: boolean
@@ -73,6 +74,8 @@ function assertRenewing(session: Session): void {
 
 const retryAfterErrorMs = { base: 100, max: 5000 }
 const drainDefaultMs = 30_000
+/** A day. Timers of Node know nothing longer than 24 of them: they would fire at once. */
+const timeMsMax = 24 * 60 * 60 * 1000
 
 export class Worker<Payload> {
   readonly #session: Session
@@ -81,10 +84,14 @@ export class Worker<Payload> {
   readonly #options: Required<Omit<WorkOptions, 'leaseMs' | 'signal'>> & Pick<WorkOptions, 'leaseMs'>
   readonly #environment: Environment
   readonly #ahead: Claimed<Payload>[] = []
-  readonly #running = new Map<string, Running>()
+  /** Not by id: an item that was lost and claimed again is in two handlers. */
+  readonly #running = new Set<Running<Payload>>()
   readonly #finishing = new Set<Promise<unknown>>()
+  /** Fires when a stop has waited long enough for the store, too. */
+  readonly #lastTry = new AbortController()
   readonly #unwake: () => void
   readonly #unexpect: () => void
+  readonly #unsignal: () => void
   #claiming: Promise<void> | null = null
   #claimsSoon = false
   #cancelPoll: () => void = () => {}
@@ -106,12 +113,17 @@ export class Worker<Payload> {
     this.#options = { ...defaults, ...options }
     assertWhole('concurrency', this.#options.concurrency, 1, 1000)
     assertWhole('prefetch', this.#options.prefetch, 0, 1000)
+    assertWhole('pollEveryMs', this.#options.pollEveryMs, 1, timeMsMax)
     this.#unwake = session.engine.onWake(() => this.#ring())
     this.#unexpect = session.onExpectedWork(queue.name, () => this.#expect())
-    options.signal?.addEventListener('abort', () => void this.stop(), { once: true })
-    if (options.signal?.aborted) void this.stop()
+    this.#unsignal = () => options.signal?.removeEventListener('abort', this.#stopUnheard)
+    options.signal?.addEventListener('abort', this.#stopUnheard, { once: true })
+    if (options.signal?.aborted) this.#stopUnheard()
     else this.#fill()
   }
+
+  /** Nobody waits for it, so nobody would hear of its failure. */
+  readonly #stopUnheard = () => void this.stop().catch((error) => this.#warn(error))
 
   /** Items in handlers now. */
   get running(): number {
@@ -123,36 +135,44 @@ export class Worker<Payload> {
    * their signals and gives their items back.
    */
   async stop({ drainMs = drainDefaultMs }: { drainMs?: number } = {}): Promise<void> {
+    assertWhole('drainMs', drainMs, 0, timeMsMax)
     this.#stopped = true
     this.#unwake()
     this.#unexpect()
+    this.#unsignal()
     this.#cancelPoll()
     await this.#claiming
-    await Promise.all(this.#ahead.splice(0).map(({ item }) => this.#giveBack(item)))
-    const drained = Promise.all([...this.#running.values()].map(({ done }) => done))
+    for (const claimed of this.#ahead.splice(0)) this.#giveBack(claimed)
     const over = new AbortController()
     const late = await Promise.race([
-      drained.then(() => false),
+      this.#drained().then(() => false),
       pause(this.#environment, drainMs, over.signal).then(() => true),
     ])
     over.abort()
-    if (late) await this.#abandon()
+    if (late) this.#abandon()
     await Promise.all(this.#finishing)
     if (this.#hasLock) await this.#queue.releaseProcessingLock()
     this.#hasLock = false
   }
 
-  async #abandon(): Promise<void> {
-    const abandoned = [...this.#running]
-    for (const [, running] of abandoned) {
-      running.isAbandoned = true
-      running.stop?.abort(stopping())
-    }
-    await Promise.all(abandoned.map(([id]) => this.#queue.release(id, { reason: 'its worker stopped' })))
+  /** Every handler has returned, and the store has answered what came of it. */
+  async #drained(): Promise<void> {
+    await Promise.all([...this.#running].map(({ done }) => done))
+    await Promise.all(this.#finishing)
   }
 
-  #giveBack(item: QueueItem<Payload>): Promise<unknown> {
-    return this.#queue.release(item.id, { token: item.token, reason: 'its worker stopped' })
+  #abandon(): void {
+    this.#lastTry.abort()
+    for (const running of this.#running) {
+      running.isAbandoned = true
+      running.stop?.abort(stopping())
+      this.#giveBack(running.claimed)
+    }
+  }
+
+  #giveBack(claimed: Claimed<Payload>): void {
+    const { id, token } = claimed.item
+    this.#finish(claimed, () => this.#queue.release(id, { token, reason: 'its worker stopped' }))
   }
 
   #ring(): void {
@@ -277,13 +297,14 @@ export class Worker<Payload> {
   }
 
   #start(claimed: Claimed<Payload>): void {
-    const running: Running = { stop: null, isAbandoned: false, done: Promise.resolve() }
+    const running: Running<Payload> = { claimed, stop: null, isAbandoned: false, done: Promise.resolve() }
     // Noted before it begins: a handler may throw before it first waits.
-    this.#running.set(claimed.item.id, running)
-    running.done = this.#run(claimed, running)
+    this.#running.add(running)
+    running.done = this.#run(running)
   }
 
-  async #run({ item, lease }: Claimed<Payload>, running: Running): Promise<void> {
+  async #run(running: Running<Payload>): Promise<void> {
+    const { item, lease } = running.claimed
     const context: WorkContext = {
       // Made when asked for: most handlers of short items never look at it.
       get signal() {
@@ -306,7 +327,7 @@ export class Worker<Payload> {
     } catch (error) {
       finish = () => this.#queue.fail(item.id, failureOf(error), { token: item.token, ...retryableOf(error) })
     }
-    this.#running.delete(item.id)
+    this.#running.delete(running)
     // The handler may have finished the item itself, as merge handlers do; then nothing is left to do.
     if (!running.isAbandoned && lease.isHeld) this.#finish({ item, lease }, finish)
     this.#fill()
@@ -318,7 +339,10 @@ export class Worker<Payload> {
     this.#finishing.add(finishing)
   }
 
-  /** Until the store has answered or the lease is gone: an item must not stay held with nobody at work on it. */
+  /**
+   * Until the store has answered or the lease is gone: an item must not stay held with nobody at work on it. A worker
+   * that may wait no longer lets it lapse.
+   */
   async #untilAnswered({ item, lease }: Claimed<Payload>, first: () => Promise<unknown>): Promise<void> {
     let finish = first
     for (let attempt = 1; ; attempt++) {
@@ -328,12 +352,13 @@ export class Worker<Payload> {
       } catch (error) {
         this.#warn(error)
         if (!lease.isHeld) return
+        if (this.#lastTry.signal.aborted) return this.#session.ended('item', item.id, item.token, {})
         // Cannot be completed where it stands (a merge handler that returned early): then it has failed.
         const isRefusal =
           isHoldfastError(error) && (error.code === 'ILLEGAL_MOVE' || error.code === 'INVALID')
         if (isRefusal)
           finish = () => this.#queue.fail(item.id, error, { token: item.token, retryable: false })
-        await pause(this.#environment, errorWaitMs(attempt))
+        await pause(this.#environment, errorWaitMs(attempt), this.#lastTry.signal)
       }
     }
   }

@@ -1,4 +1,5 @@
 /** hf.work: claims, runs, finishes, gives back. */
+import { getEventListeners } from 'node:events'
 import type { Queue, QueueItem } from 'holdfast'
 import { MovableEnvironment } from 'holdfast/testing'
 import { describe, expect, test } from 'vitest'
@@ -244,6 +245,114 @@ forEachEngine((engine) => {
       expect(await reader.queue('jobs').get(item.id)).toMatchObject({ state: 'done' })
     })
 
+    test('counts and awaits both its handlers of an item it lost and claimed again', async () => {
+      const { hf, q, env } = await openJobs(engine)
+      await q.add(null)
+      const open: (() => void)[] = []
+      const worker = hf.work(q, () => new Promise<void>((resolve) => open.push(resolve)), { concurrency: 2 })
+      await env.advance(100)
+      await q.reclaimStale({ thresholdMs: 0, force: true, reason: 'runaway' })
+      await env.advance(2_000)
+
+      open[0]?.()
+      await env.advance(100)
+      const running = worker.running
+      open[1]?.()
+      await worker.stop()
+
+      expect([open.length, running]).toEqual([2, 1])
+    })
+
+    test('that stops gives back only what it still holds, not what another worker of its process has now', async () => {
+      const { hf, q, env } = await openJobs(engine)
+      const { item } = await q.add(null)
+      let finish = () => {}
+      const late = hf.work(q, () => new Promise<void>((resolve) => (finish = resolve)))
+      await env.advance(100)
+      await q.reclaimStale({ thresholdMs: 0, force: true, reason: 'runaway' })
+      const { item: anew } = await claimed(q.next())
+
+      const stopping = late.stop({ drainMs: 10 })
+      await env.advance(20)
+      await stopping
+      finish()
+
+      expect(anew.id).toBe(item.id)
+      expect(await q.get(item.id)).toMatchObject({ standing: 'held', token: anew.token })
+    })
+
+    test('that stops while its store fails gives everything back when it is mended, and still waits for its handlers', async () => {
+      const { hf, q, env, store } = await openJobs(engine)
+      await q.addMany([{ payload: 1 }, { payload: 2 }])
+      let finish = () => {}
+      const worker = hf.work(q, () => new Promise<void>((resolve) => (finish = resolve)), { prefetch: 1 })
+      await env.advance(100)
+      const mend = await store.damage.failItems()
+
+      let hasStopped = false
+      const stopping = worker.stop().finally(() => {
+        hasStopped = true
+      })
+      await env.advance(100)
+      const before = hasStopped
+      await mend()
+      await env.advance(1_000)
+      finish()
+      await env.advance(100)
+      await stopping
+
+      expect(before).toBe(false)
+      expect(await q.stats()).toMatchObject({ completed: 1, pending: 1, processing: 0 })
+    })
+
+    test('that stops waits no longer than its drain for a store that fails, and then renews nothing', async () => {
+      const { hf, q, env, store } = await openJobs(engine)
+      const { ids } = await q.addMany([{ payload: 1 }, { payload: 2 }])
+      const leaseMs = 3_600_000
+      let finish = () => {}
+      const handler = () => new Promise<void>((resolve) => (finish = resolve))
+      const worker = hf.work(q, handler, { prefetch: 1, leaseMs })
+      await env.advance(100)
+      const mend = await store.damage.failItems()
+      finish()
+
+      let hasStopped = false
+      const stopping = worker.stop({ drainMs: 2_000 }).then(() => {
+        hasStopped = true
+      })
+      await env.advance(2_100)
+      const inTime = hasStopped
+      await mend()
+      await stopping
+      await env.advance(leaseMs + 10_000)
+
+      expect(inTime).toBe(true)
+      expect(await Promise.all(ids.map((id) => q.get(id)))).toMatchObject([
+        { standing: 'ready', crashes: 1 },
+        { standing: 'ready', crashes: 1 },
+      ])
+    })
+
+    test('that has stopped leaves nothing at its signal', async () => {
+      const { hf, q } = await openJobs(engine)
+      const { signal } = new AbortController()
+
+      await hf.work(q, () => {}, { signal }).stop()
+
+      expect(getEventListeners(signal, 'abort')).toEqual([])
+    })
+
+    test.each([0, -1, 0.5, Number.NaN, Number.POSITIVE_INFINITY])(
+      'refuses to look for work every %d ms, and to wait so long for its handlers',
+      async (ms) => {
+        const { hf, q } = await openJobs(engine)
+        const worker = hf.work(q, () => {})
+
+        expect(await refusalCode(() => hf.work(q, () => {}, { pollEveryMs: ms }))).toBe('INVALID')
+        if (ms !== 0) expect(await refusalCode(() => worker.stop({ drainMs: ms }))).toBe('INVALID')
+      },
+    )
+
     test.each([
       { concurrency: 0 },
       { concurrency: 1.5 },
@@ -423,6 +532,21 @@ forEachEngine((engine) => {
       expect(await q.getProcessingLock()).toBeNull()
     })
 
+    test('whose unfit item is taken away meanwhile keeps none of the others from its handler', async () => {
+      const { hf, store } = await engine.open()
+      const { ids } = await hf.queue('fetch').addMany([{ payload: 'unfit' }, { payload: 'fit' }])
+      const operator = (await store.open({ agent: 'operator' })).queue('fetch')
+      const isFit = async (payload: string) => {
+        if (payload === 'unfit') await operator.remove(ids[0] as string, { force: true, reason: 'mine' })
+        return payload === 'fit'
+      }
+      const q = hf.queue('fetch', { schema: z.string().refine(isFit) })
+
+      const items = await claimedMany(q.claimMany(2))
+
+      expect(items.map(({ payload }) => payload)).toEqual(['fit'])
+    })
+
     test('keeps what does not fit from a handler: it fails for good, naming the fault', async () => {
       const { hf, env } = await engine.open()
       const old = await hf.queue('fetch').add({ address: 'example.com' })
@@ -485,18 +609,3 @@ async function openJobs(engine: Engine) {
   const q: Queue = opened.hf.queue('jobs')
   return { ...opened, q }
 }
-    test('whose unfit item is taken away meanwhile keeps none of the others from its handler', async () => {
-      const { hf, store } = await engine.open()
-      const { ids } = await hf.queue('fetch').addMany([{ payload: 'unfit' }, { payload: 'fit' }])
-      const operator = (await store.open({ agent: 'operator' })).queue('fetch')
-      const isFit = async (payload: string) => {
-        if (payload === 'unfit') await operator.remove(ids[0] as string, { force: true, reason: 'mine' })
-        return payload === 'fit'
-      }
-      const q = hf.queue('fetch', { schema: z.string().refine(isFit) })
-
-      const items = await claimedMany(q.claimMany(2))
-
-      expect(items.map(({ payload }) => payload)).toEqual(['fit'])
-    })
-
