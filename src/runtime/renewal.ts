@@ -64,7 +64,8 @@ export function runRenewal(options: Renewing): LeaseRenewal {
       trustUntil(requestedAt + leaseMs - safetyMarginMs(leaseMs))
       schedule(everyMs - (environment.monotonic() - requestedAt))
     } catch (error) {
-      if (stopped || session.isClosed) return stop()
+      if (stopped) return
+      if (session.isClosed) return lose(lossOf(subject, 'its process closed the store'))
       logger.warn({ subject, error: String(error) }, 'renew.failed')
       if (isLoss(error)) lose(error)
       else if (isHoldfastError(error) && error.retryable) schedule(leaseMs / 15)

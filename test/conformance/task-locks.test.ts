@@ -438,6 +438,19 @@ forEachEngine((engine) => {
       end.abort()
       await env.advance(70_000)
 
+    test('in the background tells of the loss when its store is closed [T6]', async () => {
+      const { store, env } = await engine.open()
+      const leaving = await store.open({ agent: 'leaving' })
+      await leaving.tasks.addTask('one', { key: 'T-1' })
+      await leaving.tasks.claimTaskForAgent('T-1', { agent: 'ada', leaseMs: minute })
+      const renewal = await leaving.tasks.runLeaseRenewal('T-1', { agent: 'ada' })
+
+      await leaving.close()
+      await env.advance(minute)
+
+      expect(renewal.signal.reason).toMatchObject({ code: 'LEASE_LOST' })
+    })
+
       expect(before.status).toBe('In Progress')
       expect(await hf.tasks.getTask('T-1')).toMatchObject({ status: 'Todo' })
     })
