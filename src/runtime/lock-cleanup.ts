@@ -36,13 +36,14 @@ export function repeatCleanup(
     signal?.removeEventListener('abort', stop)
   }
   const schedule = () => {
-    if (stopped || session.isClosed) return
-    cancel = session.environment.timer(everyMs, () => void round().finally(schedule))
+    if (!stopped) cancel = session.environment.timer(everyMs, () => void round().finally(schedule))
   }
-  const round = () =>
-    clean().catch((error) =>
+  const round = async () => {
+    if (session.isClosed) return stop()
+    await clean().catch((error) =>
       session.logger.warn({ trigger: 'manual', error: String(error) }, 'recovery.failed'),
     )
+  }
 
   signal?.addEventListener('abort', stop, { once: true })
   schedule()

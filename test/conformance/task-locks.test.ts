@@ -331,6 +331,18 @@ forEachEngine((engine) => {
     })
   })
 
+  test('a cleanup in the background ends with its store, without a word', async () => {
+    const { logger, named } = collectLogs()
+    const { store, env } = await engine.open()
+    const leaving = await store.open({ logger })
+    leaving.tasks.startLockCleanupBackground({ everyMs: minute })
+
+    await leaving.close()
+    await env.advance(2 * minute)
+
+    expect(named('recovery.failed')).toEqual([])
+  })
+
   describe('renewing', () => {
     test('by hand sets now plus the lease and never shortens [T6]', async () => {
       const { hf, env, claim } = await openUnhealed(engine)
@@ -426,18 +438,6 @@ forEachEngine((engine) => {
       seldom.stop()
     })
 
-    test('ends with the signal that was given [T6]', async () => {
-      const { hf, env } = await engine.open()
-      await hf.tasks.addTask('one', { key: 'T-1' })
-      await hf.tasks.claimTaskForAgent('T-1', { agent: 'ada', leaseMs: minute })
-      const end = new AbortController()
-      await hf.tasks.runLeaseRenewal('T-1', { agent: 'ada', signal: end.signal })
-      await env.advance(2 * minute)
-      const before = await present(hf.tasks.getTask('T-1'))
-
-      end.abort()
-      await env.advance(70_000)
-
     test('in the background tells of the loss when its store is closed [T6]', async () => {
       const { store, env } = await engine.open()
       const leaving = await store.open({ agent: 'leaving' })
@@ -450,6 +450,18 @@ forEachEngine((engine) => {
 
       expect(renewal.signal.reason).toMatchObject({ code: 'LEASE_LOST' })
     })
+
+    test('ends with the signal that was given [T6]', async () => {
+      const { hf, env } = await engine.open()
+      await hf.tasks.addTask('one', { key: 'T-1' })
+      await hf.tasks.claimTaskForAgent('T-1', { agent: 'ada', leaseMs: minute })
+      const end = new AbortController()
+      await hf.tasks.runLeaseRenewal('T-1', { agent: 'ada', signal: end.signal })
+      await env.advance(2 * minute)
+      const before = await present(hf.tasks.getTask('T-1'))
+
+      end.abort()
+      await env.advance(70_000)
 
       expect(before.status).toBe('In Progress')
       expect(await hf.tasks.getTask('T-1')).toMatchObject({ status: 'Todo' })
