@@ -99,6 +99,8 @@ export class Batch<Item> {
     const rest = this.#rest(begun.cursor)
     const lines = this.#options.concurrency ?? concurrencyFor(begun.remaining ?? Number.POSITIVE_INFINITY)
     await Promise.all(Array.from({ length: lines }, () => this.#line(rest)))
+    // Not read to its end when the batch stopped: what it reads from is closed now or never.
+    await rest.return(undefined)
     const ended = await this.#end()
     if (this.#error !== null) throw this.#error
     if (this.#last) await this.#options.onComplete?.(this.#last)

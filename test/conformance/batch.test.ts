@@ -293,6 +293,26 @@ forEachEngine((engine) => {
     expect(report).toMatchObject({ outcome: 'completed', progress: { total: 8, done: 8 } })
   })
 
+  test('a source that is not read to its end is told so, and can close what it reads from', async () => {
+    const { hf } = await engine.open({ agent: 'ada' })
+    let isClosed = false
+    async function* source() {
+      try {
+        yield* letters
+      } finally {
+        isClosed = true
+      }
+    }
+
+    const report = await hf.locks.runBatch('c1', source(), () => hf.locks.progress.pause('c1'), {
+      gapMs: 0,
+      concurrency: 1,
+    })
+
+    expect(report.outcome).toBe('paused')
+    expect(isClosed).toBe(true)
+  })
+
   describe('misuse of a batch', () => {
     const bad: [string, (hf: Holdfast) => Promise<BatchReport>][] = [
       ['no concurrency', (hf) => hf.locks.runBatch('c1', letters, () => {}, { concurrency: 0 })],
