@@ -44,6 +44,8 @@ export async function attempt(
     // A process that was frozen finds out here.
     if (stopped.aborted || environment.monotonic() > deadline) return null
     const result = await tryOnce(adapter, envelope, environment, stopped)
+    // Ended by us and not by the other side: no failure of the attempt, which is made again.
+    if (stopped.aborted && result.outcome === 'failed') return null
     const isLast = number === triesMax
     if (result.outcome === 'delivered' || !result.transient || isLast) return result
     await pause(environment, pauseBefore(number, environment.random()), stopped)
@@ -75,7 +77,7 @@ async function tryOnce(
     else until.addEventListener('abort', end, { once: true })
   })
   try {
-    return await Promise.race([adapter.send(envelope, until), ended])
+    return understood(await Promise.race([adapter.send(envelope, until), ended]))
   } catch (error) {
     return { outcome: 'failed', error: describe(error), transient: true }
   } finally {
@@ -83,6 +85,14 @@ async function tryOnce(
     // A signal somebody listens to is kept for as long as one of its sources: `stopped` lasts as long as the process.
     until.removeEventListener('abort', end)
   }
+}
+
+/** An adapter is a program's own: what it answers may be anything. */
+function understood(answer: Delivered | undefined): Delivered {
+  if (answer?.outcome === 'delivered') return answer
+  if (answer?.outcome === 'failed' && typeof answer.error === 'string') return answer
+  const error = 'its adapter answered neither that it was delivered nor how it failed'
+  return { outcome: 'failed', error, transient: false }
 }
 
 /** fetch says only that it failed; why is in the cause. */

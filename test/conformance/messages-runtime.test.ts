@@ -96,6 +96,57 @@ forEachEngine((engine) => {
     expect(await post.messages.get(message.id)).toMatchObject({ deliveries: [{ attempts: 2 }] })
   })
 
+  test.each([
+    ['nothing', undefined],
+    ['a word', 'ok'],
+    ['an outcome nobody knows', { outcome: 'sent' }],
+    ['a failure without a reason', { outcome: 'failed' }],
+  ])('an adapter that answers %s has failed, and stops nothing else [A8]', async (_, answer) => {
+    const post = await openPost(engine)
+    const { message: settled } = await post.messages.sendWithAck('carol', {
+      content: 1,
+      delaysMs: [1_000],
+      ladder: [],
+    })
+    await reachBob(post, () => answer as never)
+    const { message } = await post.messages.sendWithAck('bob', { content: 1 })
+    await post.env.advance(1_000)
+
+    const counts = await post.messages.processRetries()
+    await passAfter(post, 1_000)
+
+    expect(counts).toMatchObject({ failed: 1 })
+    expect(await post.messages.get(message.id)).toMatchObject({
+      deliveries: [{ error: expect.stringContaining('adapter') }],
+    })
+    expect(await post.messages.get(settled.id)).toMatchObject({ state: 'dead' })
+  })
+
+  test('a last try that closing the store ends is no failed attempt: it is made again [A8]', async () => {
+    const post = await openPost(engine)
+    const leaving = await post.store.open({ agent: 'leaving', redelivery: false })
+    let tries = 0
+    leaving.messages.adapter('pigeon', {
+      send: () => {
+        tries++
+        if (tries < 3) throw new Error('not now')
+        return new Promise(() => {})
+      },
+    })
+    await post.messages.register('bob', { adapter: 'pigeon' })
+    const { message } = await post.messages.sendWithAck('bob', { content: 1 })
+    const passing = leaving.messages.processRetries()
+    await post.env.advance(2_000)
+
+    await leaving.close()
+    await passing
+    const pigeon = await reachBob(post)
+    await post.messages.processRetries()
+
+    expect(tries).toBe(3)
+    expect(pigeon.heard).toMatchObject([{ id: message.id, attempt: 1 }])
+  })
+
   test('an attempt that is over leaves nobody listening for its end [A12]', async () => {
     const post = await openPost(engine)
     const signals: AbortSignal[] = []
