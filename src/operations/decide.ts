@@ -3,8 +3,21 @@
  * once more) and returns the decision. Idempotency is here, so that it is the same for every operation.
  */
 import { createHash } from 'node:crypto'
+import type { Item } from '../domain/item.ts'
+import { renew } from '../domain/lease.ts'
+import type { Lock } from '../domain/lock.ts'
 import { assertName, isName } from '../domain/name.ts'
-import type { Answer, Ask, Caller, Command, Context, Decision, Loaded, Needs } from '../engines/engine.ts'
+import type {
+  Answer,
+  Ask,
+  Caller,
+  Change,
+  Command,
+  Context,
+  Decision,
+  Loaded,
+  Needs,
+} from '../engines/engine.ts'
 import { HoldfastError, InvalidError, LeaseLostError } from '../errors.ts'
 import { leaseNeeds, lostLeases } from './lease.ts'
 import { type AnyOperation, parseInput } from './operation.ts'
@@ -116,9 +129,10 @@ function* repeat(
   }
   const again: Decision = { changes: [], result: JSON.parse(earlier.answer) }
   if (earlier.grants.length === 0) return again
-  const rows = yield leaseNeeds(earlier.grants)
-  const [lost] = lostLeases(rows as never, earlier.grants, moment().now)
-  if (!lost) return again
+  const rows = (yield leaseNeeds(earlier.grants)) as unknown as Granted
+  const { now } = moment()
+  const [lost] = lostLeases(rows, earlier.grants, now)
+  if (!lost) return { ...again, changes: renewals(rows, prepared.command.caller.agent, now) }
   throw new LeaseLostError({
     subject: `${lost.kind} ${lost.id}`,
     token: lost.token,
@@ -126,6 +140,20 @@ function* repeat(
     holder: null,
     reason: 'the claim made under this idempotency key has ended',
   })
+}
+
+interface Granted {
+  readonly items: readonly Item[]
+  readonly locks: readonly Lock[]
+}
+
+/** A holder counts from its request, also from a repeated one: so does the store, or it would believe longer. */
+function renewals({ items, locks }: Granted, agent: string, now: number): Change[] {
+  const isOwn = (row: Item | Lock) => row.agent === agent
+  return [
+    ...items.filter(isOwn).map((before) => ({ table: 'item', before, after: renew(before, now) }) as const),
+    ...locks.filter(isOwn).map((before) => ({ table: 'lock', before, after: renew(before, now) }) as const),
+  ]
 }
 
 function remember(prepared: Prepared, decision: Decision, wall: number) {

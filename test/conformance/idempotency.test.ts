@@ -270,6 +270,21 @@ forEachEngine((engine) => {
       },
     )
 
+    test('is renewed: its holder counts from now on, and so does the store', async () => {
+      const { hf, env, store } = await engine.open()
+      const q = hf.queue('jobs')
+      await q.add(null)
+      const request = { leaseMs: 10_000, idempotencyKey: 'k1' }
+      await claimed(q.next({ ...request, renew: false }))
+      await env.advance(9_900)
+
+      const { lease } = await claimed(q.next(request))
+      await env.advance(101)
+      const rival = await (await store.open({ agent: 'rival' })).queue('jobs').next()
+
+      expect([lease?.isHeld, rival.outcome]).toEqual([true, 'empty'])
+    })
+
     test('of the lock does not say that it is held once another has it', async () => {
       const { hf } = await engine.open()
       const q = hf.queue('main', { workflow: 'merge' })
