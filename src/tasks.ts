@@ -224,12 +224,16 @@ export class Tasks {
    */
   async runLeaseRenewal(ref: string, options: RenewalOptions & TokenOptions = {}): Promise<LeaseRenewal> {
     const { everyMs, signal, onLost, leaseMs, ...rest } = options
+    const requestedAt = this.#session.environment.monotonic()
     const task = await this.#required(ref)
+    // Asked this way, the refusal is the same as everywhere.
+    const lease = task.lease ?? (await this.renewLease(task.id, rest)).lease
     const { token } = await this.#held(task.id, rest)
     return runRenewal({
       session: this.#session,
       subject: `task ${task.key ?? task.id}`,
-      leaseMs: leaseMs ?? task.lease?.leaseMs ?? 0,
+      leaseMs: leaseMs ?? lease?.leaseMs ?? 0,
+      endsAt: requestedAt + (lease?.remainingMs ?? 0),
       everyMs,
       signal,
       onLost,

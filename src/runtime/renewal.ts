@@ -24,8 +24,13 @@ interface Renewing extends RenewalOptions {
   readonly session: Session
   readonly subject: string
   readonly leaseMs: number
+  /** Monotonic time at which the store lets the lease end unless it is renewed. */
+  readonly endsAt: number
   readonly renew: (leaseMs: number) => Promise<unknown>
 }
+
+/** A lease that is about to end, or has lapsed and not been reclaimed, can still be renewed: so long that is waited for. */
+const firstAnswerMs = 1000
 
 export function runRenewal(options: Renewing): LeaseRenewal {
   const { session, subject, leaseMs } = options
@@ -79,7 +84,8 @@ export function runRenewal(options: Renewing): LeaseRenewal {
   options.signal?.addEventListener('abort', stop, { once: true })
   if (stopped) return { signal: lost.signal, stop }
   // The first renewal is at once: it tells whether the lease is held at all, and from when the countdown runs.
-  trustUntil(environment.monotonic() + leaseMs)
+  const now = environment.monotonic()
+  trustUntil(Math.max(options.endsAt - safetyMarginMs(leaseMs), now + firstAnswerMs))
   void round()
   return { signal: lost.signal, stop }
 }

@@ -418,6 +418,31 @@ forEachEngine((engine) => {
       expect((await present(hf.tasks.getLockStatus('T-1'))).isExpired).toBe(false)
     })
 
+    test('in the background that cannot begin counts from what the store had granted [T6] [T22]', async () => {
+      const { hf, env, store } = await engine.open({ recovery: false, busyTimeoutMs: 100 })
+      await hf.tasks.addTask('one', { key: 'T-1' })
+      await hf.tasks.claimTaskForAgent('T-1', { agent: 'ada', leaseMs: minute })
+      await env.advance(40_000)
+      const free = await store.damage.holdUpWriters()
+
+      const renewal = await hf.tasks.runLeaseRenewal('T-1', { agent: 'ada' })
+      await env.advance(5_000)
+      const inTime = renewal.signal.aborted
+      await env.advance(15_000)
+      const late = renewal.signal.aborted
+      await free()
+
+      expect([inTime, late]).toEqual([false, true])
+      expect((await present(hf.tasks.getLockStatus('T-1'))).isExpired).toBe(false)
+    })
+
+    test('in the background of a task that nobody holds is told as a loss [T6]', async () => {
+      const { hf } = await engine.open()
+      await hf.tasks.addTask('one', { key: 'T-1' })
+
+      expect(await refusalCode(() => hf.tasks.runLeaseRenewal('T-1', { agent: 'ada' }))).toBe('LEASE_LOST')
+    })
+
     test('more seldom than every half of the lease is accepted with a warning, than the lease refused [T6]', async () => {
       const { logger, named } = collectLogs()
       const { hf, claim } = await openUnhealed(engine, { logger })
