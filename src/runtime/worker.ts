@@ -244,6 +244,8 @@ export class Worker<Payload> {
       return waitMs
     } catch (error) {
       if (this.#session.isClosed) this.#stopped = true
+      // Asked anew: there may have been no queue when it was asked first.
+      this.#takesLock = null
       this.#session.logger.warn({ queue: this.#queue.name, error: String(error) }, 'worker.failed')
       this.#failures++
       return errorWaitMs(this.#failures)

@@ -565,6 +565,23 @@ forEachEngine((engine) => {
     })
   })
 
+  test('a worker that was there before its queue works on it, also when that is claimed through a lock', async () => {
+    const { hf, env, store } = await engine.open()
+    const seen: (string | null)[] = []
+    const worker = hf.work('main', (item) => {
+      seen.push(item.key)
+      throw new Error('enough')
+    })
+    await env.advance(2_000)
+
+    const merges = (await store.open()).queue('main', { workflow: 'merge' })
+    await merges.submit('w1', { headSha: 'abcd' })
+    await env.advance(10_000)
+    await worker.stop()
+
+    expect(seen[0]).toBe('w1')
+  })
+
   test('a worker whose store fails for a while says so and goes on when it is back', async () => {
     const { logger, named } = collectLogs()
     const { hf, env, store } = await engine.open({ logger })
