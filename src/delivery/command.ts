@@ -3,6 +3,7 @@
  * shell reads them. The message is on its standard input as JSON.
  */
 import { spawn } from 'node:child_process'
+import type { Socket } from 'node:net'
 import type { Envelope } from '../domain/envelope.ts'
 import type { Adapter, Delivered } from './adapter.ts'
 
@@ -45,8 +46,14 @@ function run([program, ...args]: readonly string[], input: string, signal: Abort
     child.stdin.on('error', () => {})
     child.stdin.end(input)
     child.once('error', reject)
+    const stderr = child.stderr as Socket
+    // What a command leaves running may keep that open for ever; it keeps neither the message nor us waiting.
+    child.once('exit', (code) => {
+      if (code !== 0) return
+      stderr.unref()
+      resolve({ outcome: 'delivered' })
+    })
     child.once('close', (code, killedBy) => {
-      if (code === 0) return resolve({ outcome: 'delivered' })
       const how = killedBy === null ? `ended with ${code}` : `was ended by ${killedBy}`
       resolve({
         outcome: 'failed',

@@ -284,6 +284,19 @@ forEachEngine((engine) => {
     )
     expect(rows.length).toBeGreaterThan(12)
     for (const [key, row] of rows) {
+  test('a command that ends well has delivered, whatever it left running [A13]', async () => {
+    const leavesOneBehind = command({ argv: ['sh', '-c', 'sleep 2 & exit 0'], timeoutMs: 1_000 })
+    const { hf } = await engine.openInRealTime({
+      agent: 'alice',
+      redelivery: false,
+      adapters: { run: leavesOneBehind },
+    })
+    await hf.messages.register('bob', { adapter: 'run' })
+    await hf.messages.sendWithAck('bob', { content: 1 })
+
+    expect(await hf.messages.processRetries()).toMatchObject({ retried: 1, failed: 0 })
+  })
+
       const image = replica.get(key) ?? {}
       for (const [field, value] of Object.entries(row))
         if (!renewalFields.has(field)) expect([key, field, image[field] ?? null]).toEqual([key, field, value])
