@@ -27,7 +27,7 @@ import { ask, type OutputOf, operation } from './operation.ts'
 
 /** Rows one transaction claims, and records when nothing has to be sent: some 2 ms, so that also a busy machine stays under 20. */
 export const claimMax = 25
-const adaptersMax = 50
+export const adaptersMax = 50
 export const knownMax = 1000
 
 export const adaptersField = lazily(() => z.array(fields.name).max(adaptersMax))

@@ -10,7 +10,12 @@ import { inboxAdapter } from '../domain/recipient.ts'
 import { fitText } from '../domain/text.ts'
 import { isHoldfastError } from '../errors.ts'
 import type { SetAside } from '../operations/message-aside.ts'
-import { claimMax, type DeliveryClaim, type DeliveryClaims } from '../operations/message-retry.ts'
+import {
+  adaptersMax,
+  claimMax,
+  type DeliveryClaim,
+  type DeliveryClaims,
+} from '../operations/message-retry.ts'
 import type { Settled } from '../operations/message-settle.ts'
 import type { Session } from '../session.ts'
 import { attempt, attemptLeaseMs } from './attempt.ts'
@@ -125,10 +130,14 @@ export class Redelivery {
   }
 
   async #dueInMs(): Promise<number | null> {
-    const { dueInMs } = (await this.#call('messages.nextDue', { adapters: [...this.#adapters.keys()] })) as {
-      dueInMs: number | null
+    const names = [...this.#adapters.keys()]
+    const due: number[] = []
+    for (let start = 0; start < names.length; start += adaptersMax) {
+      const adapters = names.slice(start, start + adaptersMax)
+      const { dueInMs } = (await this.#call('messages.nextDue', { adapters })) as { dueInMs: number | null }
+      if (dueInMs !== null) due.push(dueInMs)
     }
-    return dueInMs
+    return due.length === 0 ? null : Math.min(...due)
   }
 
   /** Everything that is due now: sends first, then settles what nobody answered. */

@@ -147,6 +147,18 @@ forEachEngine((engine) => {
     expect(pigeon.heard).toMatchObject([{ id: message.id, attempt: 1 }])
   })
 
+  test('a process with many adapters sends by each of them [A12]', async () => {
+    const adapters = Object.fromEntries(Array.from({ length: 60 }, (_, number) => [`a${number}`, recorder()]))
+    const post = await openPost(engine, { background: true, adapters })
+    await post.messages.register('bob', { adapter: 'a59' })
+
+    await post.messages.sendWithAck(['bob', 'carol'], { content: 1 })
+    await post.env.advance(100)
+
+    expect(adapters.a59?.heard).toHaveLength(1)
+    expect((await post.messages.inbox({ agent: 'carol' })).messages).toHaveLength(1)
+  })
+
   test('an attempt that is over leaves nobody listening for its end [A12]', async () => {
     const post = await openPost(engine)
     const signals: AbortSignal[] = []
@@ -272,18 +284,6 @@ forEachEngine((engine) => {
     ])
   })
 
-  test('replaying the events rebuilds messages, deliveries and recipients but renewal times [X2] [A1]', async () => {
-    const post = await openPost(engine)
-    await busyDay(post)
-
-    const replica: Replica = new Map()
-    for (const event of await readFeed(post.hf)) replay(replica, event as Parameters<typeof replay>[1])
-
-    const rows = [...(await post.store.readTables())].filter(([key]) =>
-      /^(message|delivery|recipient):/.test(key),
-    )
-    expect(rows.length).toBeGreaterThan(12)
-    for (const [key, row] of rows) {
   test('a command that ends well has delivered, whatever it left running [A13]', async () => {
     const leavesOneBehind = command({ argv: ['sh', '-c', 'sleep 2 & exit 0'], timeoutMs: 1_000 })
     const { hf } = await engine.openInRealTime({
@@ -297,6 +297,18 @@ forEachEngine((engine) => {
     expect(await hf.messages.processRetries()).toMatchObject({ retried: 1, failed: 0 })
   })
 
+  test('replaying the events rebuilds messages, deliveries and recipients but renewal times [X2] [A1]', async () => {
+    const post = await openPost(engine)
+    await busyDay(post)
+
+    const replica: Replica = new Map()
+    for (const event of await readFeed(post.hf)) replay(replica, event as Parameters<typeof replay>[1])
+
+    const rows = [...(await post.store.readTables())].filter(([key]) =>
+      /^(message|delivery|recipient):/.test(key),
+    )
+    expect(rows.length).toBeGreaterThan(12)
+    for (const [key, row] of rows) {
       const image = replica.get(key) ?? {}
       for (const [field, value] of Object.entries(row))
         if (!renewalFields.has(field)) expect([key, field, image[field] ?? null]).toEqual([key, field, value])
