@@ -1,14 +1,8 @@
 /** The grants of named locks this handle was given: one process may hold several slots of one name. */
-import { lockRef } from './operations/lease.ts'
+import { type LeaseRef, lockRef } from './operations/lease.ts'
 import type { LockView } from './operations/view.ts'
 import type { Lease } from './runtime/keeper.ts'
 import type { CallOptions, Session } from './session.ts'
-
-interface Granted {
-  readonly token: number
-  /** Name and slot, as the keeper knows it. */
-  readonly id: string
-}
 
 type Who = CallOptions & { readonly token?: number | undefined }
 
@@ -18,7 +12,7 @@ const namesMax = 10_000
 export class LockGrants {
   readonly #session: Session
   /** By agent and name; the latest last. */
-  readonly #granted = new Map<string, Granted[]>()
+  readonly #granted = new Map<string, LeaseRef[]>()
 
   constructor(session: Session) {
     this.#session = session
@@ -30,7 +24,7 @@ export class LockGrants {
     const id = lockRef(lock)
     const key = this.#keyOf(lock.name, options)
     const others = this.#granted.get(key)?.filter((each) => each.id !== id) ?? []
-    others.push({ token, id })
+    others.push({ kind: 'lock', id, token })
     this.#granted.set(key, others)
     if (this.#granted.size > namesMax) this.#forgetOldest()
     if (!this.#session.isBound(options)) return null
@@ -38,8 +32,11 @@ export class LockGrants {
   }
 
   #forgetOldest(): void {
-    const [oldest] = this.#granted.keys()
-    if (oldest !== undefined) this.#granted.delete(oldest)
+    for (const [key, grants] of this.#granted) {
+      if (grants.some((grant) => this.#session.keeper.holds(grant))) continue
+      this.#granted.delete(key)
+      return
+    }
   }
 
   /** The token the caller names, or that of the latest grant under this name. */
@@ -50,16 +47,16 @@ export class LockGrants {
   /** The grant ended in good order. */
   end(name: string, token: number | undefined, options: CallOptions): void {
     const granted = this.#forget(name, token, options)
-    if (granted) this.#session.keeper.drop({ kind: 'lock', ...granted })
+    if (granted) this.#session.keeper.drop(granted)
   }
 
   /** The grant was lost: its work is told. */
   lose(name: string, token: number | undefined, options: CallOptions, reason: string): void {
     const granted = this.#forget(name, token, options)
-    if (granted) this.#session.keeper.lose({ kind: 'lock', ...granted }, reason)
+    if (granted) this.#session.keeper.lose(granted, reason)
   }
 
-  #forget(name: string, token: number | undefined, options: CallOptions): Granted | undefined {
+  #forget(name: string, token: number | undefined, options: CallOptions): LeaseRef | undefined {
     const key = this.#keyOf(name, options)
     const all = this.#granted.get(key) ?? []
     const left = all.filter((each) => each.token !== token)

@@ -46,6 +46,7 @@ export interface Health {
 }
 
 interface Grant {
+  readonly kind: 'item' | 'lock'
   readonly token: number
   /** What the keeper knows it by: the item, or the slot of the lock. */
   readonly id: string
@@ -196,15 +197,19 @@ export class Session {
     ref: LeaseRef & { leaseMs: number; requestedAt: number },
     options: CallOptions,
   ): Lease | undefined {
-    this.#grants.set(this.#grantKey(ref.kind, name, options), { token: ref.token, id: ref.id })
+    const { kind, token, id } = ref
+    this.#grants.set(this.#grantKey(kind, name, options), { kind, token, id })
     // Manual grants that are never finished here must not pile up; their holders know their tokens.
     if (this.#grants.size > grantsMax) this.#forgetOldest()
     return this.isBound(options) ? this.keeper.hold(ref) : undefined
   }
 
   #forgetOldest(): void {
-    const [oldest] = this.#grants.keys()
-    if (oldest !== undefined) this.#grants.delete(oldest)
+    for (const [key, grant] of this.#grants) {
+      if (this.keeper.holds(grant)) continue
+      this.#grants.delete(key)
+      return
+    }
   }
 
   #grantKey(kind: 'item' | 'lock', name: string, { agent }: CallOptions): string {
@@ -224,7 +229,7 @@ export class Session {
   /** The grant has ended, by us or without us. */
   ended(kind: 'item' | 'lock', name: string, token: number | undefined, options: CallOptions): void {
     const grant = this.#forget(kind, name, token, options)
-    if (grant) this.keeper.drop({ kind, ...grant })
+    if (grant) this.keeper.drop(grant)
   }
 
   #forget(
@@ -250,6 +255,6 @@ export class Session {
   ): void {
     if (!isHoldfastError(error) || error.code !== 'LEASE_LOST') return
     const grant = this.#forget(kind, name, token, options)
-    if (grant) this.keeper.lose({ kind, ...grant }, String(error.facts.reason ?? 'it was lost'))
+    if (grant) this.keeper.lose(grant, String(error.facts.reason ?? 'it was lost'))
   }
 }

@@ -85,6 +85,11 @@ export class Keeper {
     this.#forget(ref)?.lose(reason)
   }
 
+  /** Whether this very grant is kept here. */
+  holds(ref: LeaseRef): boolean {
+    return this.#held.get(keyOf(ref))?.token === ref.token
+  }
+
   /** Refs of everything held, for giving it back at the end. */
   refs(): LeaseRef[] {
     return [...this.#held.values()].map(({ kind, id, token }) => ({ kind, id, token }))

@@ -3,7 +3,7 @@ import type { Event, Holdfast } from 'holdfast'
 import { expect, test } from 'vitest'
 import { readFeed } from '../support/feed.ts'
 import { take } from '../support/locks.ts'
-import { refusal, refusalCode } from '../support/outcomes.ts'
+import { claimed, refusal, refusalCode } from '../support/outcomes.ts'
 import { forEachEngine, whenReadable } from '../support/stores.ts'
 
 const leasesMax = 4_096
@@ -55,6 +55,26 @@ forEachEngine((engine) => {
 
     expect(await waiting).toMatchObject({ outcome: 'held' })
     expect(await hf.locks.acquireLock('one more')).toMatchObject({ outcome: 'claimed' })
+  })
+
+  test('however many leases a process takes for others, it knows its own by name', async () => {
+    const { hf } = await engine.open({ agent: 'server' })
+    const q = hf.queue('jobs')
+    await q.add('own')
+    const { item } = await claimed(q.next())
+    await take(hf, 'leader')
+    const others = { agent: 'helper' }
+
+    for (let claims = 0; claims < 101; claims++) {
+      await q.addMany(Array.from({ length: 100 }, () => ({ payload: null })))
+      await q.claimMany(100, others)
+      await Promise.all(
+        Array.from({ length: 100 }, (_, number) => hf.locks.acquireLock(`${claims} ${number}`, others)),
+      )
+    }
+
+    expect(await q.complete(item.id)).toMatchObject({ state: 'done' })
+    expect(await hf.locks.releaseLock('leader')).toBe(true)
   })
 
   test('the last item that a process can keep may bring the lock of its queue along [L4]', async () => {
