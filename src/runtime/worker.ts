@@ -141,8 +141,6 @@ export class Worker<Payload> {
     this.#unexpect()
     this.#unsignal()
     this.#cancelPoll()
-    await this.#claiming
-    for (const claimed of this.#ahead.splice(0)) this.#giveBack(claimed)
     const over = new AbortController()
     const late = await Promise.race([
       this.#drained().then(() => false),
@@ -150,6 +148,7 @@ export class Worker<Payload> {
     ])
     over.abort()
     if (late) this.#abandon()
+    await this.#claimedLast()
     await Promise.all(this.#finishing)
     if (this.#hasLock) await this.#queue.releaseProcessingLock()
     this.#hasLock = false
@@ -157,8 +156,15 @@ export class Worker<Payload> {
 
   /** Every handler has returned, and the store has answered what came of it. */
   async #drained(): Promise<void> {
+    await this.#claimedLast()
     await Promise.all([...this.#running].map(({ done }) => done))
     await Promise.all(this.#finishing)
+  }
+
+  /** The last claim is answered, and what it brought is on its way back. */
+  async #claimedLast(): Promise<void> {
+    await this.#claiming
+    for (const claimed of this.#ahead.splice(0)) this.#giveBack(claimed)
   }
 
   #abandon(): void {
@@ -342,11 +348,13 @@ export class Worker<Payload> {
   }
 
   /**
-   * Until the store has answered or the lease is gone: an item must not stay held with nobody at work on it. A worker
-   * that may wait no longer lets it lapse.
+   * Until the store has answered or the lease is gone: an item must not stay held with nobody at work on it. What a
+   * workflow lets neither be completed nor fail lapses, and so does what a worker may wait for no longer.
    */
   async #untilAnswered({ item, lease }: Claimed<Payload>, first: () => Promise<unknown>): Promise<void> {
+    const letLapse = () => this.#session.ended('item', item.id, item.token, {})
     let finish = first
+    let refusals = 0
     for (let attempt = 1; ; attempt++) {
       try {
         await finish()
@@ -354,10 +362,11 @@ export class Worker<Payload> {
       } catch (error) {
         this.#warn(error)
         if (!lease.isHeld) return
-        if (this.#lastTry.signal.aborted) return this.#session.ended('item', item.id, item.token, {})
+        if (this.#lastTry.signal.aborted) return letLapse()
         // Cannot be completed where it stands (a merge handler that returned early): then it has failed.
         const isRefusal =
           isHoldfastError(error) && (error.code === 'ILLEGAL_MOVE' || error.code === 'INVALID')
+        if (isRefusal && refusals++ > 0) return letLapse()
         if (isRefusal)
           finish = () => this.#queue.fail(item.id, error, { token: item.token, retryable: false })
         await pause(this.#environment, errorWaitMs(attempt), this.#lastTry.signal)

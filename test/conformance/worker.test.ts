@@ -333,6 +333,32 @@ forEachEngine((engine) => {
       ])
     })
 
+    test('that takes a lock stops within its drain, too, when the store fails', async () => {
+      const { hf, env, store } = await engine.open()
+      const q = hf.queue('main', { workflow: 'merge' })
+      await q.submit('w1', { headSha: 'abcd' })
+      let finish = () => {}
+      const handler = () => new Promise<void>((resolve) => (finish = resolve))
+      const worker = hf.work(q, handler, { leaseMs: 3_600_000 })
+      await env.advance(100)
+      const mend = await store.damage.failItems()
+      finish()
+      await env.advance(100)
+
+      let hasStopped = false
+      const stopping = worker.stop({ drainMs: 2_000 }).then(() => {
+        hasStopped = true
+      })
+      await env.advance(2_100)
+      const inTime = hasStopped
+      await mend()
+      await env.advance(10_000)
+      await stopping
+
+      expect(inTime).toBe(true)
+      expect(await q.getProcessingLock()).toBeNull()
+    })
+
     test('that has stopped leaves nothing at its signal', async () => {
       const { hf, q } = await openJobs(engine)
       const { signal } = new AbortController()
@@ -485,6 +511,25 @@ forEachEngine((engine) => {
       const found = await present(q.get(item.id))
       expect(found.error?.message).toBe(typeof error === 'string' ? error : 'no')
       expect(found.state).toBe(typeof error === 'string' ? 'pending' : 'failed')
+    })
+
+    test('that throws where the workflow knows no failure loses its item like one that crashed', async () => {
+      const { hf, env } = await engine.open()
+      const busy = { held: true, lostTo: 'new', moves: [], completeTo: 'done' } as const
+      const states = {
+        new: { claimTo: 'busy', moves: [] },
+        busy,
+        done: { moves: [], closed: 'well' },
+      } as const
+      const workflow = { name: 'hopeful', initial: 'new', failsRetryably: true, retryForgives: true, states }
+      const q = hf.queue('hopes', { workflow })
+      const { item } = await q.add(null)
+      const worker = hf.work(q, () => Promise.reject(new Error('no')), { leaseMs: 3_000 })
+
+      await env.advance(60_000)
+      await worker.stop()
+
+      expect(await q.get(item.id)).toMatchObject({ holder: null, crashes: 3 })
     })
 
     test('whose result cannot be kept fails its item instead of holding it', async () => {
