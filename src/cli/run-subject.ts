@@ -42,7 +42,7 @@ export interface RunRequest {
   readonly review?: boolean
 }
 
-/** One string of the environment holds at most 128 KiB on Linux. */
+/** In bytes: one string of the environment holds at most 128 KiB on Linux. */
 const payloadMax = 100 * 1024
 
 export async function take(hf: Holdfast, request: RunRequest): Promise<RunSubject | NotHeld> {
@@ -96,7 +96,7 @@ async function takeItem(hf: Holdfast, name: string, request: RunRequest): Promis
     env: {
       HOLDFAST_QUEUE: name,
       ...(key === null ? {} : { HOLDFAST_KEY: key }),
-      ...(text.length <= payloadMax ? { HOLDFAST_PAYLOAD: text } : {}),
+      ...(Buffer.byteLength(text) <= payloadMax ? { HOLDFAST_PAYLOAD: text } : {}),
     },
     async finish(ending) {
       if (ending.code === 0) await queue.complete(id, { token })

@@ -246,6 +246,17 @@ describe('a command for an item', () => {
     expect(await stateOf(shared, 'too-long', 'k')).toMatchObject({ state: 'pending', failures: 0 })
   })
 
+  test('is run also where its payload has no room in the environment, and is then not told it', async () => {
+    const [small, large] = ['ü'.repeat(10_000), 'ü'.repeat(90_000)]
+    for (const payload of [small, large]) await shared.run('queue', 'add', 'wide', JSON.stringify(payload))
+
+    const first = await told(shared, 'small', ['--queue', 'wide'], '$(printf %s "$HOLDFAST_PAYLOAD" | wc -c)')
+    const second = await told(shared, 'large', ['--queue', 'wide'], '$(printenv HOLDFAST_PAYLOAD || echo none)')
+
+    expect([first.code, second.code]).toEqual([0, 0])
+    expect([first.words, second.words]).toEqual(['20002', 'none'])
+  })
+
   test('is not run where there is nothing to claim, with exit code 6', async () => {
     expect((await shared.run('run', '--queue', 'empty', '--', 'false')).code).toBe(6)
   })
