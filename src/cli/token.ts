@@ -4,6 +4,7 @@ import { taskQueue } from '../domain/task.ts'
 import { InvalidError } from '../errors.ts'
 import type { CommandCall } from './call.ts'
 import type { Leased } from './lease-file.ts'
+import { located } from './settings.ts'
 import type { Verb } from './verb.ts'
 
 export interface Holding extends Leased {
@@ -18,11 +19,11 @@ export async function holdingOf(verb: Verb, call: CommandCall): Promise<Holding 
   const { token } = call.input
   if (token !== undefined) return { ...(await leasedBy(verb.holds, call, false)), token: token as number }
   const direct = await leasedBy(verb.holds, call, false)
-  const granted = exportedToken(call, [direct.name]) ?? call.leases.find(direct)
+  const granted = exportedToken(call, direct.kind, [direct.name]) ?? call.leases.find(direct)
   if (granted !== undefined || direct.kind === 'lock') return { ...direct, token: granted }
   // The file is kept under the id; a key is looked up first.
   const leased = await leasedBy(verb.holds, call, true)
-  const known = exportedToken(call, [direct.name, leased.name]) ?? call.leases.find(leased)
+  const known = exportedToken(call, leased.kind, [direct.name, leased.name]) ?? call.leases.find(leased)
   return { ...leased, token: known }
 }
 
@@ -62,13 +63,31 @@ async function lockOf(call: CommandCall, run: string): Promise<string> {
 }
 
 /** What `run` exported is for one lease; for another it would only be refused, and mislead. */
-function exportedToken({ io }: CommandCall, names: readonly string[]): number | undefined {
-  const { HOLDFAST_TOKEN: token, HOLDFAST_ID: id, HOLDFAST_KEY: key } = io.env
-  if (!token) return undefined
-  if (id && !names.includes(id) && !(key && names.includes(key))) return undefined
+function exportedToken(
+  call: CommandCall,
+  kind: Leased['kind'],
+  names: readonly string[],
+): number | undefined {
+  const { HOLDFAST_TOKEN: token, HOLDFAST_ID: id } = call.io.env
+  if (!token || (id && !isMeant(call, kind, names))) return undefined
   if (/^\d{1,16}$/.test(token)) return Number(token)
   throw new InvalidError({
     what: `HOLDFAST_TOKEN "${token}" is not a token`,
     next: 'unset it, or give the number that the claim answered',
   })
+}
+
+/** Names are used again: in other stores and namespaces, by locks and by items; keys in other queues. */
+function isMeant(
+  { io, settings, input }: CommandCall,
+  kind: Leased['kind'],
+  names: readonly string[],
+): boolean {
+  const { HOLDFAST_ID: id = '', HOLDFAST_KEY: key, HOLDFAST_KIND: told, HOLDFAST_QUEUE: queue } = io.env
+  const { HOLDFAST_URL: store, HOLDFAST_NAMESPACE: namespace } = io.env
+  if (store && located(store, io.cwd) !== settings.store.value) return false
+  if (namespace && namespace !== settings.namespace.value) return false
+  if (told && (told === 'lock') !== (kind === 'lock')) return false
+  if (names.includes(id)) return true
+  return Boolean(key && names.includes(key)) && (!queue || queue === (input.queue ?? taskQueue))
 }

@@ -91,6 +91,34 @@ describe('the token of a lease', () => {
     expect([given.code, exported.code, forAnother.code]).toEqual([0, 0, 4])
   })
 
+  test.each<[string, Record<string, string>, string[], string[]]>([
+    ['namespace', { HOLDFAST_NAMESPACE: 'a' }, ['lock', 'acquire', 'k'], ['lock', 'release', 'k']],
+    ['store', { HOLDFAST_URL: 'other.db' }, ['lock', 'acquire', 'k'], ['lock', 'release', 'k']],
+    ['kind of thing', { HOLDFAST_KIND: 'lock' }, ['queue', 'next', 'q'], ['queue', 'done', 'q', 'k']],
+    [
+      'queue',
+      { HOLDFAST_KIND: 'item', HOLDFAST_ID: 'x', HOLDFAST_KEY: 'k', HOLDFAST_QUEUE: 'other' },
+      ['queue', 'next', 'q'],
+      ['queue', 'done', 'q', 'k'],
+    ],
+  ])(
+    'that was exported for a lease of another %s is not taken for this one',
+    async (_, exported, ...both) => {
+      const shell = aShell()
+      const place = ['--namespace', 'default', '--store', join(shell.folder, 'store.db')]
+      await shell.run('queue', 'add', 'q', '1', '--key', 'k', ...place)
+      const env = { HOLDFAST_TOKEN: '7', HOLDFAST_ID: 'k', ...exported }
+
+      const answers = []
+      for (const args of both) answers.push(await shell.runWith({ env }, ...args, ...place))
+
+      expect(answers.map(({ code, stderr }) => [code, stderr])).toEqual([
+        [0, ''],
+        [0, ''],
+      ])
+    },
+  )
+
   test('that is no number is refused', async () => {
     const shell = aShell()
     await shell.run('queue', 'add', 'q', '1', '--key', 'k')
