@@ -16,6 +16,7 @@ import { type GlobalOptions, readSettings } from './settings.ts'
 import { type Holding, holdingOf } from './token.ts'
 import { readJson, readValue, type Words } from './value.ts'
 import type { Input, Verb } from './verb.ts'
+import { printable } from './view.ts'
 
 /** The words of a command line, as commander sorted them. */
 export interface Given {
@@ -90,7 +91,7 @@ async function act(verb: Verb, call: CommandCall): Promise<number> {
   const holding = await holdingOf(verb, call)
   if (holding?.token !== undefined) call.input = { ...call.input, token: holding.token }
   const answer = await acted(verb, call, holding)
-  remember(verb, call, holding, answer)
+  noting(call, () => remember(verb, call, holding, answer))
   if (answer === null && verb.missing) throw notFound(verb.missing(call.input))
   await show(verb, call, answer)
   return verb.exit?.(answer) ?? exitCodeOf(answer)
@@ -114,7 +115,7 @@ async function acted(verb: Verb, call: CommandCall, holding: Holding | null): Pr
     return await call.execute(verb.operation as string, call.input)
   } catch (error) {
     const isLost = isHoldfastError(error) && error.code === 'LEASE_LOST'
-    if (isLost && holding?.token !== undefined) call.leases.forget(holding, holding.token)
+    if (isLost) noting(call, () => forget(call, holding))
     throw error
   }
 }
@@ -123,8 +124,22 @@ function remember(verb: Verb, call: CommandCall, holding: Holding | null, answer
   const { now } = call.view
   for (const grant of verb.grants?.(answer, call) ?? []) call.leases.keep(grant, grant.token, now)
   if (holding?.token === undefined || verb.grants) return
-  if (verb.isOver?.(answer)) call.leases.forget(holding, holding.token)
+  if (verb.isOver?.(answer)) forget(call, holding)
   else call.leases.touch(holding, holding.token, now)
+}
+
+function forget(call: CommandCall, holding: Holding | null): void {
+  if (holding?.token !== undefined) call.leases.forget(holding, holding.token)
+}
+
+/** What was done is done: a file that cannot be written must not hide the answer, and the token in it. */
+function noting(call: CommandCall, note: () => void): void {
+  try {
+    note()
+  } catch (error) {
+    const why = printable((error as Error).message)
+    call.io.err(`warning  the file of the lease cannot be written (${why}): give its token with --token\n`)
+  }
 }
 
 function notFound(what: string): NotFoundError {

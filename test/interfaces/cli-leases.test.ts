@@ -1,7 +1,7 @@
 /** Leases of the command line: manual, under a token that is found again, or bound to a process that is named. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { open } from 'holdfast'
 import { describe, expect, onTestFinished, test } from 'vitest'
@@ -126,6 +126,19 @@ describe('the token of a lease', () => {
     const answer = await shell.runWith({ env: { HOLDFAST_TOKEN: 'secret' } }, 'queue', 'done', 'q', 'k')
 
     expect(answer.code).toBe(2)
+  })
+
+  test('that cannot be kept is answered all the same, with a warning', async () => {
+    const shell = aShell()
+    await shell.run('queue', 'add', 'q', '1', '--key', 'k')
+    writeFileSync(join(shell.folder, '.holdfast', 'store.db-leases'), 'no folder')
+
+    const claimed = await shell.run('queue', 'next', 'q', '--json')
+    const { item } = JSON.parse(claimed.stdout) as Claimed
+    const done = await shell.run('queue', 'done', 'q', 'k', '--token', String(item.token))
+
+    expect([claimed.code, done.code]).toEqual([0, 0])
+    expect(claimed.stderr).toContain('--token')
   })
 
   test('of each slot of a lock is kept, and released one by one', async () => {
