@@ -46,6 +46,8 @@ kill -s KILL -- "$target" 2>/dev/null`
 /** Becomes the command once it is let go; where `run` is gone before that, it ends without having done anything. */
 const heldBack = 'read -r go <&3 && exec 3<&- "$@"'
 
+const lookEveryMs = 50
+
 export class Child {
   readonly ended: Promise<Ending>
   readonly #process: ChildProcess
@@ -96,8 +98,12 @@ export class Child {
   }
 
   send(signal: NodeJS.Signals): void {
+    if (!this.#isOver) this.#send(signal)
+  }
+
+  #send(signal: NodeJS.Signals): void {
     const { pid } = this.#process
-    if (pid === undefined || this.#isOver) return
+    if (pid === undefined) return
     const others = this.#options.sharesTerminal ? descendantsOf(pid) : []
     for (const target of [this.#target(pid), ...others]) {
       try {
@@ -108,14 +114,30 @@ export class Child {
     }
   }
 
-  /** TERM, and after a while KILL; resolves when it has ended. */
+  /** TERM, and after a while KILL; resolves when it has ended, and what is left of its group is killed. */
   async stop(): Promise<void> {
+    const killAt = systemEnvironment.monotonic() + this.#options.graceMs
     this.send('SIGTERM')
     const ended = new AbortController()
     const over = this.ended.catch(() => null).then(() => ended.abort())
     await pause(systemEnvironment, this.#options.graceMs, ended.signal)
     this.send('SIGKILL')
     await over
+    // What it started has as long, and nobody tells of its end.
+    while (this.#hasGroup() && systemEnvironment.monotonic() < killAt)
+      await pause(systemEnvironment, lookEveryMs)
+    if (this.#hasGroup()) this.#send('SIGKILL')
+  }
+
+  /** On a terminal its group is ours. */
+  #hasGroup(): boolean {
+    const { pid } = this.#process
+    if (pid === undefined || this.#options.sharesTerminal) return false
+    try {
+      return process.kill(-pid, 0)
+    } catch {
+      return false
+    }
   }
 }
 

@@ -193,6 +193,19 @@ describe('a command under a lock', () => {
     await gone(run.pid)
     await gone(grandchild())
   })
+
+  test('that hears TERM does not leave behind what it started and does not', async () => {
+    const script = `sh -c 'trap "" TERM; echo "grandchild $$" >> heir.pids; exec sleep 60' & wait`
+    const run = await working(shared, 'heir', ['--lock', 'heir', '--kill-after', '200ms'], script)
+    const grandchild = () => Number(/^grandchild (\d+)$/m.exec(readFileSync(run.file, 'utf8'))?.[1])
+    await until(() => grandchild() > 0)
+    onTestFinished(() => void (isRunning(grandchild()) && process.kill(grandchild(), 'SIGKILL')))
+
+    await shared.run('lock', 'force-release', 'heir', '--reason', 'test')
+
+    expect((await run.ended).code).toBe(5)
+    await gone(grandchild())
+  })
 })
 
 describe('a command for an item', () => {
