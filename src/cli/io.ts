@@ -29,6 +29,10 @@ export function processIo(): Io {
     if (error.code !== 'EPIPE') throw error
     process.exit(0)
   })
+  // Nobody listens any more; what is done goes on, and its exit code tells of it.
+  stderr.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') throw error
+  })
   return {
     out: (text) => void stdout.write(text),
     err: (text) => void stderr.write(text),

@@ -477,6 +477,13 @@ test.each([
   expect(existsSync(join(shell.folder, 'ran'))).toBe(false)
 })
 
+test('a reader of stderr that has gone away changes nothing', async () => {
+  const { process: child, ended } = start(shared, '--lock', 'unheard', '--json', '--', 'true')
+  child.stderr?.destroy()
+
+  expect(await ended).toBe(0)
+})
+
 test('no command is refused', async () => {
   expect((await aShell().run('run', '--lock', 'a')).code).toBe(2)
 })
