@@ -88,6 +88,10 @@ function isRunning(pid: number): boolean {
   }
 }
 
+function isStopped(pid: number): boolean {
+  return /^\d+ \(.*\) T/.test(readFileSync(`/proc/${pid}/stat`, 'utf8'))
+}
+
 async function until(is: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await is())) await new Promise((resolve) => setTimeout(resolve, 20))
 }
@@ -420,6 +424,35 @@ describe('a signal', () => {
     run.process.kill('SIGINT')
 
     expect(await run.ended).toBe(130)
+  })
+
+  test('that stops it stops its command too, until both go on', async () => {
+    // A shell that is stopped while it starts something does not look stopped.
+    const run = start(shared, '--lock', 'stopped', '--', 'sh', '-c', 'echo "pid $$"; exec sleep 60')
+    await run.prints('pid')
+    const pids = [run.pid, pidIn(run.output())]
+
+    run.process.kill('SIGTSTP')
+    await until(() => pids.every(isStopped))
+    run.process.kill('SIGCONT')
+    await until(() => !pids.some(isStopped))
+    run.process.kill('SIGTERM')
+
+    expect(await run.ended).toBe(143)
+  })
+
+  test('that stops it while it waits lets it go on waiting later', async () => {
+    await shared.run('lock', 'acquire', 'stopped-in-line', '--agent', 'bob')
+    const run = start(shared, '--lock', 'stopped-in-line', '--wait', '--', 'echo', 'ran')
+    await until(async () => (await waitingFor(shared, 'stopped-in-line')) === 1)
+
+    run.process.kill('SIGTSTP')
+    await until(() => isStopped(run.pid))
+    run.process.kill('SIGCONT')
+    await shared.run('lock', 'release', 'stopped-in-line', '--agent', 'bob')
+
+    expect(await run.ended).toBe(0)
+    expect(run.output()).toContain('ran')
   })
 
   test('while it waits ends the wait, and leaves the line', async () => {
