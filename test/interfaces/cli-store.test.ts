@@ -179,6 +179,25 @@ describe('settings', () => {
   })
 
   test.each([
+    ['of the direct URL', 'postgres://ada@pooler/fleet?wake=postgres%3A%2F%2Fada%3Asecret%40db%2Ffleet'],
+    ['with letters that should be escaped', 'postgres://ada:very/secret@db/fleet'],
+    ['with an @', 'postgres://ada:very@secret@db/fleet'],
+  ])('show no password %s, nor does a refusal of the store', async (_, url) => {
+    const shell = aShell()
+
+    const shown = await shell.run('config', 'print', '--store', url)
+    const refused = await shell.run(
+      'status',
+      '--store',
+      `${url}${url.includes('?') ? '&' : '?'}sslmode=maybe`,
+    )
+
+    expect(shown.code).toBe(0)
+    expect(refused.code).toBe(2)
+    expect(`${shown.stdout}${refused.stderr}`).not.toMatch(/secret|very/)
+  })
+
+  test.each([
     ['an unknown key, with the nearest', 'namespase = "x"', /did you mean "namespace"\?/],
     ['a value that is no text', 'namespace = 5', /write namespace = "…"/],
     ['a file that is no TOML', 'namespace = ', /mend the file/],

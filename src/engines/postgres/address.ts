@@ -63,10 +63,13 @@ export function parseAddress(url: string): Address {
   }
 }
 
+/** Not said which: it may be a piece of a password. */
+const noHost = 'a host or its port cannot be read; in a password / is written %2F, : %3A and @ %40'
+
 function parseHost(text: string, url: string): ServerHost {
   const match = /^(\[[0-9a-fA-F:.]+\]|[^:]*)(?::(\d+))?$/.exec(text)
   const port = Number(match?.[2] ?? defaultPort)
-  if (!match || port < 1 || port > 65_535) throw badUrl(url, `"${text}" is not a host with a port`)
+  if (!match || port < 1 || port > 65_535) throw badUrl(url, noHost)
   const host = decoded((match[1] as string).replace(/^\[|\]$/g, ''), url)
   return { host: host ?? 'localhost', port }
 }
