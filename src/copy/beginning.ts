@@ -1,5 +1,5 @@
 /** What to do with a target: begin, go on, begin anew, or leave it alone. */
-import type { CopyMark } from '../engines/marks.ts'
+import { type CopyMark, type MovedMark, movedError } from '../engines/marks.ts'
 import { type Transfer, transferTables } from '../engines/transfer.ts'
 import { HoldfastError } from '../errors.ts'
 
@@ -30,6 +30,7 @@ export async function findBeginning(
   const text = await target.readMark('copy')
   const mark = text === null ? null : (JSON.parse(text) as CopyMark)
   if (mark === null || (mark.finishedAt !== null && mark.source !== source.id)) {
+    await assertNotMoved(target)
     await assertEmpty(target)
     return { how: 'fresh' }
   }
@@ -42,6 +43,12 @@ export async function findBeginning(
 function hasChanged(mark: CopyMark, { newestEvent, shiftMs, shutBy }: SourceState): boolean {
   if (shutBy === mark.id) return false
   return mark.newestEvent !== newestEvent || Math.abs(mark.shiftMs - shiftMs) > clocksAgreeMs
+}
+
+/** It would stay shut, and its source would be shut as well. */
+async function assertNotMoved(target: Transfer): Promise<void> {
+  const text = await target.readMark('moved')
+  if (text !== null) throw movedError(target.location, (JSON.parse(text) as MovedMark).to)
 }
 
 async function assertEmpty(target: Transfer): Promise<void> {

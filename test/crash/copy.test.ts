@@ -288,6 +288,24 @@ describe('refused', () => {
     await makeStore(to)
   })
 
+  test.each([
+    ['a file', () => newStore()],
+    ['a schema', () => newSchema()],
+  ])('%s that has moved is no target, however empty: both would be shut', async (_, place) => {
+    const [first, second] = [place(), newStore()]
+    await (await openQuietly(first)).close()
+    await copy(first, second)
+
+    const refusals = [
+      await copy(second, first).catch((error) => error),
+      await copyStore({ from: second, to: first, dryRun: true }).catch((error) => error),
+    ]
+
+    for (const refusal of refusals)
+      expect(refusal).toMatchObject({ code: 'STORE_UNFIT', facts: { movedTo: second } })
+    await makeStore(second)
+  })
+
   test('a source that a living process works on is not copied, and the process is named', async () => {
     const from = newStore()
     const worker = await openActor(from, { agent: 'busy' })
