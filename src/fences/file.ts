@@ -113,7 +113,8 @@ async function replaceFile(path: string, content: string | Uint8Array, temporary
   const previous = await unlessMissing(stat(path))
   // What a killed writer left may be read-only, as the file is.
   await rm(temporary, { force: true })
-  const file = await open(temporary, 'wx')
+  // Closed to others until it has the mode of the old one, which may be closed to them too.
+  const file = await open(temporary, 'wx', previous ? 0o600 : 0o666)
   try {
     await file.writeFile(content)
     if (previous) await file.chmod(previous.mode & 0o7777)

@@ -158,6 +158,21 @@ test('a link and the file it points to have one fence, and the file keeps its mo
   expect(await refusalCode(() => write(file, 5, 'late'))).toBe('LEASE_LOST')
 })
 
+test.runIf(process.platform === 'linux')(
+  'no part of a file that is closed to others is ever open to them',
+  async () => {
+    const file = newFile()
+    writeFileSync(file, 'old', { mode: 0o600 })
+
+    // Fails in the middle of the content, as on a disk that is full.
+    const limited = ['-c', 'ulimit -f 8; exec "$0" "$@"', process.execPath, program('writes'), file, '6']
+    const { stdout } = await run('sh', limited)
+
+    expect(stdout).toBe('6 STORE_UNAVAILABLE\n')
+    expect(statSync(join(`${file}.fence`, 'content.tmp')).mode & 0o077).toBe(0)
+  },
+)
+
 test('a link to a file that is not there yet has the fence of that file, and stays a link', async () => {
   const file = newFile()
   const folder = dirname(file)
