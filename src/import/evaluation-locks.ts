@@ -9,8 +9,10 @@ import type { Holdfast } from '../holdfast.ts'
 import {
   type LockEntry,
   type LocksImported,
+  lockEntry,
   lockImportMax,
   type RunEntry,
+  runEntry,
 } from '../operations/lock-import.ts'
 import { assertNoneBad, type BadRow, type ImportOptions, type ImportReport } from './report.ts'
 import { damaged, firstIssue, parseJson, type TextSource, textOf, timeOf } from './source.ts'
@@ -57,12 +59,13 @@ export async function importEvaluationLocks(
     const parsed = lockDocument.safeParse(value)
     if (!parsed.success || !isName(id)) bad.push({ row, why: whyBad(parsed) })
     else if (!parsed.data.isLocked) free.push({ id: `lock ${id}`, why: 'nobody held it' })
-    else return [lockOf(id, parsed.data)]
+    else return soundOnes(lockOf(id, parsed.data), lockEntry(), row, bad)
     return []
   })
   const runs = documentsOf(collections.progress, 'evaluation-progress', bad).flatMap(({ id, row, value }) => {
     const parsed = progressDocument.safeParse(value)
-    if (parsed.success && isName(id)) return [runOf(id, parsed.data, locks, wall)]
+    if (parsed.success && isName(id))
+      return soundOnes(runOf(id, parsed.data, locks, wall), runEntry(), row, bad)
     bad.push({ row, why: whyBad(parsed) })
     return []
   })
@@ -75,6 +78,19 @@ export async function importEvaluationLocks(
 
 function whyBad(parsed: z.ZodSafeParseResult<unknown>): string {
   return parsed.success ? 'its id cannot be a name here' : firstIssue(parsed.error)
+}
+
+/** What would be refused when it is taken over is told by its row, before anything is. */
+function soundOnes<Entry>(
+  found: Found<Entry>,
+  schema: z.ZodType,
+  row: string,
+  bad: BadRow[],
+): Found<Entry>[] {
+  const checked = schema.safeParse(found.entry)
+  if (checked.success) return [found]
+  bad.push({ row, why: firstIssue(checked.error) })
+  return []
 }
 
 type Collection = Readonly<Record<string, unknown>> | readonly unknown[]
@@ -102,10 +118,14 @@ function documentsOf(collection: Collection, of: string, bad: BadRow[]) {
   const pairs = Array.isArray(collection)
     ? collection.map((value, index) => [(Object(value) as { id?: unknown }).id, value, index] as const)
     : Object.entries(collection).map(([id, value]) => [id, value, id] as const)
+  const seen = new Map<unknown, string>()
   return pairs.flatMap(([id, value, place]) => {
     const row = `${of}/${place}`
-    if (typeof id === 'string') return id === '__collections__' ? [] : [{ id, row, value }]
-    bad.push({ row, why: 'it has no id' })
+    const earlier = seen.get(id)
+    seen.set(id, row)
+    if (typeof id !== 'string') bad.push({ row, why: 'it has no id' })
+    else if (earlier !== undefined) bad.push({ row, why: `${id} stands in ${earlier} already` })
+    else if (id !== '__collections__') return [{ id, row, value }]
     return []
   })
 }

@@ -18,7 +18,7 @@ export const lockImportMax = 100
 /** So far back an earlier import of a lock is looked for: it has no row once it is freed, only its events. */
 const pastMax = 500
 
-const lockEntry = lazily(() =>
+export const lockEntry = lazily(() =>
   z.strictObject({
     name: fields.name.refine((name) => !name.startsWith(reservationPrefix), {
       error: 'names beginning with "paths:" are reservations',
@@ -32,7 +32,7 @@ const lockEntry = lazily(() =>
 )
 export type LockEntry = z.input<ReturnType<typeof lockEntry>>
 
-const runEntry = lazily(() =>
+export const runEntry = lazily(() =>
   z.strictObject({
     run: fields.name,
     /** The lock under which it ran; it goes on under that one's token where the lock arrives with it, for it. */

@@ -201,6 +201,32 @@ describe('what cannot be taken over whole is refused whole, and nothing is chang
       (path) => writeFileSync(path, '{"evaluation-locks":{"x":{"isLocked":true,"lockedBy":"-rf"}}}'),
       /lockedBy/,
     ],
+    [
+      'a lock with the name of a reservation',
+      importEvaluationLocks,
+      (path) => writeFileSync(path, '{"evaluation-locks":{"paths:x":{"isLocked":true,"lockedBy":"x"}}}'),
+      /evaluation-locks\/paths:x: name/,
+    ],
+    [
+      'a lock that is there twice',
+      importEvaluationLocks,
+      (path) =>
+        writeFileSync(path, '{"evaluation-locks":[{"id":"x","isLocked":false},{"id":"x","isLocked":true}]}'),
+      /evaluation-locks\/1: x stands in evaluation-locks\/0/,
+    ],
+    [
+      'a run that cannot be kept, behind more than go over at once',
+      importEvaluationLocks,
+      (path) => {
+        const runs = Array.from({ length: 150 }, (_, index) => [
+          `run-${index}`,
+          { evaluationStatus: 'paused' },
+        ])
+        const bad = ['bad', { evaluationStatus: 'paused', pauseReason: 'a\0b' }]
+        writeFileSync(path, JSON.stringify({ 'evaluation-progress': Object.fromEntries([...runs, bad]) }))
+      },
+      /evaluation-progress\/bad: pauseReason/,
+    ],
   ])('%s', async (_, take, spoil, named) => {
     const hf = await aStore()
     const [fixture] = sources.find(([, each]) => each === take) as (typeof sources)[number]
