@@ -80,7 +80,14 @@ function parse(text: string) {
   const parsed = file.safeParse(parseJson(text, what))
   if (!parsed.success) throw damaged(what, firstIssue(parsed.error))
   const { version, pending_acks: pending } = parsed.data
-  const read = pending.map((value, index) => ({ row: `pending_acks[${index}]`, ...readAck(value) }))
+  const rows = new Map<string, string>()
+  const read = pending.map((value, index) => {
+    const row = `pending_acks[${index}]`
+    const { found, why } = readAck(value)
+    const earlier = found && rows.get(found.entry.id)
+    if (found) rows.set(found.entry.id, row)
+    return { row, found, why: earlier ? `its id stands in ${earlier} already` : why }
+  })
   const bad = read.flatMap(({ row, why }) => (why === undefined ? [] : [{ row, why }]))
   // A message that is lost is one nobody will miss until it matters.
   assertNoneBad(bad, { what, skipBad: 'never' })

@@ -125,6 +125,9 @@ forEachEngine((engine) => {
       'without its list': '{"version": 3}',
       'with an entry that names nobody': JSON.stringify({ pending_acks: [{ msg_id: 'a' }] }),
       'with an id that cannot be one': JSON.stringify({ pending_acks: [{ ...entry, msg_id: 'a b' }] }),
+      'with two messages of one id': JSON.stringify({
+        pending_acks: ['one', 'two'].map((content) => ({ ...entry, message: { content } })),
+      }),
       'with a bad entry after hundreds of good ones': JSON.stringify({
         pending_acks: [
           ...Array.from({ length: 150 }, (_, number) => ({ ...entry, msg_id: `m${number}` })),
