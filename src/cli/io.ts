@@ -1,5 +1,7 @@
 /** What a command line reads and writes: the process's own streams, or those of a test. */
 import { isatty } from 'node:tty'
+import { decodeText } from '../domain/text.ts'
+import { InvalidError } from '../errors.ts'
 
 export interface Io {
   /** Data. */
@@ -59,5 +61,11 @@ function hasColors(env: Io['env'], isTerminal: boolean): boolean {
 export async function readStdin(io: Io): Promise<string> {
   const chunks: Buffer[] = []
   for await (const chunk of io.stdin) chunks.push(Buffer.from(chunk as Buffer | string))
-  return Buffer.concat(chunks).toString('utf8')
+  return readText(Buffer.concat(chunks), 'stdin')
+}
+
+export function readText(bytes: Uint8Array, from: string): string {
+  const text = decodeText(bytes)
+  if (text !== null) return text
+  throw new InvalidError({ what: `${from} is not UTF-8`, next: 'convert it, for instance with iconv' })
 }

@@ -9,7 +9,7 @@ import { confirm } from './confirm.ts'
 import { exitCodeOf } from './exit.ts'
 import { schemaVersion } from './failure.ts'
 import { type Field, fieldsOf, offeredFields, typedName } from './field.ts'
-import { type Io, readStdin } from './io.ts'
+import { type Io, readStdin, readText } from './io.ts'
 import { asTyped } from './misinput.ts'
 import { withNearestName } from './nearest.ts'
 import { type GlobalOptions, readSettings } from './settings.ts'
@@ -191,7 +191,7 @@ async function readInput(verb: Verb, operation: AnyOperation | null, given: Give
   const { file } = given.options
   if (verb.body !== undefined && typeof file === 'string') {
     if (input[verb.body] !== undefined) throw twice(verb.body)
-    const text = file === '-' ? await readStdin(io) : readBodyFile(file)
+    const text = file === '-' ? await readStdin(io) : readText(readBodyFile(file), file)
     input[verb.body] = bodyValue(fields.get(verb.body) as Field, text)
   }
   return input
@@ -208,9 +208,9 @@ function bodyValue(field: Field, text: string): unknown {
   return field.kind === 'json' ? readJson(field.name, text.trimEnd()) : text
 }
 
-function readBodyFile(path: string): string {
+function readBodyFile(path: string): Uint8Array {
   try {
-    return readFileSync(path, 'utf8')
+    return readFileSync(path)
   } catch (cause) {
     throw new NotFoundError({
       what: `--file: ${path} cannot be read`,

@@ -11,3 +11,12 @@ export function isText(text: string): boolean {
 export function fitText(text: string, lengthMax: number): string {
   return text.slice(0, lengthMax).replace(everyUnfit, '\ufffd')
 }
+
+/** Null for bytes that are no UTF-8: each that cannot be read would silently become another letter. */
+export function decodeText(bytes: Uint8Array): string | null {
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
+  } catch {
+    return null
+  }
+}

@@ -1,6 +1,7 @@
 /** What another program wrote, read and never changed: text, times, and the refusal of what is not what it should be. */
 import { readFileSync } from 'node:fs'
 import type * as z from 'zod'
+import { decodeText } from '../domain/text.ts'
 import { type HoldfastError, InvalidError, NotFoundError } from '../errors.ts'
 
 /** A path, or the text itself; a string that begins with a brace is text. */
@@ -9,10 +10,16 @@ export type TextSource = string | { readonly text: string }
 export function textOf(source: TextSource, what: string): string {
   if (typeof source !== 'string') return withoutMark(source.text)
   if (source.trimStart().startsWith('{')) return source
+  const text = decodeText(bytesOf(source, what))
+  if (text === null) throw damaged(what, 'it is not UTF-8')
+  return withoutMark(text)
+}
+
+function bytesOf(path: string, what: string): Uint8Array {
   try {
-    return withoutMark(readFileSync(source, 'utf8'))
+    return readFileSync(path)
   } catch (cause) {
-    throw unreadable(source, what, cause)
+    throw unreadable(path, what, cause)
   }
 }
 

@@ -1,5 +1,7 @@
 /** Every argument of every command refuses what it cannot mean, says which one it was, and changes nothing. */
 
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { type CommandFacts, listCommands } from '../../dist/cli/reference.js'
 import { operations } from '../../src/operations/table.ts'
@@ -175,4 +177,20 @@ test('0 is a duration, and several units are one [Z11]', async () => {
 
   expect(claimed).toMatchObject({ item: { lease: { leaseMs: 5_400_000 } } })
   expect(taken).toMatchObject({ entriesReclaimed: 1 })
+})
+
+test('letters in another encoding than UTF-8 are refused, on stdin and in a file', async () => {
+  const shell = aShell()
+  const stdin = Buffer.from('"Übersetzen"', 'latin1')
+  const file = join(shell.folder, 'payload.json')
+  writeFileSync(file, stdin)
+
+  const answers = [
+    await shell.runWith({ stdin }, 'queue', 'add', 'q', '-'),
+    await shell.runWith({ stdin }, 'queue', 'add-many', 'q'),
+    await shell.run('queue', 'add', 'q', '--file', file),
+  ]
+
+  for (const answer of answers)
+    expect(answer).toMatchObject({ code: 2, stderr: expect.stringContaining('not UTF-8') })
 })

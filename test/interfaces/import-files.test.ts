@@ -178,6 +178,12 @@ describe('what cannot be taken over whole is refused whole, and nothing is chang
       /line 1: the payload has/,
     ],
     [
+      'letters in another encoding than UTF-8',
+      importBeads,
+      (path) => writeFileSync(path, Buffer.from(bead({ title: 'Übersetzen' }), 'latin1')),
+      /not UTF-8/,
+    ],
+    [
       'text that is not JSON',
       importEvaluationLocks,
       (path) => writeFileSync(path, '{"evaluation'),

@@ -33,7 +33,7 @@ export type Json = Record<string, never> & { schemaVersion: number }
 
 export interface RunOptions
   extends Partial<Pick<Io, 'columns' | 'rows' | 'hasColors' | 'isTalkSeen' | 'cwd'>> {
-  readonly stdin?: string
+  readonly stdin?: string | Uint8Array
   readonly env?: Readonly<Record<string, string>>
 }
 
