@@ -60,11 +60,13 @@ export class Child {
     this.#guard = startGuard()
     const { command, args, env, cwd, sharesTerminal, graceMs } = options
     // Held back until the guard knows whom to stop: a kill -9 in between would leave the command behind.
-    const [program, words] =
-      this.#guard === null ? [command, args] : ['/bin/sh', ['-c', heldBack, 'sh', command, ...args]]
+    const isHeldBack = this.#guard !== null && Object.keys(env).every(isKeptByShells)
+    const [program, words] = isHeldBack
+      ? ['/bin/sh', ['-c', heldBack, 'sh', command, ...args]]
+      : [command, args]
     try {
       this.#process = spawn(program, [...words], {
-        stdio: ['inherit', 'inherit', 'inherit', ...(this.#guard === null ? [] : ['pipe' as const])],
+        stdio: ['inherit', 'inherit', 'inherit', ...(isHeldBack ? ['pipe' as const] : [])],
         detached: !sharesTerminal,
         env,
         cwd,
@@ -139,6 +141,11 @@ export class Child {
       return false
     }
   }
+}
+
+/** Some shells pass on no variable whose name they could not write; then the command is started without one. */
+function isKeptByShells(name: string): boolean {
+  return /^[A-Za-z_][A-Za-z0-9_]*$/.test(name)
 }
 
 function startGuard(): ChildProcess | null {

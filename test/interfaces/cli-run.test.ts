@@ -121,6 +121,16 @@ describe('a command under a lock', () => {
     expect(await shared.json('lock', 'status', 'env')).toMatchObject({ isLocked: false })
   })
 
+  test('finds everything else that is in the environment, whatever its name', async () => {
+    const file = join(shared.folder, 'odd.txt')
+    const env = { 'npm_config_//registry/:a': 'one', 'INPUT_FROM-GITHUB': 'two' }
+    const script = `require('fs').writeFileSync('${file}', JSON.stringify(process.env))`
+
+    await shared.runWith({ env }, 'run', '--lock', 'odd', '--', process.execPath, '-e', script)
+
+    expect(JSON.parse(readFileSync(file, 'utf8'))).toMatchObject(env)
+  })
+
   test('has its exit code passed on, and its stdout to itself', async () => {
     const run = start(shared, '--lock', 'exit', '--json', '--', 'sh', '-c', 'echo data; exit 3')
 
