@@ -4,7 +4,17 @@
  * lose what another writes.
  */
 import { createHash } from 'node:crypto'
-import { mkdirSync, readdirSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs'
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
 import type { Io } from './io.ts'
@@ -104,6 +114,13 @@ export class LeaseFiles {
       if (changedAt < now - keptMs) rmSync(path, { force: true })
     }
   }
+}
+
+/** The tokens go with a store that is copied: their files say what is leased, not where. */
+export function copyLeaseFiles(from: string | null, to: string | null): void {
+  if (from === null || to === null || !existsSync(from)) return
+  mkdirSync(to, { recursive: true, mode: 0o700 })
+  for (const file of readdirSync(from)) copyFileSync(join(from, file), join(to, file))
 }
 
 /** Beside the store; for a store that is no file, where the user's programs keep their state. */

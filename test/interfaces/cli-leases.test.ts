@@ -141,6 +141,18 @@ describe('the token of a lease', () => {
     expect(claimed.stderr).toContain('--token')
   })
 
+  test('goes with a store that is copied', async () => {
+    const shell = aShell()
+    await shell.run('queue', 'add', 'q', '1', '--key', 'k', '--store', 'old.db')
+    await claim(shell, '--store', 'old.db')
+
+    const copied = await shell.run('copy', '--from', 'old.db', '--to', 'new.db')
+    const done = await shell.run('queue', 'done', 'q', 'k', '--store', 'new.db')
+
+    expect([copied.code, done.code]).toEqual([0, 0])
+    expect(statSync(join(shell.folder, 'new.db-leases')).mode & 0o777).toBe(0o700)
+  })
+
   test('of each slot of a lock is kept, and released one by one', async () => {
     const shell = aShell()
     await shell.run('lock', 'acquire', 'pool', '--slots', '2')

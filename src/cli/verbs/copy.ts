@@ -2,9 +2,10 @@
 import type { CopyReport } from '../../copy/copy.ts'
 import { errorCodes } from '../../errors.ts'
 import { formatDuration } from '../duration.ts'
+import { copyLeaseFiles, leaseFolder } from '../lease-file.ts'
 import { ProgressLine } from '../progress-line.ts'
 import { located } from '../settings.ts'
-import { verb } from '../verb.ts'
+import { type Call, verb } from '../verb.ts'
 import { printable, type View } from '../view.ts'
 
 export const copy = verb<CopyReport>({
@@ -27,19 +28,31 @@ export const copy = verb<CopyReport>({
     const { from, to, dryRun, keepSource, restart } = call.options as Record<string, string | undefined>
     const line = new ProgressLine(call)
     const place = (url: string | undefined) => located(url as string, call.io.cwd)
-    return copyStore({
-      from: place(from),
-      to: place(to),
+    const places = { from: place(from), to: place(to) }
+    const report = await copyStore({
+      ...places,
       dryRun: dryRun !== undefined,
       keepSource: keepSource !== undefined,
       restart: restart !== undefined,
       onProgress: ({ phase, table, done, total }) => line.show({ done, total, what: `${phase} ${table}` }),
     }).finally(() => line.clear())
+    if (report.outcome === 'copied') copyTokens(call, places)
+    return report
   },
   text: copyText,
   // A dry run that found who must be stopped first ends as the copy itself would.
   exit: ({ running }) => (running.length > 0 ? errorCodes.HELD.exit : 0),
 })
+
+/** The copy is complete without them: a lease can be given its token by hand. */
+function copyTokens({ io }: Call, { from, to }: { readonly from: string; readonly to: string }): void {
+  try {
+    copyLeaseFiles(leaseFolder(from, io), leaseFolder(to, io))
+  } catch (error) {
+    const why = printable((error as Error).message)
+    io.err(`warning  the files of leases could not be copied (${why}): give their tokens with --token\n`)
+  }
+}
 
 function copyText(report: CopyReport, view: View): string {
   const { outcome, from, to, tables, rows, running, source, ms } = report
