@@ -186,7 +186,7 @@ describe('something that is lost for good', () => {
 describe('what commands say', () => {
   test('stored text cannot draw on the terminal of who reads it', async () => {
     const shell = aShell()
-    const evil = '\u001b[2Jgone\u0007'
+    const evil = '\u001b[2Jgone\u0007\u009b2J'
     await shell.run('queue', 'add', 'q', JSON.stringify(evil))
     await shell.run('task', 'add', evil, '--key', 'T-2')
     await shell.run('msg', 'register', 'ada')
@@ -202,6 +202,7 @@ describe('what commands say', () => {
       ['task', 'show', 'T-2'],
       ['msg', 'inbox'],
       ['msg', 'pending'],
+      ['state', 'get', 'k'],
       ['state', 'history', 'k'],
       ['lock', 'status', 'deploy'],
       ['lock', 'list'],
@@ -209,7 +210,8 @@ describe('what commands say', () => {
     ]
     for (const look of looks) {
       const { stdout, stderr } = await shell.run(...look)
-      for (const sign of ['\u001b', '\u0007']) expect(stdout + stderr, look.join(' ')).not.toContain(sign)
+      for (const sign of ['\u001b', '\u0007', '\u009b'])
+        expect(stdout + stderr, look.join(' ')).not.toContain(sign)
     }
   })
 

@@ -14,9 +14,14 @@ const get = verb<StateView | null>({
   positional: ['key'],
   missing: ({ key }) => `there is no document "${key}"`,
   // For another program to read: the value and nothing else.
-  text: (state) => JSON.stringify(state?.value, null, 2),
+  text: (state) => escaped(JSON.stringify(state?.value, null, 2)),
   hint: (state) => (state ? `version ${state.version} by ${state.updatedBy}` : null),
 })
+
+/** JSON leaves some control characters as they are; escaped, they mean the same and draw nothing. */
+function escaped(json: string): string {
+  return json.replace(/[\u007f-\u009f]/g, (sign) => `\\u00${sign.charCodeAt(0).toString(16)}`)
+}
 
 const set = verb<SavedView>({
   name: 'set',
