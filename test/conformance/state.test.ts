@@ -331,6 +331,23 @@ forEachEngine((engine) => {
       expect(late).toMatchObject({ code: 'VERSION_MISMATCH', facts: { expected: 2, current: 0 } })
     })
 
+    test('is gone whoever deletes other documents at the same moment', async () => {
+      const options = { background: false }
+      const { hf, store } = await engine.openInRealTime(options)
+      const handles = [hf, ...(await Promise.all(Array.from({ length: 5 }, () => store.open(options))))]
+      const gone: boolean[] = []
+      for (let round = 0; round < 8; round++) {
+        // Each has had more versions than the one before, so that all raise what later versions begin above.
+        for (const place of handles.keys()) {
+          const later = Array.from(handles.keys()).slice(place)
+          await Promise.all(later.map((each) => hf.state(`doc-${each}`).set(place)))
+        }
+        gone.push(...(await Promise.all(handles.map((each, place) => each.state(`doc-${place}`).delete()))))
+      }
+
+      expect(gone).toEqual(Array(48).fill(true))
+    })
+
     test('leaves no row: a thousand made and deleted cost what none cost', async () => {
       const { hf, store } = await engine.open()
       const keys = Array.from({ length: 1000 }, (_, number) => `temporary/${number}`)

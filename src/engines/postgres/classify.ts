@@ -2,10 +2,13 @@
 import { HoldfastError, InvalidError } from '../../errors.ts'
 import { movedError } from '../marks.ts'
 
+/** Ours: a row was not as it was read. Most are locked meanwhile; the others meet others here. */
+const rowChanged = 'HF001'
+
 /** Another transaction was in the way, and the same commands may be run again at once. */
 export function isContention(error: unknown): boolean {
   const code = sqlState(error)
-  return code === '40P01' || code === '40001' || code === '23505'
+  return code === '40P01' || code === '40001' || code === '23505' || code === rowChanged
 }
 
 /** The connection was lost: what was under way may or may not have happened. */
