@@ -38,6 +38,25 @@ forEachEngine((engine) => {
     expect(await messages.timeline('nothing')).toEqual([])
   })
 
+  test('acknowledgements that keep coming keep no claim waiting [A6]', async () => {
+    const { hf, messages } = await openPost(engine)
+    await hf.queue('q').add('work')
+    const ids: string[] = []
+    for (let number = 0; number < 15; number++)
+      ids.push((await messages.sendWithAck('bob', { content: `message ${number}` })).message.id)
+    const answered: string[] = []
+    const acknowledging = async () => {
+      for (let id = ids.pop(); id !== undefined; id = ids.pop())
+        answered.push((await messages.receiveAck(id, { agent: 'bob' })).outcome)
+    }
+    const claiming = async () => answered.push((await hf.queue('q').next()).outcome)
+
+    await Promise.all([claiming(), acknowledging(), acknowledging(), acknowledging()])
+
+    expect(answered.toSorted()).toEqual([...Array(15).fill('acked'), 'claimed'])
+    expect(answered.indexOf('claimed')).toBeLessThan(8)
+  })
+
   test('a second acknowledgement is told so and writes nothing [A6]', async () => {
     const { messages } = await openPost(engine)
     const { message } = await messages.sendWithAck('bob', { content: 1 })

@@ -36,6 +36,8 @@ export interface Waiting {
   readonly moreNames: Set<string>
   /** What it names looks like an id and was found to be none. */
   looksWide: boolean
+  /** A batch was closed without it. */
+  wasLeft: boolean
 }
 
 /** Where a batch runs. */
@@ -117,7 +119,7 @@ export class Batch {
   readonly #batch: readonly Waiting[]
   readonly #set = new WorkingSet()
   readonly #answers: (readonly [Waiting, Answer])[] = []
-  readonly #left: Waiting[] = []
+  readonly #left = new Set<Waiting>()
   readonly #events: EventRow[] = []
   readonly #sealed: SealedEvents[] = []
   readonly #exclusive = new Set<string>()
@@ -146,7 +148,7 @@ export class Batch {
     const asking: [Member, readonly Need[]][] = []
     for (const member of inTurn(members)) {
       if (this.#isClosed || this.#isBehind(member) || this.#events.length > eventsMax / 2)
-        this.#left.push(member.waiting)
+        this.#left.add(member.waiting)
       else this.#advance(member, member.needs, asking)
     }
     if (asking.length > 0) await this.#answerAsking(asking)
@@ -205,7 +207,9 @@ export class Batch {
 
   #done(): Done {
     const { isReadier } = this.#set
-    return { answers: this.#answers, left: this.#left, wakes: this.#wakes, isReadier }
+    // In the order in which they came, whatever the turn was here.
+    const left = this.#batch.filter((waiting) => this.#left.has(waiting))
+    return { answers: this.#answers, left, wakes: this.#wakes, isReadier }
   }
 
   #begin(waiting: Waiting, locks: boolean): Member {
@@ -486,9 +490,13 @@ export class Batch {
   }
 }
 
-/** Claims after the rest: what others of the batch made ready is theirs to take. */
+/**
+ * Claims after the rest: what others of the batch made ready is theirs to take. Not twice: where every batch is closed
+ * by one of the rest, they would wait for ever.
+ */
 function inTurn(members: readonly Member[]): Member[] {
-  const isClaim = ({ needs }: Member) => needs.some(({ plan }) => plan.line !== undefined)
+  const isClaim = ({ waiting, needs }: Member) =>
+    !waiting.wasLeft && needs.some(({ plan }) => plan.line !== undefined)
   return [...members.filter((member) => !isClaim(member)), ...members.filter(isClaim)]
 }
 

@@ -7,7 +7,6 @@ import { closedError, isHoldfastError } from '../../errors.ts'
 import { prepare } from '../../operations/decide.ts'
 import type { Command, Engine, EngineOptions, StoreStatus } from '../engine.ts'
 import { type Address, parseAddress } from './address.ts'
-import type { Waiting } from './batch.ts'
 import { classify, openAgain, unavailable } from './classify.ts'
 import { doubtfulForMs, movedOffset, ServerClock } from './clock.ts'
 import type { Connection } from './connection.ts'
@@ -227,8 +226,8 @@ export class PostgresEngine implements Engine {
     const lane = isRead(prepared) || urgent.has(command.operation) ? this.#side : this.#batches
     return new Promise((resolve, reject) => {
       const deadline = this.#environment.monotonic() + patienceMs
-      const waiting: Waiting = { prepared, resolve, reject, deadline, moreNames: new Set(), looksWide: false }
-      lane.add(waiting)
+      const found = { moreNames: new Set<string>(), looksWide: false, wasLeft: false }
+      lane.add({ prepared, resolve, reject, deadline, ...found })
     })
   }
 

@@ -240,6 +240,7 @@ export class Lane {
       deadline: started,
       moreNames: new Set(),
       looksWide: false,
+      wasLeft: false,
     })
   }
 
@@ -319,6 +320,7 @@ export class Lane {
 
   #answer({ answers, left, wakes, isReadier }: Done, { wrote }: { wrote: boolean }): void {
     if (wrote) this.#environment.reached?.('transaction.committed')
+    for (const waiting of left) waiting.wasLeft = true
     this.#waiting.unshift(...left)
     for (const [waiting, answer] of answers) {
       if ('error' in answer) waiting.reject(answer.error)
