@@ -349,6 +349,20 @@ forEachEngine((engine) => {
       expect([db.task.title, ui.task.title]).toEqual(['db', 'ui'])
     })
 
+    test('is there for another, asked for in the same moment as by one who may hold no more [T4]', async () => {
+      const { hf } = await engine.open()
+      await hf.tasks.addTask('first')
+      await hf.tasks.addTask('second')
+      await hf.tasks.claimNext({ agent: 'ada' })
+
+      const [full, other] = await Promise.all([
+        hf.tasks.claimNext({ agent: 'ada', agentMax: 1 }),
+        claimedTask(hf.tasks.claimNext({ agent: 'bob' })),
+      ])
+
+      expect([full.outcome, other.task.title]).toEqual(['full', 'second'])
+    })
+
     test('is not given beyond the limits per agent and host [T4]', async () => {
       const { hf, store } = await engine.open({ agent: 'ada' })
       const other = await store.open({ agent: 'bob' })

@@ -91,9 +91,12 @@ export class WorkingSet {
     )
   }
 
-  #reservesAny({ items }: Plan, owner: unknown): boolean {
-    if (!items || this.#reserved.size === 0) return false
-    return this.named(items).some(({ id }) => this.#isReserved(id, owner))
+  #reservesAny({ items, line }: Plan, owner: unknown): boolean {
+    if (this.#reserved.size === 0) return false
+    const named = items ? this.named(items) : none
+    // Who has it in hand may leave it to the next in line.
+    const inLine = line ? [...this.#items.values()].filter(line.fits) : none
+    return [...named, ...inLine].some(({ id }) => this.#isReserved(id, owner))
   }
 
   #isReserved(name: string, owner: unknown): boolean {
@@ -132,7 +135,7 @@ export class WorkingSet {
     const waiting = this.#lines.get(line) ?? [...this.#items.values()].filter(fits).sort(byPlace)
     const free = waiting.filter(({ id }) => {
       const item = this.#items.get(id)
-      return item !== undefined && fits(item) && !this.#reserved.has(id)
+      return item !== undefined && fits(item)
     })
     this.#lines.set(line, free)
     return free.slice(0, limit)
