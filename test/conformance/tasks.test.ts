@@ -116,6 +116,17 @@ forEachEngine((engine) => {
       expect(await keys({ priorityMax: 1 })).toEqual(['first'])
     })
 
+    test('finds a task by its words whatever text a program has put beside them [T1]', async () => {
+      const { hf } = await engine.open()
+      const words = { title: 'cut', labels: ['ui'], owner: 'olga' }
+      const queue = hf.queue('tasks', { workflow: 'task' })
+      for (const beside of ['\0', '🦑'.slice(0, 1), '\\ud83e', '\\ud8', 'ünïcödé 🦑'])
+        await queue.add(null, { data: { ...words, beside } })
+
+      expect((await hf.tasks.listTasks({ labels: ['ui'], owner: 'olga' })).tasks).toHaveLength(5)
+      expect((await hf.tasks.listTasks({ owner: null })).tasks).toEqual([])
+    })
+
     test('comes page by page', async () => {
       const { hf } = await engine.open()
       for (let number = 0; number < 5; number++) await hf.tasks.addTask(`task ${number}`)

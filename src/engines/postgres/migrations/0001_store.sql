@@ -482,8 +482,9 @@ $$ select coalesce((select value::bigint from holdfast.meta where key = 'event_b
 create function holdfast.json_field(object text, field text) returns text language plpgsql immutable as
 $$
 begin
-  -- PostgreSQL reads no \u0000 out of JSON. Its replacement is as good: no name that is asked for has either.
-  return replace(object, '\u0000', '\ufffd')::json ->> field;
+  -- PostgreSQL reads neither \u0000 nor half a character, such as \ud83e, out of JSON; whole ones are never written so.
+  -- Their replacement is as good: no name that is asked for has any of them.
+  return regexp_replace(object, '\\u(0000|d[89a-f][0-9a-f]{2})', '\\ufffd', 'g')::json ->> field;
 exception when others then
   return null;
 end
@@ -493,7 +494,7 @@ $$;
 create function holdfast.has_labels(object text, wanted text[]) returns boolean language plpgsql immutable as
 $$
 begin
-  return coalesce(replace(object, '\u0000', '\ufffd')::jsonb -> 'labels' ?& wanted, cardinality(wanted) = 0);
+  return coalesce(regexp_replace(object, '\\u(0000|d[89a-f][0-9a-f]{2})', '\\ufffd', 'g')::jsonb -> 'labels' ?& wanted, cardinality(wanted) = 0);
 exception when others then
   return false;
 end
