@@ -278,7 +278,12 @@ describe('a command for an item', () => {
     for (const payload of [small, large]) await shared.run('queue', 'add', 'wide', JSON.stringify(payload))
 
     const first = await told(shared, 'small', ['--queue', 'wide'], '$(printf %s "$HOLDFAST_PAYLOAD" | wc -c)')
-    const second = await told(shared, 'large', ['--queue', 'wide'], '$(printenv HOLDFAST_PAYLOAD || echo none)')
+    const second = await told(
+      shared,
+      'large',
+      ['--queue', 'wide'],
+      '$(printenv HOLDFAST_PAYLOAD || echo none)',
+    )
 
     expect([first.code, second.code]).toEqual([0, 0])
     expect([first.words, second.words]).toEqual(['20002', 'none'])
