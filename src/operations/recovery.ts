@@ -149,6 +149,11 @@ export const run = operation({
         const { workflow } = rulesFor(item, queues)
         return workflow ? [{ before: item, after: promoteItem(item, workflow) }] : []
       })
+      // Each item changes once: what else it no longer waits for is found by the next pass.
+      const changed = new Set([...takenItems, ...promoted].map(({ before }) => before.id))
+      const freed = unique(rows.freed.dependents, ({ item }) => item.id).filter(
+        ({ item }) => !changed.has(item.id),
+      )
       const more =
         items.length === limit ||
         locks.length === limit ||
@@ -156,7 +161,8 @@ export const run = operation({
         due.length === limit ||
         waiters.length >= limit ||
         orphans.length === limit ||
-        rows.freed.dependents.length === limit
+        rows.freed.dependents.length === limit ||
+        freed.length < rows.freed.dependents.length
       // A dead instance is ended only when nothing of it is left, so that the next pass still finds the rest.
       const ended = more || input.queue !== undefined ? [] : dead
       const result = summary(
@@ -183,9 +189,7 @@ export const run = operation({
             event: { kind: 'item.promoted', agent: context.agent },
           }),
         ),
-        ...rows.freed.dependents.flatMap(({ blocker, ...dependent }) =>
-          unblocked(dependent, blocker, context),
-        ),
+        ...freed.flatMap(({ blocker, ...dependent }) => unblocked(dependent, blocker, context)),
         ...rows.freed.finished.map((cascade): Change => ({ table: 'cascade', before: cascade, after: null })),
         ...ended.map(
           (instance): Change => ({
@@ -203,7 +207,7 @@ export const run = operation({
       const reclaims = result.entriesReclaimed + result.locksCleaned + result.messagesReclaimed > 0
       if (reclaims) changes.push(runRow(context, input.trigger, result))
       const wakes = reclaims || lines.waitersRemoved > 0
-      return { changes, result, wakes: wakes || promoted.length + rows.freed.dependents.length > 0 }
+      return { changes, result, wakes: wakes || promoted.length + freed.length > 0 }
     })
   },
 })

@@ -1,5 +1,5 @@
 /** Stacks and blockers: what waits for what, and when it is let go. */
-import type { Queue } from 'holdfast'
+import type { OpenOptions, Queue } from 'holdfast'
 import { describe, expect, test } from 'vitest'
 import { readFeed } from '../support/feed.ts'
 import { claimed, present, refusal, refusalCode } from '../support/outcomes.ts'
@@ -237,11 +237,30 @@ forEachEngine((engine) => {
 
       expect(await q.stats()).toMatchObject({ pending: waiting, blocked: 0 })
     })
+
+    test('is freed however many wait with it for more than one, and its delay ends too [Q22]', async () => {
+      const { hf, q, env } = await openJobs(engine, { background: false })
+      const gates = [
+        (await q.add(null, { key: 'left' })).item.id,
+        (await q.add(null, { key: 'right' })).item.id,
+      ]
+      const waiting = 1_010
+      const runAt = env.now() + 1000
+      await Promise.all(Array.from({ length: waiting }, () => q.add(null, { blockers: gates, runAt })))
+      for (const _ of gates) await q.next({ agent: 'worker-1' })
+
+      for (const gate of gates) await q.complete(gate, { agent: 'worker-1' })
+      await env.advance(2000)
+      await hf.recovery.detectAndRecoverStale()
+
+      expect(await q.stats()).toMatchObject({ pending: waiting, blocked: 0 })
+      expect((await claimed(q.next())).item.attempts).toBe(1)
+    })
   })
 })
 
-async function openJobs(engine: Engine) {
-  const opened = await engine.open()
+async function openJobs(engine: Engine, options: OpenOptions = {}) {
+  const opened = await engine.open(options)
   const q: Queue = opened.hf.queue('jobs')
   return { ...opened, q }
 }
