@@ -1,4 +1,6 @@
 /** `holdfast config`. */
+
+import { withoutPassword } from '../../domain/store-url.ts'
 import { formatDuration } from '../duration.ts'
 import type { Settings } from '../settings.ts'
 import { verb } from '../verb.ts'
@@ -34,16 +36,12 @@ const print = verb<Shown>({
 
 function shownSettings({ store, namespace, agent, durability, busyTimeoutMs }: Settings): Shown['settings'] {
   return {
-    store: { ...store, value: withoutPassword(store.value) },
+    store: { ...store, value: withoutPassword(store.value, ':…') },
     namespace,
     agent,
     durability,
     busyTimeoutMs,
   }
-}
-
-function withoutPassword(store: string): string {
-  return store.replace(/([?&]wake=)(?!off(?:&|$))[^&]*/, '$1…').replace(/(\/\/[^:/@]*):.*@/, '$1:…@')
 }
 
 export const configVerbs = [print]

@@ -1,4 +1,5 @@
 /** `postgres://user:password@host:port,host:port/database?schema=holdfast`: where the servers are, and what is ours there. */
+import { withoutPassword } from '../../domain/store-url.ts'
 import { InvalidError } from '../../errors.ts'
 
 export interface ServerHost {
@@ -59,7 +60,7 @@ export function parseAddress(url: string): Address {
     wakeUrl: wakeOf(wake, url),
     allowUnsafeServer: options.get('allowUnsafeServer') === 'true',
     ssl: sslOf(options.get('sslmode'), url),
-    shown: withoutPassword(url),
+    shown: withoutPassword(url, ''),
   }
 }
 
@@ -104,16 +105,9 @@ function sslOf(mode: string | null, url: string): Address['ssl'] {
   }
 }
 
-/** Also of a URL that cannot be read: there the password is whatever stands before the last @. */
-function withoutPassword(url: string): string {
-  return url
-    .replace(/([?&]wake=)(?!off(?:&|$))[^&]*/, '$1…')
-    .replace(/^(postgres(?:ql)?:\/\/[^:@/?]*):.*@/, '$1@')
-}
-
 function badUrl(url: string, why: string): InvalidError {
   return new InvalidError({
-    what: `"${withoutPassword(url)}" is not a PostgreSQL store: ${why}`,
+    what: `"${withoutPassword(url, '')}" is not a PostgreSQL store: ${why}`,
     next: 'give postgres://user:password@host:port/database, with several hosts separated by commas',
   })
 }

@@ -18,6 +18,7 @@ import { assertUsableStore } from './marks.ts'
 import { migrate, schemaVersion } from './migrate.ts'
 import { findPrimary, type Met, type ServerFacts, type Wanted } from './servers.ts'
 import { begin, type SessionOptions } from './settings.ts'
+import { isRecentTimeline, noteTimeline } from './timeline.ts'
 import { Wake } from './wake.ts'
 
 /** A command waits so long for a server that is away; a restart or a failover is over by then. */
@@ -92,20 +93,6 @@ function typedAtOpen(error: unknown, { shown }: Address): unknown {
   return isHoldfastError(typed) ? typed : unavailable(shown, error, openAgain)
 }
 
-/** Whether a failover was first noted so short a time ago that others still doubt the clock of the new server. */
-async function isRecentTimeline(timeline: number, connection: Connection): Promise<boolean> {
-  const [row] = await connection.send({
-    text: `select exists (
-  select 1
-  from holdfast.timeline t
-  where t.timeline = $1 and t.seen_at > (select holdfast.wall_ms()) - $2
-  and exists (select 1 from holdfast.timeline before where before.timeline < t.timeline)
-)`,
-    values: [timeline, doubtfulForMs],
-  })
-  return row?.[0] === true
-}
-
 export class PostgresEngine implements Engine {
   readonly #address: Address
   readonly #options: EngineOptions
@@ -175,9 +162,9 @@ export class PostgresEngine implements Engine {
     const { connection } = this.#side
     const { timeline } = this.#facts
     try {
-      const noted = this.#noteTimeline(timeline, connection)
+      const noted = noteTimeline(timeline, this.#hostName, connection)
       const [isRecent] = await Promise.all([
-        isRecentTimeline(timeline, connection),
+        isRecentTimeline(timeline, doubtfulForMs, connection),
         noted,
         this.#listenOn(connection),
       ])
@@ -206,6 +193,10 @@ export class PostgresEngine implements Engine {
       engineVersion: version,
       server: { timeline, fsync, synchronousCommit, synchronousStandbys },
     }
+  }
+
+  get #hostName(): string {
+    return this.#environment.host.identity.hostName
   }
 
   get isDoubtful(): boolean {
@@ -260,7 +251,7 @@ export class PostgresEngine implements Engine {
   /** Noted before it counts: what could not be written down is met again. */
   async #follow(facts: ServerFacts, connection: Connection): Promise<void> {
     const { timeline } = facts
-    if (timeline !== this.#facts.timeline) await this.#noteTimeline(timeline, connection)
+    if (timeline !== this.#facts.timeline) await noteTimeline(timeline, this.#hostName, connection)
     const before = this.#facts.timeline
     // The other lane may have met a later one meanwhile.
     if (timeline < before) throw new Error(`timeline ${before} was seen, this one is ${timeline}`)
@@ -270,13 +261,6 @@ export class PostgresEngine implements Engine {
     this.#clock.doubt(`the server is on timeline ${timeline} after ${before}`)
     const moved = new Error(`the primary is another server now, on timeline ${timeline}`)
     for (const lane of [this.#batches, this.#side]) lane.connection.destroy(moved)
-  }
-
-  async #noteTimeline(timeline: number, connection: Connection): Promise<void> {
-    await connection.send({
-      text: 'insert into holdfast.timeline (timeline, seen_at, by) values ($1, (select holdfast.wall_ms()), $2) on conflict (timeline) do nothing',
-      values: [timeline, this.#environment.host.identity.hostName],
-    })
   }
 
   /** Behind a pooler nobody can listen: then a direct URL is given for that, or polling alone serves. */
