@@ -1,6 +1,6 @@
 /** Text that can be stored. */
 import { expect, test } from 'vitest'
-import { fitText, isText } from '../../src/domain/text.ts'
+import { decodeText, fitText, isText } from '../../src/domain/text.ts'
 
 test.each(['', 'plain', 'two\nlines', 'party 🎉', '\u202Egpj'])('%j can be stored', (text) => {
   expect(isText(text)).toBe(true)
@@ -18,4 +18,9 @@ test.each([
 
 test('what is cut in the middle of a character is made fit', () => {
   expect(fitText('ab🎉', 3)).toBe('ab\ufffd')
+})
+
+test('bytes are read as they are, or not at all', () => {
+  expect(decodeText(new TextEncoder().encode('\ufeffgrün 🦊'))).toBe('\ufeffgrün 🦊')
+  expect(decodeText(Uint8Array.of(0x67, 0x72, 0xfc, 0x6e))).toBeNull()
 })
