@@ -1,0 +1,460 @@
+-- The whole store, as of the first release. `namespace` is first in every key and index.
+-- Lease columns are equal on every leased row: agent, instance, token, granted_at, renewed_at, expires_at, lease_ms.
+-- Times of leases are on the lease clock, all others on the wall clock; both in milliseconds.
+
+-- Facts about the store itself: who it is, whether it holds an unfinished copy of another one, where it has moved.
+create table meta (
+  key text primary key,
+  value text not null
+) strict, without rowid;
+
+create table namespace (
+  name text primary key,
+  -- Highest token a deleted row has had, so that tokens of a name only grow.
+  token_floor integer not null default 0
+) strict, without rowid;
+
+-- Written once per boot: lease clock = awake time of the host + offset.
+create table lease_clock (
+  boot_id text primary key,
+  offset_ms integer not null,
+  created_at integer not null
+) strict, without rowid;
+
+create table workflow (
+  namespace text not null,
+  name text not null,
+  definition text not null,
+  version integer not null,
+  primary key (namespace, name)
+) strict, without rowid;
+
+create table queue (
+  namespace text not null,
+  name text not null,
+  workflow text not null,
+  slots integer check (slots > 0),
+  attempts_max integer not null check (attempts_max > 0),
+  crashes_max integer not null check (crashes_max >= 0),
+  paused_at integer,
+  paused_by text,
+  pause_reason text,
+  created_at integer not null,
+  version integer not null,
+  primary key (namespace, name)
+) strict, without rowid;
+
+create table item (
+  row integer primary key,
+  namespace text not null,
+  id text not null,
+  queue text not null,
+  workflow text not null,
+  state text not null,
+  standing text not null check (standing in ('ready', 'waiting', 'held', 'closed')),
+  priority integer not null,
+  key text,
+  dedupe_key text,
+  parent text,
+  ancestors text not null,
+  blockers text not null,
+  waiting_for text not null,
+  run_at integer,
+  attempts integer not null,
+  failures integer not null,
+  crashes integer not null,
+  attempts_max integer not null,
+  quarantined_at integer,
+  quarantine_reason text,
+  cancel_requested_at integer,
+  submitted_by text,
+  added_at integer not null,
+  started_at integer,
+  state_changed_at integer not null,
+  closed_at integer,
+  outcome text check (outcome in ('well', 'badly')),
+  previous_state text,
+  version integer not null,
+  agent text,
+  instance text,
+  token integer not null,
+  granted_at integer,
+  renewed_at integer,
+  expires_at integer,
+  lease_ms integer,
+  error text,
+  progress text,
+  result text,
+  data text not null,
+  payload text not null,
+  foreign key (namespace, queue) references queue (namespace, name),
+  -- A holder is there exactly while the item is held, and a held item says when it was started.
+  check ((standing = 'held') = (agent is not null)),
+  check ((standing = 'held') = (expires_at is not null)),
+  check (standing <> 'held' or started_at is not null),
+  check (started_at is null or started_at <= state_changed_at),
+  check ((standing = 'closed') = (outcome is not null)),
+  check ((standing = 'closed') = (closed_at is not null)),
+  check (standing = 'waiting' or run_at is null)
+) strict;
+
+create unique index item_id on item (namespace, id);
+create unique index item_open_key on item (namespace, queue, key) where key is not null and standing <> 'closed';
+create unique index item_open_dedupe on item (namespace, queue, dedupe_key) where dedupe_key is not null and standing <> 'closed';
+create index item_key on item (namespace, queue, key) where key is not null;
+create index item_dedupe on item (namespace, queue, dedupe_key) where dedupe_key is not null;
+create index item_parent on item (namespace, parent) where parent is not null;
+-- An item is in exactly one of these four, so a claim meets only what can be claimed now.
+create index item_ready on item (namespace, queue, priority, added_at, id, state) where standing = 'ready';
+create index item_waiting on item (namespace, queue, priority, added_at, id, state) where standing = 'waiting';
+create index item_held on item (namespace, coalesce(expires_at, 0), instance, queue, state) where standing = 'held';
+create index item_closed on item (namespace, queue, closed_at, state) where standing = 'closed';
+create index item_due on item (namespace, run_at) where run_at is not null;
+create index item_quarantined on item (namespace, queue, quarantined_at) where quarantined_at is not null;
+
+-- Who waits for whom: an index of `waiting_for`, kept by the engine.
+create table blocker (
+  namespace text not null,
+  blocker text not null,
+  item text not null,
+  primary key (namespace, blocker, item)
+) strict, without rowid;
+
+-- Items that closed well and for which more waited than one transaction frees.
+create table cascade (
+  namespace text not null,
+  blocker text not null,
+  at integer not null,
+  primary key (namespace, blocker)
+) strict, without rowid;
+
+create table lock (
+  namespace text not null,
+  name text not null,
+  slot integer not null,
+  reason text,
+  item text,
+  acquired_at integer not null,
+  version integer not null,
+  agent text not null,
+  instance text,
+  token integer not null,
+  granted_at integer not null,
+  renewed_at integer not null,
+  expires_at integer not null,
+  lease_ms integer not null,
+  -- The person or system on whose behalf the lock is held.
+  user text,
+  -- What the lock is held for; progress is attached to it.
+  run text,
+  -- How many may hold the lock at once; null for a processing lock, whose queue says it.
+  slots integer check (slots > 0),
+  -- How often its holder has entered it.
+  depth integer not null default 1 check (depth > 0),
+  -- For how long nobody gets the lock after its holder was lost.
+  delay_ms integer not null default 0 check (delay_ms >= 0),
+  -- Not null: nobody holds it; the row keeps others out until `expires_at`.
+  delayed_since integer,
+  -- A reservation: glob patterns as JSON, and whether others may share them.
+  patterns text check (patterns is null or json_valid(patterns)),
+  mode text check (mode in ('shared', 'exclusive')),
+  primary key (namespace, name, slot)
+) strict, without rowid;
+
+create index lock_expiry on lock (namespace, expires_at);
+create index lock_reservation on lock (namespace, name) where patterns is not null;
+
+-- A place in the line for a lock: a lease of its own, whose token is the ticket.
+create table lock_waiter (
+  namespace text not null,
+  id text not null,
+  name text not null,
+  joined_at integer not null,
+  version integer not null,
+  agent text not null,
+  instance text,
+  token integer not null,
+  granted_at integer not null,
+  renewed_at integer not null,
+  expires_at integer not null,
+  lease_ms integer not null,
+  primary key (namespace, id)
+) strict, without rowid;
+
+create unique index lock_waiter_line on lock_waiter (namespace, name, token);
+create index lock_waiter_expiry on lock_waiter (namespace, expires_at);
+
+create table progress (
+  namespace text not null,
+  run text not null,
+  -- The lock under which it runs, and the grant that may write.
+  lock text not null,
+  token integer not null,
+  status text not null check (status in ('running', 'paused', 'completed', 'failed')),
+  total integer check (total >= 0),
+  done integer not null check (done >= 0),
+  failed integer not null check (failed >= 0),
+  skipped integer not null check (skipped >= 0),
+  cursor text check (cursor is null or json_valid(cursor)),
+  completion text not null check (completion in ('processed', 'successful')),
+  pause_reason text,
+  started_at integer not null,
+  updated_at integer not null,
+  ended_at integer,
+  -- Since when it runs, on the lease clock; null while it does not.
+  running_since integer,
+  -- How long it ran before that.
+  active_ms integer not null check (active_ms >= 0),
+  version integer not null,
+  primary key (namespace, run),
+  check ((status = 'running') = (running_since is not null)),
+  check ((status = 'completed') = (ended_at is not null))
+) strict, without rowid;
+
+create index progress_running on progress (namespace, lock, token) where status = 'running';
+create index progress_ended on progress (namespace, ended_at) where ended_at is not null;
+
+-- What became of each item of a run, under a key that counts once.
+create table outcome (
+  namespace text not null,
+  -- run|key
+  id text not null,
+  run text not null,
+  key text not null,
+  outcome text not null check (outcome in ('done', 'failed', 'skipped')),
+  error text,
+  at integer not null,
+  version integer not null,
+  primary key (namespace, id)
+) strict, without rowid;
+
+create index outcome_of_run on outcome (namespace, run, id);
+
+create table instance (
+  namespace text not null,
+  id text not null,
+  agent text not null,
+  boot_id text not null,
+  pid_namespace text not null,
+  host_name text not null,
+  pid integer not null,
+  start_time text,
+  started_at integer not null,
+  beat_at integer not null,
+  swept_at integer,
+  ended_at integer,
+  end_reason text,
+  -- Who said that this process stands behind the agent; null where the process itself opened the store.
+  registered_by text,
+  version integer not null,
+  primary key (namespace, id)
+) strict, without rowid;
+
+create index instance_agent on instance (namespace, agent);
+create index instance_registered on instance (namespace, agent, started_at) where ended_at is null and registered_by is not null;
+create index instance_running on instance (namespace, started_at) where ended_at is null;
+create index instance_ended on instance (namespace, ended_at) where ended_at is not null;
+
+-- Answers to mutations that carried an idempotency key.
+create table answer (
+  namespace text not null,
+  key text not null,
+  operation text not null,
+  request_hash text not null,
+  answer text not null,
+  grants text not null,
+  at integer not null,
+  primary key (namespace, key)
+) strict, without rowid;
+
+create index answer_at on answer (namespace, at);
+
+create table recovery_run (
+  namespace text not null,
+  id text not null,
+  at integer not null,
+  trigger text not null,
+  by text not null,
+  locks_cleaned integer not null,
+  entries_reclaimed integer not null,
+  quarantined integer not null,
+  messages_reclaimed integer not null,
+  primary key (namespace, id)
+) strict, without rowid;
+
+create index recovery_run_at on recovery_run (namespace, at);
+
+-- What the recoveries did whose rows retention has removed: one row a namespace.
+create table recovery_total (
+  namespace text primary key,
+  locks_cleaned integer not null,
+  entries_reclaimed integer not null,
+  messages_reclaimed integer not null,
+  version integer not null
+) strict, without rowid;
+
+create table event (
+  -- Grows without gaps as long as the newest event is never removed; retention keeps it.
+  seq integer primary key,
+  namespace text not null,
+  at integer not null,
+  kind text not null,
+  subject text not null,
+  id text not null,
+  queue text,
+  version integer,
+  agent text,
+  token integer,
+  change text,
+  detail text
+) strict;
+
+create index event_subject on event (namespace, subject, id, seq);
+-- Losses are rare, so this index costs the other events nothing.
+create index event_loss on event (namespace, at, seq) where kind in ('item.reclaimed', 'item.quarantined', 'lock.expired');
+
+-- Events are removed from the oldest on; what they said is folded into images, from which a replay starts.
+create table checkpoint (
+  namespace text not null,
+  name text not null,
+  seq integer not null,
+  at integer not null,
+  digest text not null,
+  version integer not null,
+  primary key (namespace, name)
+) strict, without rowid;
+
+create table image (
+  namespace text not null,
+  subject text not null,
+  id text not null,
+  image text not null,
+  primary key (namespace, subject, id)
+) strict, without rowid;
+
+-- Versioned documents: one JSON value under a key.
+
+create table state (
+  namespace text not null,
+  key text not null,
+  version integer not null check (version > 0),
+  updated_at integer not null,
+  updated_by text not null,
+  value text not null,
+  primary key (namespace, key)
+) strict;
+
+-- Highest version a deleted document has had, so that versions of a key only grow.
+create table state_floor (
+  namespace text primary key,
+  version integer not null
+) strict, without rowid;
+
+-- Messages that must be acknowledged: one row a message, one leased row a recipient.
+-- next_due_at, gives_up_at, due_at and place_at are on the lease clock, as are the marks of allowances; other times on the wall clock.
+
+create table recipient (
+  namespace text not null,
+  name text not null,
+  adapter text not null,
+  address text,
+  -- A minute; 0 = no limit.
+  sends_per_minute integer not null check (sends_per_minute >= 0),
+  acks_per_minute integer not null check (acks_per_minute >= 0),
+  deliveries_per_minute integer not null check (deliveries_per_minute >= 0),
+  registered_at integer not null,
+  version integer not null,
+  primary key (namespace, name)
+) strict, without rowid;
+
+create table message (
+  row integer primary key,
+  namespace text not null,
+  id text not null,
+  sender text not null,
+  type text not null,
+  content text not null,
+  context text,
+  parent text,
+  priority integer not null,
+  state text not null check (state in ('pending', 'acked', 'escalated', 'acked_late', 'dead', 'cancelled')),
+  quorum integer not null check (quorum > 0),
+  level integer not null check (level >= 0),
+  policy text not null,
+  -- When the next level of escalation is reached; null while recipients still have time to answer.
+  due_at integer,
+  place_at integer,
+  escalation text,
+  note text,
+  created_at integer not null,
+  closed_at integer,
+  version integer not null,
+  check ((state in ('pending', 'escalated')) = (closed_at is null)),
+  check (closed_at is null or due_at is null)
+) strict;
+
+create unique index message_id on message (namespace, id);
+create index message_open on message (namespace, sender, id) where closed_at is null;
+create index message_pending on message (namespace, id) where closed_at is null;
+create index message_due on message (namespace, due_at) where due_at is not null;
+create index message_dead on message (namespace, id) where state = 'dead';
+create index message_closed on message (namespace, closed_at) where closed_at is not null;
+
+create table delivery (
+  row integer primary key,
+  namespace text not null,
+  id text not null,
+  message text not null,
+  level integer not null check (level >= 0),
+  recipient text not null,
+  adapter text not null,
+  priority integer not null,
+  state text not null check (state in ('queued', 'sent', 'failed', 'acked', 'refused', 'unanswered', 'cancelled')),
+  attempts integer not null,
+  crashes integer not null,
+  next_due_at integer,
+  place_at integer,
+  gives_up_at integer,
+  sent_at integer,
+  read_at integer,
+  acked_at integer,
+  progress_at integer,
+  note text,
+  last_error text,
+  created_at integer not null,
+  closed_at integer,
+  version integer not null,
+  agent text,
+  instance text,
+  token integer not null,
+  granted_at integer,
+  renewed_at integer,
+  expires_at integer,
+  lease_ms integer,
+  check ((state in ('queued', 'sent', 'failed')) = (closed_at is null)),
+  -- Whoever sends it holds a lease; nobody else may find it due meanwhile.
+  check ((agent is null) = (expires_at is null)),
+  check (agent is null or (closed_at is null and next_due_at is null)),
+  check (closed_at is null or (next_due_at is null and gives_up_at is null))
+) strict;
+
+create unique index delivery_id on delivery (namespace, id);
+create index delivery_message on delivery (namespace, message);
+create index delivery_inbox on delivery (namespace, recipient, priority, id) where closed_at is null;
+create index delivery_history on delivery (namespace, recipient, id);
+-- By adapter: what nobody here can send must not stand in front of what we can.
+create index delivery_due on delivery (namespace, adapter, next_due_at) where next_due_at is not null;
+create index delivery_expiry on delivery (namespace, gives_up_at) where gives_up_at is not null and agent is null;
+create index delivery_held on delivery (namespace, expires_at, instance) where agent is not null;
+
+-- What was let through under a limit during the last minute.
+create table allowance (
+  namespace text not null,
+  name text not null,
+  marks text not null,
+  at integer not null,
+  version integer not null,
+  primary key (namespace, name)
+) strict, without rowid;
+
+create index allowance_at on allowance (namespace, at);
