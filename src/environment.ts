@@ -49,6 +49,8 @@ export interface Verdict {
   readonly liveness: Liveness
   /** How we know, in words an operator can check. */
   readonly evidence: string
+  /** It died with its machine, which was restarted since. */
+  readonly isReboot?: true
   /** It is there, but somebody stopped it (SIGSTOP, Ctrl-Z). */
   readonly isStopped?: true
 }

@@ -76,7 +76,7 @@ export interface OperatorOptions extends MutationOptions {
 }
 export interface ListOptions {
   readonly states?: readonly string[]
-  readonly standing?: 'ready' | 'waiting' | 'held' | 'closed'
+  readonly standing?: 'ready' | 'suspect' | 'waiting' | 'held' | 'closed'
   readonly quarantined?: boolean
   readonly limit?: number
   readonly after?: string

@@ -62,6 +62,7 @@ export const eventKinds = [
   'outcome.removed',
   'instance.started',
   'instance.ended',
+  'instance.lost',
   'instance.died',
   'instance.removed',
   'state.set',

@@ -30,6 +30,7 @@ export function explainItem(facts: ItemFacts): Explanation {
     case 'waiting':
       return explainWaiting(facts)
     case 'ready':
+    case 'suspect':
       return explainReady(facts)
   }
 }
@@ -113,7 +114,8 @@ function explainReady({ item, queue, position, lockHolders }: ItemFacts): Explan
       next: [{ what: 'the processing lock lapses, unless it is renewed', inMs: holder.remainingMs }],
     })
   }
-  return explanation('ready', 'it can be claimed now', { evidence })
+  const how = item.standing === 'suspect' ? ', as the only suspect of its process' : ''
+  return explanation('ready', `it can be claimed now${how}`, { evidence })
 }
 
 /** How it fared so far. */
@@ -122,6 +124,8 @@ function story(item: Item): string[] {
     ...(item.attempts === 0 ? [] : [`claimed ${times(item.attempts)}`]),
     ...(item.failures === 0 ? [] : [`failed ${times(item.failures)}, ${item.attemptsMax} are allowed`]),
     ...(item.crashes === 0 ? [] : [`lost its holder ${times(item.crashes)} without progress`]),
+    ...(item.exposures === 0 ? [] : [`lost along with other items ${times(item.exposures)}`]),
+    ...(item.suspectedAt === null ? [] : ['suspected of killing its holders']),
     ...(item.standing !== 'closed' && item.error ? [`last failure: ${item.error.message}`] : []),
   ]
 }

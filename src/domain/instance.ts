@@ -1,4 +1,6 @@
 /** One incarnation of a process, with what is needed to prove its death. A name may repeat; an instance never. */
+import type { Held } from './crash.ts'
+import { type LeaseColumns, lastSignOfLife } from './lease.ts'
 
 /** What identifies one incarnation of a process; enough to prove its death on the same machine. */
 export interface ProcessIdentity {
@@ -21,6 +23,10 @@ export interface Instance extends ProcessIdentity {
   readonly endReason: string | null
   /** Who said that this process stands behind the agent; null where the process itself opened the store. */
   readonly registeredBy: string | null
+  /** When something it held was first found lost, on the lease clock, and what its process held then. */
+  readonly lostAt: number | null
+  readonly lostItems: number
+  readonly lostSuspects: number
   readonly version: number
 }
 
@@ -31,7 +37,8 @@ export function startInstance(
   wall: number,
 ): Instance {
   const times = { startedAt: wall, beatAt: wall, sweptAt: null, endedAt: null, endReason: null }
-  return { ...identity, agent, registeredBy, ...times, version: 1 }
+  const loss = { lostAt: null, lostItems: 0, lostSuspects: 0 }
+  return { ...identity, agent, registeredBy, ...times, ...loss, version: 1 }
 }
 
 /** The same incarnation of the same process. */
@@ -50,6 +57,49 @@ export function endInstance(instance: Instance, reason: string, wall: number): I
     ...instance,
     endedAt: Math.max(wall, instance.startedAt),
     endReason: reason,
+    version: instance.version + 1,
+  }
+}
+
+/** A process under all of its instances, and how much it holds now. */
+export interface Process extends Held {
+  readonly instances: readonly Instance[]
+}
+
+/** Instances by the process they are of; a process that opened a store twice has two. */
+export function processesOf(
+  instances: readonly Instance[],
+  holds: ReadonlyMap<string, Held>,
+): readonly Process[] {
+  const processes: Instance[][] = []
+  for (const instance of instances) {
+    const known = processes.find(([first]) => first !== undefined && isSameProcess(first, instance))
+    if (known) known.push(instance)
+    else processes.push([instance])
+  }
+  const sum = (own: readonly Instance[], what: keyof Held) =>
+    own.reduce((total, { id }) => total + (holds.get(id)?.[what] ?? 0), 0)
+  return processes.map((own) => ({ instances: own, items: sum(own, 'items'), suspects: sum(own, 'suspects') }))
+}
+
+/**
+ * What the process held when it was first found lost, if that was recorded. Its items may be taken in several
+ * transactions and lapse one after the other; without a record, the last of them would look as if it had been alone.
+ * A record counts for everything that has given no sign of life since.
+ */
+export function recordedLoss({ instances }: Process, lost: LeaseColumns): Held | null {
+  const silentSince = lastSignOfLife(lost)
+  const recorded = instances.find(({ lostAt }) => lostAt !== null && lostAt >= silentSince)
+  return recorded ? { items: recorded.lostItems, suspects: recorded.lostSuspects } : null
+}
+
+/** The instance with the loss of its process recorded. */
+export function recordLoss(instance: Instance, { items, suspects }: Held, now: number): Instance {
+  return {
+    ...instance,
+    lostAt: now,
+    lostItems: items,
+    lostSuspects: suspects,
     version: instance.version + 1,
   }
 }

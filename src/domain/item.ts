@@ -5,6 +5,7 @@
  */
 import { AttemptsExhaustedError, IllegalMoveError, InvalidError } from '../errors.ts'
 import { type Backoff, backoffMs } from './backoff.ts'
+import { type Blame, clearedBy, markLoss, noSuspicion } from './crash.ts'
 import { assertNoCircle, dependenciesOf, waitsFor } from './dependency.ts'
 import { assertHolder, grant, type Holder, type LeaseColumns, noLease } from './lease.ts'
 import { knownState, type State, stateOf, type Workflow } from './workflow.ts'
@@ -17,8 +18,11 @@ export type Json =
   | readonly Json[]
   | { readonly [key: string]: Json | undefined }
 
-/** Which line an item stands in. Each has an index of its own, so that a claim meets only what it can take. */
-export type Standing = 'ready' | 'waiting' | 'held' | 'closed'
+/**
+ * Which line an item stands in. Each has an index of its own, so that a claim meets only what it can take. A suspect
+ * can be claimed too, but each process takes only one at a time.
+ */
+export type Standing = 'ready' | 'suspect' | 'waiting' | 'held' | 'closed'
 
 export interface Failure {
   readonly message: string
@@ -48,7 +52,16 @@ export interface Item extends LeaseColumns {
   readonly runAt: number | null
   readonly attempts: number
   readonly failures: number
+  /** Crashes of its own since its last new progress. */
   readonly crashes: number
+  /** How often it was lost along with others since then. */
+  readonly exposures: number
+  /** Since when it may be what kills its holders; null: nothing points to it. */
+  readonly suspectedAt: number | null
+  /** Digest of its progress when its holder was last lost: only progress that differs is new. */
+  readonly progressAtLoss: string | null
+  /** How often new progress has cleared its crashes. */
+  readonly crashResets: number
   readonly attemptsMax: number
   readonly quarantinedAt: number | null
   readonly quarantineReason: string | null
@@ -90,7 +103,8 @@ export function standingOf(item: Omit<Item, 'standing'>, workflow: Workflow): St
   const state = stateOf(workflow, item.state)
   if (state.closed) return 'closed'
   if (state.held) return 'held'
-  return state.claimTo !== undefined && !isKeptBack(item) ? 'ready' : 'waiting'
+  if (state.claimTo === undefined || isKeptBack(item)) return 'waiting'
+  return item.suspectedAt === null ? 'ready' : 'suspect'
 }
 
 export interface NewItem {
@@ -134,6 +148,10 @@ export function createItem(input: NewItem, workflow: Workflow, wall: number): It
       attempts: 0,
       failures: 0,
       crashes: 0,
+      exposures: 0,
+      suspectedAt: null,
+      progressAtLoss: null,
+      crashResets: 0,
       attemptsMax: input.attemptsMax,
       quarantinedAt: null,
       quarantineReason: null,
@@ -189,7 +207,7 @@ export function claimItem(
   at: Moment,
 ): Item {
   const to = stateOf(workflow, item.state).claimTo
-  if (item.standing !== 'ready' || to === undefined) throw notClaimable(item, 'claim an item that is ready')
+  if (!isInLine(item) || to === undefined) throw notClaimable(item, 'claim an item that is ready')
   return grantItem(item, to, workflow, holder, at)
 }
 
@@ -204,6 +222,18 @@ export function claimItemByName(
   if (state.claimByNameTo === undefined) return claimItem(item, workflow, holder, at)
   if (isKeptBack(item)) throw notClaimable(item, 'wait until what keeps it back is over')
   return grantItem(item, state.claimByNameTo, workflow, holder, at)
+}
+
+/** Can be claimed now. */
+export function isInLine({ standing }: Item): boolean {
+  return standing === 'ready' || standing === 'suspect'
+}
+
+/** The order in which items are claimed: by priority, then age, then id. */
+export function compareInLine(left: Item, right: Item): number {
+  if (left.priority !== right.priority) return left.priority - right.priority
+  if (left.addedAt !== right.addedAt) return left.addedAt - right.addedAt
+  return left.id < right.id ? -1 : 1
 }
 
 /** Delayed, waiting for others, or quarantined: not to be claimed in any state. */
@@ -289,7 +319,9 @@ export function failItem(item: Item, workflow: Workflow, options: FailOptions, a
   const failures = item.failures + 1
   const mayRepeat = options.retryable && failures < item.attemptsMax
   const to = mayRepeat ? (from.failRetryableTo ?? from.failTo) : from.failTo
-  const failed = { ...item, failures, error: { ...options.error, retryable: options.retryable } }
+  // Its handler came to an end and its process lives on: it was not what killed the others.
+  const cleared = { exposures: 0, suspectedAt: null }
+  const failed = { ...item, ...cleared, failures, error: { ...options.error, retryable: options.retryable } }
   // Whatever can be claimed at once after a failure waits first, or it would fail in a tight circle.
   if (stateOf(workflow, to).claimTo !== undefined) {
     const runAt = at.wall + backoffMs(options.backoff, failures, options.random)
@@ -338,22 +370,13 @@ export function cancelItem(item: Item, workflow: Workflow, at: Moment): Item {
 export interface Loss {
   /** What proves or suggests that the holder is gone. */
   readonly evidence: string
-  /** A crash is counted for proof of death and for a lapse; not for an operator's act before the lapse. */
-  readonly countsAsCrash: boolean
+  readonly blame: Blame
   readonly crashesMax: number
 }
 
 /** Takes a held item from its lost holder; keeps identity, payload, priority, key, data and progress. */
 export function reclaimItem(item: Item, workflow: Workflow, loss: Loss, at: Moment): Item {
-  const crashes = item.crashes + (loss.countsAsCrash ? 1 : 0)
-  const isPoison = loss.countsAsCrash && loss.crashesMax > 0 && crashes >= loss.crashesMax
-  const quarantine = isPoison
-    ? {
-        quarantinedAt: at.wall,
-        quarantineReason: `lost ${crashes} holders without progress; the last: ${loss.evidence}`,
-      }
-    : {}
-  return enter({ ...item, crashes, ...quarantine }, lostTo(item, workflow), workflow, at.wall)
+  return enter({ ...item, ...markLoss(item, loss, at.wall) }, lostTo(item, workflow), workflow, at.wall)
 }
 
 /** A held row that the rules cannot place (its state is unknown) is taken out of the line, for a person to see. */
@@ -379,16 +402,16 @@ export function releaseItemFromQuarantine(item: Item, workflow: Workflow, at: Mo
   const known = knownState(workflow, item.state)
   // What was set aside in a held or unknown state goes back in line: nobody holds it.
   const to = known ? (known.lostTo ?? item.state) : workflow.initial
-  const freed = { ...item, crashes: 0, quarantinedAt: null, quarantineReason: null }
+  const freed = { ...item, ...noSuspicion, crashResets: 0, quarantinedAt: null, quarantineReason: null }
   const stays = to === item.state && !known?.closed
   return stays
     ? settle({ ...freed, version: item.version + 1 }, workflow)
     : enter(freed, to, workflow, at.wall)
 }
 
-/** Progress is a sign that the work itself is sound, so it clears the crash count. */
+/** New progress is a sign that the work itself is sound, so it clears what speaks against it. */
 export function recordProgress(item: Item, progress: Json): Item {
-  return { ...item, progress, crashes: 0, version: item.version + 1 }
+  return { ...item, ...clearedBy(item, progress), progress, version: item.version + 1 }
 }
 
 export function setItemPriority(item: Item, priority: number): Item | null {
@@ -434,6 +457,8 @@ function enter(item: Item, to: string, workflow: Workflow, wall: number): Item {
       outcome: closed ?? null,
       quarantinedAt: closed ? null : item.quarantinedAt,
       quarantineReason: closed ? null : item.quarantineReason,
+      exposures: closed ? 0 : item.exposures,
+      suspectedAt: closed ? null : item.suspectedAt,
       runAt: held || closed ? null : item.runAt,
       version: item.version + 1,
       agent: held ? item.agent : null,

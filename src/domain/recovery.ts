@@ -4,18 +4,28 @@
  * once, because every row it takes is checked again here and written under its version.
  */
 import { type Delivery, reclaimDelivery } from './delivery.ts'
+import { type Blame, blameFor, type Held } from './crash.ts'
 import { type Item, type Moment, reclaimItem, setItemAside } from './item.ts'
 import { isExpired, type LeaseColumns, lastSignOfLife } from './lease.ts'
 import type { Lock } from './lock.ts'
 import { loseLock } from './lock-line.ts'
 import { knownState, type Workflow } from './workflow.ts'
 
-/** Instances proven dead, each with how we know. */
-export type Deaths = ReadonlyMap<string, string>
+export interface Death {
+  /** How we know. */
+  readonly evidence: string
+  /** The whole machine was restarted: that says nothing about what the process held. */
+  readonly isReboot: boolean
+}
+
+/** Instances proven dead. */
+export type Deaths = ReadonlyMap<string, Death>
 
 export interface ItemRules {
   readonly workflow: Workflow | undefined
   readonly crashesMax: number
+  /** What the holder's process held when it was found lost; null where nobody can tell. */
+  readonly held: Held | null
 }
 
 export interface Reclaimed<Row> {
@@ -26,10 +36,14 @@ export interface Reclaimed<Row> {
   readonly expiredForMs: number
 }
 
+export interface ReclaimedItem extends Reclaimed<Item> {
+  readonly blame: Blame
+}
+
 /** Why a lease may be taken now, or null when it may not. */
 export function evidenceOfLoss(row: LeaseColumns, deaths: Deaths, now: number): string | null {
   const death = row.instance === null ? undefined : deaths.get(row.instance)
-  if (death !== undefined) return death
+  if (death !== undefined) return death.evidence
   if (!isExpired(row, now)) return null
   return row.expiresAt === null
     ? 'it is held but has no lease'
@@ -41,10 +55,11 @@ export function recoverItem(
   rules: ItemRules,
   deaths: Deaths,
   at: Moment,
-): Reclaimed<Item> | null {
+): ReclaimedItem | null {
   const evidence = item.standing === 'held' ? evidenceOfLoss(item, deaths, at.now) : null
   if (evidence === null) return null
-  return takeItem(item, rules, evidence, true, at)
+  const isReboot = item.instance !== null && deaths.get(item.instance)?.isReboot === true
+  return takeItem(item, rules, evidence, isReboot ? 'none' : blameFor(item, rules.held), at)
 }
 
 export function recoverLock(lock: Lock, deaths: Deaths, now: number): Reclaimed<Lock> | null {
@@ -71,34 +86,35 @@ export interface StaleRequest {
 
 /**
  * The operator's tool: takes a held item by its last sign of life, not by its lease. What a running process
- * keeps renewed is left alone unless forced. A crash is counted only when the lease had lapsed too.
+ * keeps renewed is left alone unless forced. Nothing is blamed unless the lease had lapsed too.
  */
 export function reclaimStaleItem(
   item: Item,
   rules: ItemRules,
   request: StaleRequest,
   at: Moment,
-): Reclaimed<Item> | null {
+): ReclaimedItem | null {
   const lapsed = isExpired(item, at.now)
   const silentForMs = at.now - lastSignOfLife(item)
   if (item.standing !== 'held' || silentForMs < request.thresholdMs) return null
   if (item.instance !== null && !lapsed && !request.force) return null
-  return takeItem(item, rules, `no sign of life for ${silentForMs} ms; reclaimed by request`, lapsed, at)
+  const evidence = `no sign of life for ${silentForMs} ms; reclaimed by request`
+  return takeItem(item, rules, evidence, lapsed ? blameFor(item, rules.held) : 'none', at)
 }
 
 function takeItem(
   item: Item,
   rules: ItemRules,
   evidence: string,
-  countsAsCrash: boolean,
+  blame: Blame,
   at: Moment,
-): Reclaimed<Item> {
-  const loss = { evidence, countsAsCrash, crashesMax: rules.crashesMax }
+): ReclaimedItem {
+  const loss = { evidence, blame, crashesMax: rules.crashesMax }
   const after =
     rules.workflow && knownState(rules.workflow, item.state)?.held
       ? reclaimItem(item, rules.workflow, loss, at)
       : setItemAside(item, `state "${item.state}" is not a held state of workflow ${item.workflow}`, at)
-  return { before: item, after, evidence, expiredForMs: expiredFor(item, at.now) }
+  return { before: item, after, evidence, blame, expiredForMs: expiredFor(item, at.now) }
 }
 
 function expiredFor(row: LeaseColumns, now: number): number {

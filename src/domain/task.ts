@@ -14,7 +14,7 @@ import {
   setItemPriority,
 } from './item.ts'
 import { type Holder, isExpired, isSameHolder, renew } from './lease.ts'
-import { type ItemRules, type Reclaimed, recoverItem } from './recovery.ts'
+import { type ItemRules, type ReclaimedItem, recoverItem } from './recovery.ts'
 import { stateOf, type Workflow } from './workflow.ts'
 
 /** The queue all tasks of a namespace stand in. */
@@ -163,14 +163,14 @@ export type TaskClaim =
   | {
       readonly outcome: 'claimed'
       /** Set where a lapsed holder had to be removed first. */
-      readonly reclaimed: Reclaimed<Item> | null
+      readonly reclaimed: ReclaimedItem | null
       readonly before: Item
       readonly after: Item
       readonly renewed: boolean
     }
   | { readonly outcome: 'held'; readonly item: Item }
-  | { readonly outcome: 'blocked'; readonly item: Item }
-  | { readonly outcome: 'quarantined'; readonly item: Item; readonly reclaimed: Reclaimed<Item> | null }
+  | { readonly outcome: 'blocked'; readonly item: Item; readonly reclaimed: ReclaimedItem | null }
+  | { readonly outcome: 'quarantined'; readonly item: Item; readonly reclaimed: ReclaimedItem | null }
 
 /**
  * A claim by name: free or lapsed is granted, the caller's own is renewed under its token, another's is held. What
@@ -190,7 +190,7 @@ export function claimTask(
   const free = reclaimed?.after ?? item
   if (free.standing === 'held') return { outcome: 'held', item: free }
   if (free.quarantinedAt !== null) return { outcome: 'quarantined', item: free, reclaimed }
-  if (free.waitingFor.length > 0 || free.runAt !== null) return { outcome: 'blocked', item: free }
+  if (free.waitingFor.length > 0 || free.runAt !== null) return { outcome: 'blocked', item: free, reclaimed }
   if (stateOf(rules.workflow, free.state).claimByNameTo !== undefined && !request.fromReview) {
     throw new IllegalMoveError(
       { subject: describeItem(free), from: free.state, to: 'claimed' },

@@ -17,6 +17,7 @@ export const clocks: { readonly [Name in TableName]: Clocks } = {
     lease: leaseTimes,
     wall: [
       'runAt',
+      'suspectedAt',
       'quarantinedAt',
       'cancelRequestedAt',
       'addedAt',
@@ -31,7 +32,7 @@ export const clocks: { readonly [Name in TableName]: Clocks } = {
   outcome: { lease: [], wall: ['at'] },
   queue: { lease: [], wall: ['pausedAt', 'createdAt'] },
   workflow: { lease: [], wall: [] },
-  instance: { lease: [], wall: ['startedAt', 'beatAt', 'sweptAt', 'endedAt'] },
+  instance: { lease: ['lostAt'], wall: ['startedAt', 'beatAt', 'sweptAt', 'endedAt'] },
   answer: { lease: [], wall: ['at'] },
   recoveryRun: { lease: [], wall: ['at'] },
   recoveryTotal: { lease: [], wall: [] },

@@ -8,7 +8,7 @@ import type { Allowance } from '../domain/allowance.ts'
 import type { GrantEnd, Loss } from '../domain/crash-pattern.ts'
 import type { Delivery } from '../domain/delivery.ts'
 import type { EventKind, Image, StoredEvent, Subject } from '../domain/event.ts'
-import type { Instance } from '../domain/instance.ts'
+import type { Instance, Process } from '../domain/instance.ts'
 import type { Item, Json, Standing } from '../domain/item.ts'
 import type { Lock } from '../domain/lock.ts'
 import type { LockLine, Waiter } from '../domain/lock-line.ts'
@@ -167,6 +167,14 @@ export interface Selectors {
   lastItemByDedupeKey: [{ queue: string; dedupeKey: string }, Item | null]
   /** The next `limit` that can be claimed now: priority, then age, then id. */
   claimable: [{ queue: string; limit: number }, readonly Item[]]
+  /**
+   * Suspects that can be claimed now, in the same order; none while the process of this instance holds one. A caller
+   * without a process may have any.
+   */
+  suspects: [
+    { queue: string; filter: ItemFilter | null; instance: string | null; limit: number },
+    readonly Item[],
+  ]
   /** The next ones among the first 10,000 in line that pass the filter. */
   claimableMatching: [{ queue: string; filter: ItemFilter; limit: number }, readonly Item[]]
   /** Everything held, soonest expiry first, each with the wall time of its last event. */
@@ -260,6 +268,8 @@ export interface Selectors {
   outcomesOf: [{ run: string; outcome: string | null; after: string | null; limit: number }, Page<Outcome>]
   locksByRef: [{ refs: readonly string[] }, readonly Lock[]]
   instances: [{ ids: readonly string[] }, readonly Instance[]]
+  /** The processes of these instances. */
+  processes: [{ instances: readonly string[] }, readonly Process[]]
   /** Instances not ended. */
   runningInstances: [{ limit: number }, readonly Instance[]]
   /** The process registered for an agent by somebody, if it has not ended. */

@@ -327,7 +327,7 @@ function queueStep({ queue }: DefinedQueue, of: Asked): Step<FleetExplanation> {
     const { oldestReadyAt, quarantined, byStanding } = counts
     const explained = explainQueue({
       queue,
-      ready: byStanding.ready,
+      ready: byStanding.ready + byStanding.suspect,
       waiting: byStanding.waiting,
       held: byStanding.held,
       quarantined,

@@ -275,7 +275,7 @@ export function queueRows(
       return {
         name: queue.name,
         workflow: queue.workflow,
-        ready: byStanding?.ready ?? 0,
+        ready: (byStanding?.ready ?? 0) + (byStanding?.suspect ?? 0),
         held: byStanding?.held ?? 0,
         waiting: byStanding?.waiting ?? 0,
         quarantined,

@@ -1,11 +1,19 @@
 /** Taking work: peek, next, claimMany, nextWithLock. */
 import * as z from 'zod'
-import { claimItem, type Item, type Moment } from '../domain/item.ts'
+import { claimItem, compareInLine, type Item, type Moment } from '../domain/item.ts'
 import { type Holder, renew } from '../domain/lease.ts'
 import { acquireLock, type Lock } from '../domain/lock.ts'
 import { processingLockName, type Queue } from '../domain/queue.ts'
 import type { Workflow } from '../domain/workflow.ts'
-import type { Caller, Change, Context, Decision, DefinedQueue, Grant } from '../engines/engine.ts'
+import type {
+  Caller,
+  Change,
+  Context,
+  Decision,
+  DefinedQueue,
+  Grant,
+  ItemFilter,
+} from '../engines/engine.ts'
 import { InvalidError } from '../errors.ts'
 import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
@@ -64,14 +72,39 @@ const claimManyOutcome = lazily(() =>
 )
 export type ClaimManyOutcome = OutputOf<typeof claimManyOutcome>
 
+/** A process takes one suspect at a time, so that its next crash tells; a claim by hand takes what it likes. */
+export function suspectsOf(
+  queue: string,
+  { instance }: Caller,
+  { limit, filter = null }: { limit: number; filter?: ItemFilter | null },
+) {
+  return { select: 'suspects', queue, filter, instance, limit: instance === null ? limit : 1 } as const
+}
+
+/** What a claim on a queue chooses from. */
+function lineOf(queue: string, caller: Caller, limit: number) {
+  return {
+    ready: { select: 'claimable', queue, limit } as const,
+    suspects: suspectsOf(queue, caller, { limit }),
+  }
+}
+
+function firstInLine(line: { ready: readonly Item[]; suspects: readonly Item[] }, limit: number): readonly Item[] {
+  if (line.suspects.length === 0) return line.ready
+  return [...line.ready, ...line.suspects].sort(compareInLine).slice(0, limit)
+}
+
 export const peek = operation({
   name: 'queue.peek',
   summary: 'Look at the item that would be claimed next.',
   effect: 'read',
   input: () => z.strictObject({ queue: fields.queue }),
   output: () => itemView().nullable(),
-  needs: ({ queue }) => ({ next: { select: 'claimable', queue, limit: 1 } as const }),
-  decide: ({ next }, _input, { now }) => ({ changes: [], result: next[0] ? viewItem(next[0], now) : null }),
+  needs: ({ queue }, caller) => lineOf(queue, caller, 1),
+  decide(line, _input, { now }) {
+    const [next] = firstInLine(line, 1)
+    return { changes: [], result: next ? viewItem(next, now) : null }
+  },
 })
 
 export const look = operation({
@@ -81,15 +114,15 @@ export const look = operation({
   internal: true,
   input: () => z.strictObject({ queue: fields.queue }),
   output: () => z.object({ ready: z.boolean(), nextDueAt: z.number().nullable() }),
-  needs: ({ queue }) => ({
-    next: { select: 'claimable', queue, limit: 1 } as const,
+  needs: ({ queue }, caller) => ({
+    ...lineOf(queue, caller, 1),
     nextDueAt: { select: 'nextDueAt' } as const,
   }),
-  decide: ({ next, nextDueAt }, _input, { wall }) => ({
-    changes: [],
+  decide({ nextDueAt, ...line }, _input, { wall }) {
     // What is due becomes ready by the claim that finds it.
-    result: { ready: next.length > 0 || (nextDueAt !== null && nextDueAt <= wall), nextDueAt },
-  }),
+    const isDue = nextDueAt !== null && nextDueAt <= wall
+    return { changes: [], result: { ready: isDue || firstInLine(line, 1).length > 0, nextDueAt } }
+  },
 })
 
 export const next = operation({
@@ -101,15 +134,15 @@ export const next = operation({
   output: claimOutcome,
   needs: ({ queue }, caller) => ({
     defined: { select: 'queue', name: queue } as const,
-    candidates: { select: 'claimable', queue, limit: 1 } as const,
+    ...lineOf(queue, caller, 1),
     process: registered(caller),
   }),
-  decide({ defined, candidates, process }, input, context): Step<ClaimOutcome> {
+  decide({ defined, process, ...line }, input, context): Step<ClaimOutcome> {
     if (!defined) return nothing
+    const [candidate] = firstInLine(line, 1)
     if (defined.queue.slots !== null)
-      return claimUnderLock(defined, candidates, holderWith(context, process), input, context)
+      return claimUnderLock(defined, candidate, holderWith(context, process), input, context)
     if (defined.queue.pausedAt !== null) return pausedAnswer(defined.queue)
-    const [candidate] = candidates
     if (!candidate) return emptyAnswer([])
     const leaseMs = leaseLength(input.leaseMs, context)
     // Field by field: a spread costs ten times as much, and this runs for every claim.
@@ -138,11 +171,12 @@ export const claimMany = operation({
   output: claimManyOutcome,
   needs: ({ queue, limit }, caller) => ({
     defined: { select: 'queue', name: queue } as const,
-    candidates: { select: 'claimable', queue, limit } as const,
+    ...lineOf(queue, caller, limit),
     process: registered(caller),
   }),
-  decide({ defined, candidates, process }, input, context): Step<ClaimManyOutcome> {
+  decide({ defined, process, ...line }, input, context): Step<ClaimManyOutcome> {
     if (!defined) return nothing
+    const candidates = firstInLine(line, input.limit)
     if (defined.queue.slots !== null) {
       throw new InvalidError({
         what: `queue ${input.queue} is claimed through its processing lock, one item a slot`,
@@ -172,12 +206,12 @@ export const nextWithLock = operation({
   output: claimOutcome,
   needs: ({ queue }, caller) => ({
     defined: { select: 'queue', name: queue } as const,
-    candidates: { select: 'claimable', queue, limit: 1 } as const,
+    ...lineOf(queue, caller, 1),
     process: registered(caller),
   }),
-  decide({ defined, candidates, process }, input, context): Step<ClaimOutcome> {
+  decide({ defined, process, ...line }, input, context): Step<ClaimOutcome> {
     if (!defined) return nothing
-    return claimUnderLock(defined, candidates, holderWith(context, process), input, context)
+    return claimUnderLock(defined, firstInLine(line, 1)[0], holderWith(context, process), input, context)
   },
 })
 
@@ -211,7 +245,7 @@ function claim(
  */
 function claimUnderLock(
   defined: DefinedQueue,
-  candidates: readonly Item[],
+  candidate: Item | undefined,
   holder: Holder,
   input: { leaseMs?: number | undefined; token?: number | undefined },
   context: Context,
@@ -248,7 +282,6 @@ function claimUnderLock(
     if (own && unfinished) return goOn(own, acquired.after, unfinished)
     // What is already held goes on; only something new is refused.
     if (queue.pausedAt !== null) return pausedAnswer(queue)
-    const [candidate] = candidates
     if (!candidate)
       return {
         changes: acquired.outcome === 'renewed' ? [{ table: 'lock', ...pick(acquired) }] : [],

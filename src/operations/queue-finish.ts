@@ -55,14 +55,15 @@ export function heldItem(
 
 /** Ends an act: an item that closed well frees, in the same transaction, what waited for it. */
 export function finish(change: Change & { table: 'item'; after: Item }, context: Context): Step<ItemView> {
-  const { after } = change
-  const decision = { changes: [change], result: viewItem(after, context.now), wakes: concernsClaimers(after) }
+  const { before, after } = change
+  const wakes = concernsClaimers(after) || endsSuspicion(before)
+  const decision = { changes: [change], result: viewItem(after, context.now), wakes }
   if (after.outcome !== 'well') return decision
   return ask(
     { waiting: { select: 'dependents', ids: [after.id], limit: dependentsMax } as const },
     ({ waiting }) => ({
       ...decision,
-      wakes: waiting.length > 0,
+      wakes: wakes || waiting.length > 0,
       changes: [
         change,
         ...waiting.flatMap((dependent) => unblocked(dependent, after.id, context)),
@@ -73,6 +74,11 @@ export function finish(change: Change & { table: 'item'; after: Item }, context:
       ],
     }),
   )
+}
+
+/** A process takes one suspect at a time: when it lets go of one, it may take the next. */
+function endsSuspicion(before: Item | null): boolean {
+  return before !== null && before.suspectedAt !== null
 }
 
 /** The item no longer waits for this blocker. */

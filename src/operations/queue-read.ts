@@ -28,7 +28,7 @@ export const list = operation({
       queue: fields.queue,
       states: z.array(fields.text(100)).max(50).optional().describe('Only these states.'),
       standing: z
-        .enum(['ready', 'waiting', 'held', 'closed'])
+        .enum(['ready', 'suspect', 'waiting', 'held', 'closed'])
         .optional()
         .describe('Only those in this line.'),
       quarantined: z.boolean().optional().describe('Only what is set aside.'),
@@ -114,6 +114,7 @@ export const stats = operation({
         total: sum(() => true),
         pending:
           counts.byStanding.ready +
+          counts.byStanding.suspect +
           counts.byStanding.waiting -
           sum((state) => workflow.states[state]?.retryTo !== undefined && !closed(state)),
         processing: counts.byStanding.held,

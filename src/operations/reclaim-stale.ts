@@ -2,12 +2,11 @@
 import * as z from 'zod'
 import { processingLockName } from '../domain/queue.ts'
 import { reclaimStaleItem, recoverLock } from '../domain/recovery.ts'
-import { builtInWorkflow } from '../domain/workflow.ts'
 import type { Change } from '../engines/engine.ts'
 import { InvalidError } from '../errors.ts'
 import * as fields from './fields.ts'
-import { operation } from './operation.ts'
-import { describeReclaimed, itemReclaim, lockReclaim } from './reclaim.ts'
+import { ask, operation } from './operation.ts'
+import { describeReclaimed, itemReclaim, lockReclaim, lossRecords, processNeeds, rulesFor } from './reclaim.ts'
 import { recoveryMax, report } from './recovery.ts'
 
 export const reclaimStale = operation({
@@ -50,28 +49,30 @@ export const reclaimStale = operation({
         next: 'say why: give a reason',
       })
     }
-    const rules = {
-      workflow: defined?.definition ?? builtInWorkflow(defined?.queue.workflow ?? ''),
-      crashesMax: defined?.queue.crashesMax ?? 0,
-    }
     const request = { thresholdMs: input.thresholdMs, force: input.force ?? false }
-    const taken = silent.flatMap((item) => reclaimStaleItem(item, rules, request, context) ?? [])
-    const cleaned = locks.flatMap((lock) => recoverLock(lock, new Map(), context.now) ?? [])
-    const result = {
-      entriesReclaimed: taken.length,
-      locksCleaned: cleaned.length,
-      recoveryTimestamp: context.wall,
-      reclaimed: describeReclaimed(taken, cleaned, []),
-    }
-    if (input.dryRun) return { changes: [], result }
-    return {
-      changes: [
-        ...taken.map((each) => withReason(itemReclaim(each, context, 'manual'), input.reason)),
-        ...cleaned.map((each) => lockReclaim(each, context, 'manual')),
-      ],
-      result,
-      wakes: taken.length + cleaned.length > 0,
-    }
+    const queues = defined ? [defined] : []
+    return ask(processNeeds(silent), ({ processes }) => {
+      const taken = silent.flatMap(
+        (item) => reclaimStaleItem(item, rulesFor(item, queues, processes), request, context) ?? [],
+      )
+      const cleaned = locks.flatMap((lock) => recoverLock(lock, new Map(), context.now) ?? [])
+      const result = {
+        entriesReclaimed: taken.length,
+        locksCleaned: cleaned.length,
+        recoveryTimestamp: context.wall,
+        reclaimed: describeReclaimed(taken, cleaned, []),
+      }
+      if (input.dryRun) return { changes: [], result }
+      return {
+        changes: [
+          ...taken.map((each) => withReason(itemReclaim(each, context, 'manual'), input.reason)),
+          ...lossRecords(taken, processes, context),
+          ...cleaned.map((each) => lockReclaim(each, context, 'manual')),
+        ],
+        result,
+        wakes: taken.length + cleaned.length > 0,
+      }
+    })
   },
 })
 

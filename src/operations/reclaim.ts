@@ -1,23 +1,62 @@
 /** What taking a lease from a lost holder writes: the row, its event, the record of the run; and how it is told. */
 import type { Delivery } from '../domain/delivery.ts'
+import { type Process, recordedLoss, recordLoss } from '../domain/instance.ts'
 import type { Item } from '../domain/item.ts'
 import { holderOf, type Lock } from '../domain/lock.ts'
-import type { ItemRules, Reclaimed } from '../domain/recovery.ts'
+import type { ItemRules, Reclaimed, ReclaimedItem } from '../domain/recovery.ts'
 import { builtInWorkflow } from '../domain/workflow.ts'
 import type { Change, Context, DefinedQueue } from '../engines/engine.ts'
 import { delayedLock } from './lock.ts'
 import type { RecoveryReport } from './recovery.ts'
 
-export function rulesFor(item: Item, queues: readonly DefinedQueue[]): ItemRules {
+/** What it takes to say who is to blame for the loss of these: the processes that held them. */
+export function processNeeds(items: readonly Item[]) {
+  const instances = new Set(items.flatMap(({ instance }) => instance ?? []))
+  const processes = { select: 'processes', instances: [...instances] } as const
+  return { processes: instances.size === 0 ? null : processes }
+}
+
+export function rulesFor(
+  item: Item,
+  queues: readonly DefinedQueue[],
+  processes: readonly Process[] | null = null,
+): ItemRules {
   const defined = queues.find(({ queue }) => queue.name === item.queue)
+  const process = processOf(item, processes)
   return {
     workflow: defined?.definition ?? builtInWorkflow(item.workflow),
     crashesMax: defined?.queue.crashesMax ?? 0,
+    held: process ? (recordedLoss(process, item) ?? process) : null,
   }
 }
 
+function processOf({ instance }: Item, processes: readonly Process[] | null): Process | undefined {
+  return processes?.find(({ instances }) => instances.some(({ id }) => id === instance))
+}
+
+/** Records what each process held when it was first found lost, where something of it is left to be taken later. */
+export function lossRecords(
+  taken: readonly ReclaimedItem[],
+  processes: readonly Process[] | null,
+  context: Context,
+): Change[] {
+  return (processes ?? []).flatMap((process) => {
+    const lost = taken.filter(({ before }) => processOf(before, processes) === process)
+    const isRecorded = lost.every(({ before }) => recordedLoss(process, before) !== null)
+    if (isRecorded || lost.length === process.items) return []
+    const { items, suspects } = process
+    const detail = { evidence: lost[0]?.evidence, items, suspects }
+    return process.instances
+      .filter(({ endedAt }) => endedAt === null)
+      .map((before): Change => {
+        const after = recordLoss(before, process, context.now)
+        return { table: 'instance', before, after, event: { kind: 'instance.lost', agent: context.agent, detail } }
+      })
+  })
+}
+
 export function itemReclaim(
-  { before, after, evidence, expiredForMs }: Reclaimed<Item>,
+  { before, after, evidence, expiredForMs, blame }: ReclaimedItem,
   context: Context,
   trigger: string,
 ): Change {
@@ -28,6 +67,7 @@ export function itemReclaim(
     token: before.token,
     evidence,
     expiredForMs,
+    blame,
     trigger,
   }
   return { table: 'item', before, after, event: { kind, agent: context.agent, detail } }

@@ -6,7 +6,14 @@ import { type Item, promoteItem } from '../domain/item.ts'
 import { isExpired, type LeaseColumns } from '../domain/lease.ts'
 import type { Lock } from '../domain/lock.ts'
 import { processingLockName } from '../domain/queue.ts'
-import { countRecovered, type Reclaimed, recoverItem, recoverLock } from '../domain/recovery.ts'
+import {
+  countRecovered,
+  type Death,
+  type Deaths,
+  type Reclaimed,
+  recoverItem,
+  recoverLock,
+} from '../domain/recovery.ts'
 import type { Change, Context } from '../engines/engine.ts'
 import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
@@ -15,7 +22,7 @@ import { runNeeds } from './lock-run.ts'
 import { deliveryReclaim, lostDeliveries, takeDeliveries } from './message-recovery.ts'
 import { ask, type OutputOf, operation } from './operation.ts'
 import { unblocked } from './queue-finish.ts'
-import { describeReclaimed, itemReclaim, lockReclaim, rulesFor, runRow } from './reclaim.ts'
+import { describeReclaimed, itemReclaim, lockReclaim, lossRecords, processNeeds, rulesFor, runRow } from './reclaim.ts'
 import { type HealedLines, healLines, lineNeeds } from './recovery-lines.ts'
 
 /** Rows one transaction takes: keeps it under 20 ms. */
@@ -54,7 +61,17 @@ export const report = lazily(() =>
 )
 export type RecoveryReport = OutputOf<typeof report>
 
-export const death = lazily(() => z.strictObject({ instance: fields.text(100), evidence: fields.text(1000) }))
+export const death = lazily(() =>
+  z.strictObject({
+    instance: fields.text(100),
+    evidence: fields.text(1000),
+    isReboot: z.boolean().default(false),
+  }),
+)
+
+export function deathsIn(deaths: readonly (Death & { readonly instance: string })[]): Deaths {
+  return new Map(deaths.map(({ instance, ...how }) => [instance, how]))
+}
 
 export const run = operation({
   name: 'recovery.run',
@@ -136,11 +153,15 @@ export const run = operation({
     }
 
     const names = [...new Set([...items, ...due].map((item) => item.queue))]
-    const needs = { queues: { select: 'queues', names } as const, ...runNeeds(locks) }
-    return ask(needs, ({ queues, runs }) => {
-      const deaths = new Map(input.deaths.map(({ instance, evidence }) => [instance, evidence]))
+    const needs = {
+      queues: { select: 'queues', names } as const,
+      ...processNeeds(items),
+      ...runNeeds(locks),
+    }
+    return ask(needs, ({ queues, processes, runs }) => {
+      const deaths = deathsIn(input.deaths)
       const takenItems = items.flatMap(
-        (item) => recoverItem(item, rulesFor(item, queues), deaths, context) ?? [],
+        (item) => recoverItem(item, rulesFor(item, queues, processes), deaths, context) ?? [],
       )
       const takenLocks = locks.flatMap((lock) => recoverLock(lock, deaths, context.now) ?? [])
       const lines = healLines({ waiters, locks: takenLocks, runs, orphans }, deaths, input.trigger, context)
@@ -165,6 +186,7 @@ export const run = operation({
         freed.length < rows.freed.dependents.length
       // A dead instance is ended only when nothing of it is left, so that the next pass still finds the rest.
       const ended = more || input.queue !== undefined ? [] : dead
+      const isEnded = (row: Change['before']) => ended.some(({ id }) => row !== null && 'id' in row && row.id === id)
       const result = summary(
         takenItems,
         takenLocks,
@@ -178,6 +200,7 @@ export const run = operation({
       if (input.dryRun) return { changes: [], result }
       const changes: Change[] = [
         ...takenItems.map((taken) => itemReclaim(taken, context, input.trigger)),
+        ...lossRecords(takenItems, processes, context).filter(({ before }) => !isEnded(before)),
         ...takenLocks.map((taken) => lockReclaim(taken, context, input.trigger)),
         ...lines.changes,
         ...takenDeliveries.map((taken) => deliveryReclaim(taken, context, input.trigger)),
@@ -195,11 +218,11 @@ export const run = operation({
           (instance): Change => ({
             table: 'instance',
             before: instance,
-            after: endInstance(instance, deaths.get(instance.id) ?? 'dead', context.wall),
+            after: endInstance(instance, deaths.get(instance.id)?.evidence ?? 'dead', context.wall),
             event: {
               kind: 'instance.died',
               agent: context.agent,
-              detail: { evidence: deaths.get(instance.id) },
+              detail: { evidence: deaths.get(instance.id)?.evidence },
             },
           }),
         ),

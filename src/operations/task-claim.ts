@@ -1,14 +1,14 @@
 /** Taking tasks: one by name, the next that fits, or several at once. */
 import * as z from 'zod'
 import type { Instance } from '../domain/instance.ts'
-import type { Item } from '../domain/item.ts'
+import { compareInLine, type Item } from '../domain/item.ts'
 import { claimTask, type TaskClaim, type TaskRequest, taskLeaseMs, taskQueue } from '../domain/task.ts'
 import type { Change, Context, Decision, DefinedQueue, Grant } from '../engines/engine.ts'
 import { isHoldfastError } from '../errors.ts'
 import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
 import { ask, type OutputOf, operation, type Step } from './operation.ts'
-import { leaseLength } from './queue-claim.ts'
+import { leaseLength, suspectsOf } from './queue-claim.ts'
 import { itemReclaim } from './reclaim.ts'
 import { holderWith, registered } from './registered.ts'
 import { itemChange, requireItem, requireQueue } from './subject.ts'
@@ -89,7 +89,8 @@ function claimOne(
   context: Context,
 ): TaskClaim {
   const { queue, workflow } = requireQueue(defined, taskQueue)
-  return claimTask(item, { workflow, crashesMax: queue.crashesMax }, request, context)
+  // Healing comes before a claim and knows what a lost process held; what lapsed since then blames nobody.
+  return claimTask(item, { workflow, crashesMax: queue.crashesMax, held: null }, request, context)
 }
 
 function changesOf(claim: TaskClaim, context: Context): Change[] {
@@ -184,10 +185,11 @@ export const claimNext = operation({
     candidates: isAny(wanted)
       ? ({ select: 'claimable', queue: taskQueue, limit: 1 } as const)
       : ({ select: 'claimableMatching', queue: taskQueue, filter: wanted, limit: 1 } as const),
+    suspects: suspectsOf(taskQueue, caller, { limit: 1, filter: wanted }),
     process: registered(caller),
   }),
-  decide({ defined, candidates, process }, input, context): Step<NextTaskOutcome> {
-    const [candidate] = candidates
+  decide({ defined, candidates, suspects, process }, input, context): Step<NextTaskOutcome> {
+    const [candidate] = [...candidates, ...suspects].sort(compareInLine)
     if (defined?.queue.pausedAt != null)
       return { changes: [], result: { outcome: 'paused', reason: defined.queue.pauseReason } }
     if (!candidate) return { changes: [], result: { outcome: 'empty' } }

@@ -2,15 +2,15 @@
 import * as z from 'zod'
 import type { Item } from '../domain/item.ts'
 import { isExpired } from '../domain/lease.ts'
-import { countRecovered, type Deaths, type Reclaimed, recoverItem } from '../domain/recovery.ts'
+import { countRecovered, type Deaths, type ReclaimedItem, recoverItem } from '../domain/recovery.ts'
 import { taskQueue } from '../domain/task.ts'
-import type { Change, Context, Decision, DefinedQueue } from '../engines/engine.ts'
+import type { Change, Context, DefinedQueue } from '../engines/engine.ts'
 import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
 import { judgedMax } from './lease-watch.ts'
-import { type OutputOf, operation } from './operation.ts'
-import { itemReclaim, rulesFor, runRow } from './reclaim.ts'
-import { death, recoveryMax } from './recovery.ts'
+import { ask, type OutputOf, operation, type Step } from './operation.ts'
+import { itemReclaim, lossRecords, processNeeds, rulesFor, runRow } from './reclaim.ts'
+import { death, deathsIn, recoveryMax } from './recovery.ts'
 
 const report = lazily(() =>
   z.object({
@@ -86,7 +86,7 @@ export const cleanupDeadAgentLocks = operation({
     } as const,
   }),
   decide({ defined, lapsed, orphans }, input, context) {
-    const deaths = new Map(input.deaths.map(({ instance, evidence }) => [instance, evidence]))
+    const deaths = deathsIn(input.deaths)
     const left = lapsed.filter(({ instance }) => instance === null || !input.alive.includes(instance))
     const items = [...new Map([...orphans, ...left].map((item) => [item.id, item])).values()]
     const more = orphans.length === recoveryMax || lapsed.length === recoveryMax
@@ -102,20 +102,25 @@ function free(
   { dryRun: isTrial }: { dryRun: boolean },
   context: Context,
   more: boolean,
-): Decision<LockCleanup> {
+): Step<LockCleanup> {
   const queues = defined ? [defined] : []
-  const taken = items.flatMap((item) => recoverItem(item, rulesFor(item, queues), deaths, context) ?? [])
-  // What nobody may take must not keep the caller asking.
-  const result = { ...summary(taken), more: more && taken.length > 0 && !isTrial }
-  if (isTrial || taken.length === 0) return { changes: [], result }
-  const changes: Change[] = [
-    ...taken.map((each) => itemReclaim(each, context, 'manual')),
-    runRow(context, 'manual', countRecovered(taken, [])),
-  ]
-  return { changes, result, wakes: true }
+  return ask(processNeeds(items), ({ processes }) => {
+    const taken = items.flatMap(
+      (item) => recoverItem(item, rulesFor(item, queues, processes), deaths, context) ?? [],
+    )
+    // What nobody may take must not keep the caller asking.
+    const result = { ...summary(taken), more: more && taken.length > 0 && !isTrial }
+    if (isTrial || taken.length === 0) return { changes: [], result }
+    const changes: Change[] = [
+      ...taken.map((each) => itemReclaim(each, context, 'manual')),
+      ...lossRecords(taken, processes, context),
+      runRow(context, 'manual', countRecovered(taken, [])),
+    ]
+    return { changes, result, wakes: true }
+  })
 }
 
-function summary(taken: readonly Reclaimed<Item>[]): Omit<LockCleanup, 'more'> {
+function summary(taken: readonly ReclaimedItem[]): Omit<LockCleanup, 'more'> {
   return {
     cleaned: taken.length,
     taskIds: taken.map(({ before }) => before.id),

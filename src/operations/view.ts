@@ -27,7 +27,7 @@ export const itemView = lazily(() =>
     queue: z.string(),
     workflow: z.string(),
     state: z.string(),
-    standing: z.enum(['ready', 'waiting', 'held', 'closed']),
+    standing: z.enum(['ready', 'suspect', 'waiting', 'held', 'closed']),
     priority: z.number(),
     key: z.string().nullable(),
     dedupeKey: z.string().nullable(),
@@ -39,7 +39,12 @@ export const itemView = lazily(() =>
     runAt: z.number().nullable(),
     attempts: z.number(),
     failures: z.number(),
-    crashes: z.number(),
+    crashes: z.number().describe('Crashes of its own since its last new progress.'),
+    exposures: z.number().describe('How often it was lost along with other items since then.'),
+    suspectedAt: z
+      .number()
+      .nullable()
+      .describe('Since when it may be what kills its holders; each process takes one such item at a time.'),
     attemptsMax: z.number(),
     quarantine: z.object({ at: z.number(), reason: z.string().nullable() }).nullable(),
     cancelRequestedAt: z.number().nullable(),
@@ -87,6 +92,8 @@ export function viewItem(item: Item, now: number): ItemView {
     attempts: item.attempts,
     failures: item.failures,
     crashes: item.crashes,
+    exposures: item.exposures,
+    suspectedAt: item.suspectedAt,
     attemptsMax: item.attemptsMax,
     quarantine:
       item.quarantinedAt === null ? null : { at: item.quarantinedAt, reason: item.quarantineReason },

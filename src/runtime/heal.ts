@@ -23,6 +23,7 @@ export const instancesMax = 500
 export interface Death {
   readonly instance: string
   readonly evidence: string
+  readonly isReboot: boolean
 }
 
 /** What this process can say of every running one. Reads only. */
@@ -42,7 +43,7 @@ export async function judgeRunning({
 export function deathsAmong(judged: readonly (Verdict & { instance: string })[]): Death[] {
   return judged
     .filter(({ liveness }) => liveness === 'dead')
-    .map(({ instance, evidence }) => ({ instance, evidence }))
+    .map(({ instance, evidence, isReboot = false }) => ({ instance, evidence, isReboot }))
 }
 
 export async function findDeaths(healing: Parameters<typeof judgeRunning>[0]): Promise<Death[]> {

@@ -55,6 +55,7 @@ forEachEngine((engine) => {
       await hf.queue('fragile', { crashesMax: 3 }).define()
       await hf.queue('fragile').add(1)
       for (let crash = 0; crash < 3; crash++) {
+        await env.advance(30_000)
         await hf.queue('fragile').next({ agent: 'bob', leaseMs: 0 })
         await env.advance(1)
         await hf.recovery.detectAndRecoverStale()

@@ -292,7 +292,7 @@ forEachEngine((engine) => {
     await submitMany(q, 1)
     for (let crash = 1; crash <= 3; crash++) {
       await claimedWithLock(q.nextWithLock({ agent: `worker-${crash}`, leaseMs }))
-      await env.advance(leaseMs + 1)
+      await env.advance(leaseMs + 30_000)
     }
 
     const claim = await q.nextWithLock({ agent: 'worker-4' })

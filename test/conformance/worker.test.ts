@@ -328,8 +328,8 @@ forEachEngine((engine) => {
 
       expect(inTime).toBe(true)
       expect(await Promise.all(ids.map((id) => q.get(id)))).toMatchObject([
-        { standing: 'ready', crashes: 1 },
-        { standing: 'ready', crashes: 1 },
+        { standing: 'ready', exposures: 1 },
+        { standing: 'ready', exposures: 1 },
       ])
     })
 

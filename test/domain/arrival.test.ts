@@ -68,7 +68,7 @@ describe('an item', () => {
       })
       expect(item.token).toBeGreaterThan(7e15)
       expect(isExpired(item, at.now)).toBe(true)
-      const given = recoverItem(item, { workflow, crashesMax: 3 }, new Map(), at)
+      const given = recoverItem(item, { workflow, crashesMax: 3, held: null }, new Map(), at)
       expect(given?.after).toMatchObject({ standing: 'ready', agent: null, crashes: 1 })
     },
   )

@@ -17,6 +17,9 @@ const instance = (fields: Partial<Instance> = {}): Instance => ({
   endedAt: null,
   endReason: null,
   registeredBy: null,
+  lostAt: null,
+  lostItems: 0,
+  lostSuspects: 0,
   version: 1,
   ...fields,
 })

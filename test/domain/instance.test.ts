@@ -16,6 +16,9 @@ const running: Instance = Object.freeze({
   endedAt: null,
   endReason: null,
   registeredBy: null,
+  lostAt: null,
+  lostItems: 0,
+  lostSuspects: 0,
   version: 4,
 })
 

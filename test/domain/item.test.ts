@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import type { Blame } from '../../src/domain/crash.ts'
 import { dependentsMax } from '../../src/domain/dependency.ts'
 import {
   assertHolds,
@@ -51,7 +52,7 @@ const failure = (retryable: boolean, message = 'paper jam') => ({
   backoff,
   random: 1,
 })
-const crash: Loss = { evidence: 'its process 42 is gone', countsAsCrash: true, crashesMax: 3 }
+const crash: Loss = { evidence: 'its process 42 is gone', blame: 'own', crashesMax: 3 }
 
 const everyHeldState = statesWhere(({ held }) => held === true)
 
@@ -76,6 +77,10 @@ describe('a new item', () => {
       attempts: 0,
       failures: 0,
       crashes: 0,
+      exposures: 0,
+      suspectedAt: null,
+      progressAtLoss: null,
+      crashResets: 0,
       attemptsMax: 3,
       quarantinedAt: null,
       quarantineReason: null,
@@ -766,6 +771,7 @@ describe('reclaiming from a lost holder', () => {
         leaseMs: null,
         startedAt: null,
         crashes: 1,
+        progressAtLoss: expect.any(String),
         stateChangedAt: at.wall + 3,
         version: item.version + 1,
       })
@@ -798,7 +804,7 @@ describe('reclaiming from a lost holder', () => {
   test("an operator's reclaim counts no crash and quarantines nothing, even at the limit [Q17]", () => {
     const item = itemIn(job, 'running', { crashes: 3 })
 
-    const reclaimed = reclaimItem(item, job, { ...crash, countsAsCrash: false }, at)
+    const reclaimed = reclaimItem(item, job, { ...crash, blame: 'none' }, at)
 
     expect(reclaimed).toMatchObject({ standing: 'ready', crashes: 3, quarantinedAt: null })
   })
@@ -822,7 +828,8 @@ describe('reclaiming from a lost holder', () => {
         let item = newItem(job)
         let crashes = 0
         while (item.quarantinedAt === null) {
-          item = reclaimItem(claimItem(item, job, ada, at), job, { ...crash, crashesMax }, at)
+          const due = item.runAt === null ? item : promoteItem(item, job)
+          item = reclaimItem(claimItem(due, job, ada, at), job, { ...crash, crashesMax }, at)
           crashes += 1
         }
 
@@ -881,7 +888,13 @@ describe('small changes', () => {
 
     const progressed = recordProgress(item, { page: 3 })
 
-    expect(progressed).toEqual({ ...item, progress: { page: 3 }, crashes: 0, version: item.version + 1 })
+    expect(progressed).toEqual({
+      ...item,
+      progress: { page: 3 },
+      crashes: 0,
+      crashResets: 1,
+      version: item.version + 1,
+    })
   })
 
   test('a new priority is a change, the same one is none', () => {
@@ -937,10 +950,9 @@ const anAct: fc.Arbitrary<Act> = fc.oneof(
   fc.constant<Act>((item, workflow, moment) => retryItem(item, workflow, moment)),
   fc.constant<Act>((item, workflow, moment) => cancelItem(item, workflow, moment)),
   fc
-    .boolean()
+    .constantFrom<Blame>('own', 'exposed', 'none')
     .map<Act>(
-      (countsAsCrash) => (item, workflow, moment) =>
-        reclaimItem(item, workflow, { ...crash, countsAsCrash }, moment),
+      (blame) => (item, workflow, moment) => reclaimItem(item, workflow, { ...crash, blame }, moment),
     ),
   fc.constant<Act>((item, workflow) => releaseItemFromQuarantine(item, workflow, at)),
   fc.constant<Act>((item, workflow) => (item.runAt === null ? null : promoteItem(item, workflow))),

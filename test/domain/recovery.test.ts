@@ -3,6 +3,7 @@ import type { Item } from '../../src/domain/item.ts'
 import type { Lock } from '../../src/domain/lock.ts'
 import {
   countRecovered,
+  type Deaths,
   evidenceOfLoss,
   type ItemRules,
   reclaimStaleItem,
@@ -12,10 +13,11 @@ import {
 import type { Workflow } from '../../src/domain/workflow.ts'
 import { ada, aLock, at, itemIn, job, later, merge, statesWhere, workflowNamed } from './samples.ts'
 
-const nobodyDied = new Map<string, string>()
-const adaDied = new Map([['ada-1', 'its process 42 is gone']])
+const nobodyDied: Deaths = new Map()
+const adaDied: Deaths = new Map([['ada-1', { evidence: 'its process 42 is gone', isReboot: false }]])
+const alone = { items: 1, suspects: 0 }
 const lapse = later(ada.leaseMs + 1)
-const rules = (workflow: Workflow, crashesMax = 3): ItemRules => ({ workflow, crashesMax })
+const rules = (workflow: Workflow, crashesMax = 3): ItemRules => ({ workflow, crashesMax, held: alone })
 
 const everyHeldState = statesWhere(({ held }) => held === true)
 
@@ -45,7 +47,8 @@ describe('evidence of a loss', () => {
   })
 
   test('no death can end a manual lease before it lapses', () => {
-    const everybodyDied = new Map([...adaDied, ['ada', 'dead'], ['null', 'dead'], ['', 'dead']])
+    const dead = { evidence: 'dead', isReboot: false }
+    const everybodyDied = new Map([...adaDied, ['ada', dead], ['null', dead], ['', dead]])
 
     expect(evidenceOfLoss(aLock({ instance: null }), everybodyDied, at.now)).toBeNull()
   })
@@ -150,7 +153,7 @@ describe('recovering an item', () => {
 
     const recovered = recoverItem(item, rules(job, 3), nobodyDied, lapse)
 
-    expect(recovered?.after).toMatchObject({ standing: 'ready', crashes: 2, quarantinedAt: null })
+    expect(recovered?.after).toMatchObject({ standing: 'waiting', crashes: 2, quarantinedAt: null })
   })
 
   test('with a limit of 0 no number of crashes quarantines [Q17]', () => {
@@ -158,14 +161,14 @@ describe('recovering an item', () => {
 
     const recovered = recoverItem(item, rules(job, 0), nobodyDied, lapse)
 
-    expect(recovered?.after).toMatchObject({ standing: 'ready', crashes: 1_001, quarantinedAt: null })
+    expect(recovered?.after).toMatchObject({ standing: 'waiting', crashes: 1_001, quarantinedAt: null })
   })
 
   test.each([
     ['a state its workflow does not know', { ...itemIn(job, 'running'), state: 'dreaming' }, rules(job)],
     ['a state every object answers to', { ...itemIn(job, 'running'), state: 'constructor' }, rules(job)],
     ['a state that nobody can hold', { ...itemIn(job, 'running'), state: 'pending' }, rules(job)],
-    ['a workflow nobody knows', itemIn(job, 'running'), { workflow: undefined, crashesMax: 3 }],
+    ['a workflow nobody knows', itemIn(job, 'running'), { workflow: undefined, crashesMax: 3, held: alone }],
   ])('a held row in %s is set aside for a person, out of the line', (_, item, itsRules) => {
     const recovered = recoverItem(item, itsRules, nobodyDied, lapse)
 

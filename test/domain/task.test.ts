@@ -26,7 +26,7 @@ const words = {
 const aTask = (state: string, fields: Partial<Item> = {}) =>
   itemIn(task, state, { ...storeWords(words), ...fields })
 const wordsOf = (item: Item) => readWords({ ...item, payload: JSON.parse(item.payload) })
-const rules = { workflow: task, crashesMax: 3 }
+const rules = { workflow: task, crashesMax: 3, held: { items: 1, suspects: 0 } }
 const bob = { agent: 'bob', instance: null, leaseMs: 1000, fromReview: false }
 
 test('states are shown as the source spells them, and found again [T2]', () => {

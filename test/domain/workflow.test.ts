@@ -191,7 +191,7 @@ describe('the built-in workflows', () => {
 
   test.each(documentedLosses)('%s: a lost holder of %s leaves it %s [Q2]', (name, from, to) => {
     const workflow = workflowNamed(name)
-    const loss = { evidence: 'dead', countsAsCrash: true, crashesMax: 3 }
+    const loss = { evidence: 'dead', blame: 'own' as const, crashesMax: 3 }
 
     const after = reclaimItem(itemIn(workflow, from), workflow, loss, at)
 
@@ -224,7 +224,7 @@ describe('the built-in workflows', () => {
         backoff: { baseMs: 1, factor: 1, maxMs: 1 },
         random: 0,
       }
-      const loss = { evidence: 'dead', countsAsCrash: true, crashesMax: 3 }
+      const loss = { evidence: 'dead', blame: 'own' as const, crashesMax: 3 }
 
       const refusals = [
         refusalOf(() => claimItem(item, workflow, ada, at)),

@@ -1,7 +1,7 @@
 /** Pages of a queue: what is open in working order, then what is closed, newest first. */
-import type { Item, Standing } from '../../domain/item.ts'
+import { compareInLine, type Item, type Standing } from '../../domain/item.ts'
 import type { Selectors } from '../engine.ts'
-import { cursorOf, type ItemCursor, inWorkingOrder, itemCursor } from '../item-cursor.ts'
+import { cursorOf, type ItemCursor, itemCursor } from '../item-cursor.ts'
 import { pageOf } from '../page.ts'
 import { filterText } from './filter.ts'
 import type { Place, Plan, Query } from './plan.ts'
@@ -10,7 +10,7 @@ import { tables } from './tables.ts'
 
 type Request = Selectors['items'][0]
 
-const openStandings: readonly Standing[] = ['ready', 'waiting', 'held']
+const openStandings: readonly Standing[] = ['ready', 'suspect', 'waiting', 'held']
 
 /** Each kind of item has an index of its own; four short lists are merged. */
 export function planItems(request: Request, place: Place): Plan<Selectors['items'][1]> {
@@ -28,7 +28,7 @@ export function planItems(request: Request, place: Place): Plan<Selectors['items
       const inOrder = lists
         .slice(0, open.length)
         .flat()
-        .sort((left, right) => inWorkingOrder(left.row, right.row))
+        .sort((left, right) => compareInLine(left.row, right.row))
       const found = [...inOrder, ...lists.slice(open.length).flat()]
       const page = pageOf(found, request.limit, ({ row }) => cursorOf(row))
       return { rows: page.rows.flatMap(({ row, isWhole }) => (isWhole ? [row] : [])), next: page.next }

@@ -2,7 +2,7 @@
  * The rows of a batch as its commands have changed them so far. A later command sees the items that earlier ones
  * changed; one that would need anything else of theirs waits for the next batch.
  */
-import type { Item } from '../../domain/item.ts'
+import { compareInLine, type Item } from '../../domain/item.ts'
 import type { Change, Tables } from '../engine.ts'
 import { schema, type TableName } from '../schema.ts'
 import { namesOf } from './names.ts'
@@ -132,7 +132,7 @@ export class WorkingSet {
 
   /** The next in line among what was loaded for it and what this batch made ready. */
   inLine({ line, fits, limit }: LineWant): Item[] {
-    const waiting = this.#lines.get(line) ?? [...this.#items.values()].filter(fits).sort(byPlace)
+    const waiting = this.#lines.get(line) ?? [...this.#items.values()].filter(fits).sort(compareInLine)
     const free = waiting.filter(({ id }) => {
       const item = this.#items.get(id)
       return item !== undefined && fits(item)
@@ -145,12 +145,6 @@ export class WorkingSet {
   isWaitedFor(ids: readonly string[]): boolean {
     return ids.some((id) => this.#blockers.has(id))
   }
-}
-
-function byPlace(left: Item, right: Item): number {
-  if (left.priority !== right.priority) return left.priority - right.priority
-  if (left.addedAt !== right.addedAt) return left.addedAt - right.addedAt
-  return left.id < right.id ? -1 : 1
 }
 
 function keyOf(table: TableName, row: object): string {

@@ -24,6 +24,8 @@ export class Known {
   floor: number | null = null
   /** Does any item wait for another? Null: not looked. */
   hasBlockers: boolean | null = null
+  /** Is any item a suspect that can be claimed? Null: not looked. */
+  hasSuspects: boolean | null = null
   /** Nothing lapses before this on the lease clock, nothing comes due before this on the wall clock. */
   quiet: { lapseAt: number; dueAt: number } | null = null
 
@@ -46,6 +48,7 @@ export class Known {
       return
     }
     if (before?.standing === 'held') this.items.delete(before.id)
+    if (after?.standing === 'suspect') this.hasSuspects = true
     if (after === null) {
       if (before?.key != null) this.noteFloor(before.token)
       return

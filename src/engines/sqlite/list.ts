@@ -1,7 +1,7 @@
 /** Pages of a queue: what is open in working order, then what is closed, newest first. */
-import type { Item, Standing } from '../../domain/item.ts'
+import { compareInLine, type Item, type Standing } from '../../domain/item.ts'
 import type { Selectors } from '../engine.ts'
-import { cursorOf, type ItemCursor, inWorkingOrder, itemCursor } from '../item-cursor.ts'
+import { cursorOf, type ItemCursor, itemCursor } from '../item-cursor.ts'
 import { pageOf } from '../page.ts'
 import type { Value } from './driver.ts'
 import { filterText, filterValues as valuesOfFilter } from './filter.ts'
@@ -9,7 +9,7 @@ import { items, type Source } from './rows.ts'
 
 type Request = Selectors['items'][0]
 
-const openStandings: readonly Standing[] = ['ready', 'waiting', 'held']
+const openStandings: readonly Standing[] = ['ready', 'suspect', 'waiting', 'held']
 
 export function listItems(source: Source, request: Request): Selectors['items'][1] {
   const cursor = itemCursor(request.after)
@@ -26,7 +26,7 @@ function wantsStanding(request: Request, standing: Standing): boolean {
   return request.standing === null || request.standing === standing
 }
 
-/** Each kind of open item has an index of its own; three short lists are merged. */
+/** Each kind of open item has an index of its own; four short lists are merged. */
 function openItems(source: Source, request: Request, cursor: ItemCursor | null, limit: number): Item[] {
   const from = cursor?.[0] === 'open' ? cursor : null
   const condition = from ? 'and (priority, added_at, id) > (?, ?, ?)' : ''
@@ -42,7 +42,7 @@ function openItems(source: Source, request: Request, cursor: ItemCursor | null, 
         ...filterValues(request),
       ),
     )
-  return lists.flat().sort(inWorkingOrder).slice(0, limit)
+  return lists.flat().sort(compareInLine).slice(0, limit)
 }
 
 function closedItems(source: Source, request: Request, cursor: ItemCursor | null, limit: number): Item[] {

@@ -9,8 +9,8 @@ const isGoodEnd = `t.kind in (${endKinds.map((kind) => `'${kind}'`).join(', ')})
 /** What was taken over names its former holder otherwise, since somebody holds it. */
 const holder =
   "coalesce(holdfast.json_field(t.detail, 'holder'), holdfast.json_field(t.detail, 'previousHolder'))"
-/** An operator's reclaim before the lapse counts no crash, so its change says nothing of crashes. */
-const isCrash = "(t.subject <> 'item' or holdfast.json_field(t.change, 'crashes') is not null)"
+/** An operator's reclaim before the lapse is no crash, nor is a reboot: they blame nothing. */
+const isCrash = "(t.subject <> 'item' or holdfast.json_field(t.detail, 'blame') <> 'none')"
 
 /** Moving on within held states ends nothing: the holder is still named. */
 function hasEnded(movedChange: unknown): boolean {

@@ -1,5 +1,5 @@
 /** Incarnations of processes. */
-import type { Instance } from '../../../domain/instance.ts'
+import { type Instance, processesOf } from '../../../domain/instance.ts'
 import { decodeAll, decodeFirst, Parameters, query, wall } from '../rows.ts'
 import { tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
@@ -12,6 +12,37 @@ export const instanceLoaders = {
       names: ids.map((id) => `instance:${id}`),
       queries: ids.length === 0 ? [] : [query(place, tables.instance, 'wait', rest, parameters)],
       read: ([rows]) => decodeAll<Instance>(tables.instance, rows),
+    }
+  },
+
+  processes({ instances }, place) {
+    const parameters = new Parameters(place)
+    const process = 'pid, boot_id, host_name, pid_namespace, coalesce(start_time, \'\')'
+    const isPeer = `(${process}) in (
+  select ${process}
+  from holdfast.instance
+  where namespace = $1 and id = any(${parameters.add(instances)})
+)`
+    const held = `select i.instance, count(*), count(i.suspected_at)
+from holdfast.item i
+where i.namespace = $1 and i.standing = 'held' and i.instance = any(array(
+  select id from holdfast.instance where namespace = $1 and ${isPeer}
+))
+group by i.instance`
+    return {
+      // Locked before what they hold is counted: two who take from one process see each other's record of its loss.
+      queries: [
+        query(place, tables.instance, 'wait', `and ${isPeer}\norder by t.id`, parameters),
+        { text: held, values: parameters.values },
+      ],
+      searched: ['instance', 'item'],
+      read([rows, counts]) {
+        const holds = (counts ?? []).map(
+          ([id, items, suspects]) =>
+            [id as string, { items: Number(items), suspects: Number(suspects) }] as const,
+        )
+        return processesOf(decodeAll<Instance>(tables.instance, rows), new Map(holds))
+      },
     }
   },
 

@@ -14,7 +14,7 @@ const unneeded =
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
-const standings: readonly Standing[] = ['ready', 'waiting', 'held', 'closed']
+const standings: readonly Standing[] = ['ready', 'suspect', 'waiting', 'held', 'closed']
 
 /** The open one, else the one added last. */
 function lastOf(items: readonly Item[]): Item | null {
@@ -176,7 +176,7 @@ export const itemLoaders = {
     searched: ['item'],
     read([states, totals]): QueueCounts {
       const byState: Record<string, number> = {}
-      const byStanding: Record<Standing, number> = { ready: 0, waiting: 0, held: 0, closed: 0 }
+      const byStanding: Record<Standing, number> = { ready: 0, suspect: 0, waiting: 0, held: 0, closed: 0 }
       for (const [standing, state, count] of (states ?? []) as readonly (readonly [
         Standing,
         string,

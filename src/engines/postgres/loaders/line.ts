@@ -3,7 +3,7 @@ import type { Item } from '../../../domain/item.ts'
 import type { ItemFilter } from '../../engine.ts'
 import { filterText, passes } from '../filter.ts'
 import type { LinePlace, LineWant, Place, Plan, Query } from '../plan.ts'
-import { decodeAll, lockClause, Parameters, query, readableItem } from '../rows.ts'
+import { decodeAll, decodeReadable, lockClause, Parameters, query, readableItem } from '../rows.ts'
 import { columnsOf, tables, youngerAt } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
@@ -90,6 +90,20 @@ limit ${parameters.add(limit)}`
   return query(place, tables.item, 'skip', rest, parameters)
 }
 
+/** Each process takes one suspect at a time, whichever of its handles asks. */
+const holdsNoSuspect = (instance: string) => `not exists (
+  select 1
+  from holdfast.item taken
+  where taken.namespace = $1 and taken.standing = 'held' and taken.suspected_at is not null and taken.instance in (
+    select peer.id
+    from holdfast.instance own
+    join holdfast.instance peer on peer.namespace = own.namespace and peer.pid = own.pid and peer.boot_id = own.boot_id
+      and peer.host_name = own.host_name and peer.pid_namespace = own.pid_namespace
+      and peer.start_time is not distinct from own.start_time
+    where own.namespace = $1 and own.id = ${instance}
+  )
+)`
+
 export const lineLoaders = {
   claimable: ({ queue, limit }, place) =>
     planClaim(
@@ -115,6 +129,21 @@ export const lineLoaders = {
       limit,
       place,
     ),
+
+  suspects({ queue, filter, instance, limit }, place) {
+    const parameters = new Parameters(place)
+    const name = parameters.add(queue)
+    const isFree = instance === null ? '' : `and ${holdsNoSuspect(parameters.add(instance))}`
+    const rest = `and t.queue = ${name} and t.standing = 'suspect' ${isFree} ${filterText(filter ?? {}, parameters)}
+order by t.priority, t.added_at, t.id
+limit ${parameters.add(limit)}`
+    return {
+      queries: [query(place, tables.item, 'skip', rest, parameters)],
+      // One that the same batch has taken is refused when it is taken twice; one that it has freed is found by the next.
+      searched: [],
+      read: ([rows]) => decodeReadable<Item>(tables.item, rows),
+    }
+  },
 
   line({ queue, priority, addedAt, id, limit }, place) {
     const parameters = new Parameters(place)

@@ -78,6 +78,10 @@ create table holdfast.item (
   attempts bigint not null,
   failures bigint not null,
   crashes bigint not null,
+  exposures bigint not null,
+  suspected_at bigint,
+  progress_at_loss text,
+  crash_resets bigint not null,
   attempts_max bigint not null,
   quarantined_at bigint,
   quarantine_reason text,
@@ -113,10 +117,12 @@ create unique index item_open_dedupe on holdfast.item (namespace, queue, dedupe_
 create index item_key on holdfast.item (namespace, queue, key, added_at, id) where key is not null;
 create index item_dedupe on holdfast.item (namespace, queue, dedupe_key, added_at, id) where dedupe_key is not null;
 create index item_parent on holdfast.item (namespace, parent) where parent is not null;
--- An item is in exactly one of these four, so a claim meets only what can be claimed now.
+-- An item is in exactly one of these five, so a claim meets only what can be claimed now.
 create index item_ready on holdfast.item (namespace, queue, priority, added_at, id, state) where standing = 'ready';
+create index item_suspect on holdfast.item (namespace, queue, priority, added_at, id, state) where standing = 'suspect';
 create index item_waiting on holdfast.item (namespace, queue, priority, added_at, id, state) where standing = 'waiting';
 create index item_held on holdfast.item (namespace, coalesce(expires_at, 0), instance, queue, state) where standing = 'held';
+create index item_held_suspect on holdfast.item (namespace, instance) where standing = 'held' and suspected_at is not null;
 create index item_closed on holdfast.item (namespace, queue, closed_at, id, state) where standing = 'closed';
 create index item_due on holdfast.item (namespace, run_at) where run_at is not null;
 create index item_quarantined on holdfast.item (namespace, queue, quarantined_at) where quarantined_at is not null;
@@ -255,11 +261,16 @@ create table holdfast.instance (
   end_reason text,
   -- Who said that this process stands behind the agent; null where the process itself opened the store.
   registered_by text,
+  -- When something it held was first found lost, on the lease clock, and what its process held then.
+  lost_at bigint,
+  lost_items bigint not null,
+  lost_suspects bigint not null,
   version bigint not null,
   primary key (namespace, id)
 ) with (fillfactor = 70);
 
 create index instance_running on holdfast.instance (namespace, started_at) where ended_at is null;
+create index instance_process on holdfast.instance (namespace, pid);
 create index instance_ended on holdfast.instance (namespace, ended_at) where ended_at is not null;
 create index instance_registered on holdfast.instance (namespace, agent, started_at) where ended_at is null and registered_by is not null;
 create index instance_agent on holdfast.instance (namespace, agent);

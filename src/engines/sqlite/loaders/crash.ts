@@ -5,8 +5,8 @@ import type { Loaders } from './loader.ts'
 const isLoss = `kind in (${lossKinds.map((kind) => `'${kind}'`).join(', ')})`
 const isGoodEnd = `kind in (${endKinds.map((kind) => `'${kind}'`).join(', ')})`
 
-/** An operator's reclaim before the lapse counts no crash, so its change says nothing of crashes. */
-const isCrash = "(subject <> 'item' or json_type(change, '$.crashes') is not null)"
+/** An operator's reclaim before the lapse is no crash, nor is a reboot: they blame nothing. */
+const isCrash = "(subject <> 'item' or detail ->> '$.blame' <> 'none')"
 /** What was taken over names its former holder otherwise, since somebody holds it. */
 const lost = "coalesce(detail ->> '$.holder', detail ->> '$.previousHolder')"
 /** Moving on within held states ends nothing: the holder is still named. */

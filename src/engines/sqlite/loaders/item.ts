@@ -2,6 +2,7 @@
 import type { Item, Standing } from '../../../domain/item.ts'
 import type { Value } from '../driver.ts'
 import { listItems } from '../list.ts'
+import { filterText, filterValues } from '../filter.ts'
 import { inList, item, items, readable, type Source } from '../rows.ts'
 import type { Loaders } from './loader.ts'
 
@@ -9,10 +10,27 @@ import type { Loaders } from './loader.ts'
 const unneeded =
   'and not exists (select 1 from blocker where blocker.namespace = item.namespace and blocker.blocker = item.id)'
 
+/** Each process takes one suspect at a time, whichever of its handles asks. */
+const holdsNoSuspect = `not exists (
+  select 1
+  from item as taken
+  where taken.namespace = ?1 and taken.standing = 'held' and taken.suspected_at is not null and taken.instance in (
+    select peer.id
+    from instance as own
+    join instance as peer on peer.namespace = own.namespace and peer.pid = own.pid and peer.boot_id = own.boot_id
+      and peer.host_name = own.host_name and peer.pid_namespace = own.pid_namespace and peer.start_time is own.start_time
+    where own.namespace = ?1 and own.id = ?3
+  )
+)`
+
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
 function itemById(source: Source, id: string): Item | null {
   return item(source, 'where namespace = ? and id = ?', id)
+}
+
+function hasSuspects({ connection, namespace }: Source): boolean {
+  return connection.get("select 1 from item where namespace = ? and standing = 'suspect' limit 1", namespace) != null
 }
 
 export const itemLoaders = {
@@ -56,6 +74,21 @@ export const itemLoaders = {
       `where namespace = ? and queue = ? and standing = 'ready'\norder by priority, added_at, id\nlimit ${limit}`,
       queue,
     ),
+
+  suspects(source, { queue, filter, instance, limit }) {
+    // There are none nearly always, and every claim asks.
+    source.known.hasSuspects ??= hasSuspects(source)
+    if (!source.known.hasSuspects) return []
+    return items(
+      source,
+      `where namespace = ?1 and queue = ?2 and standing = 'suspect' and (?3 is null or ${holdsNoSuspect}) ${filterText(filter)}
+order by priority, added_at, id
+limit ${limit}`,
+      queue,
+      instance,
+      ...filterValues(filter),
+    )
+  },
 
   lockedItems: (source, { name }) =>
     items(
@@ -129,7 +162,7 @@ export const itemLoaders = {
 
   counts(source, { queue }) {
     const byState: Record<string, number> = {}
-    const byStanding: Record<Standing, number> = { ready: 0, waiting: 0, held: 0, closed: 0 }
+    const byStanding: Record<Standing, number> = { ready: 0, suspect: 0, waiting: 0, held: 0, closed: 0 }
     for (const standing of Object.keys(byStanding) as Standing[]) {
       const sql = `select state, count(*) from item where namespace = ? and queue = ? and standing = '${standing}' group by state`
       for (const [state, count] of source.connection.all(sql, source.namespace, queue) as [

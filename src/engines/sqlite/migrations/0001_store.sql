@@ -51,7 +51,7 @@ create table item (
   queue text not null,
   workflow text not null,
   state text not null,
-  standing text not null check (standing in ('ready', 'waiting', 'held', 'closed')),
+  standing text not null check (standing in ('ready', 'suspect', 'waiting', 'held', 'closed')),
   priority integer not null,
   key text,
   dedupe_key text,
@@ -63,6 +63,10 @@ create table item (
   attempts integer not null,
   failures integer not null,
   crashes integer not null,
+  exposures integer not null,
+  suspected_at integer,
+  progress_at_loss text,
+  crash_resets integer not null,
   attempts_max integer not null,
   quarantined_at integer,
   quarantine_reason text,
@@ -104,10 +108,12 @@ create unique index item_open_dedupe on item (namespace, queue, dedupe_key) wher
 create index item_key on item (namespace, queue, key) where key is not null;
 create index item_dedupe on item (namespace, queue, dedupe_key) where dedupe_key is not null;
 create index item_parent on item (namespace, parent) where parent is not null;
--- An item is in exactly one of these four, so a claim meets only what can be claimed now.
+-- An item is in exactly one of these five, so a claim meets only what can be claimed now.
 create index item_ready on item (namespace, queue, priority, added_at, id, state) where standing = 'ready';
+create index item_suspect on item (namespace, queue, priority, added_at, id, state) where standing = 'suspect';
 create index item_waiting on item (namespace, queue, priority, added_at, id, state) where standing = 'waiting';
 create index item_held on item (namespace, coalesce(expires_at, 0), instance, queue, state) where standing = 'held';
+create index item_held_suspect on item (namespace, instance) where standing = 'held' and suspected_at is not null;
 create index item_closed on item (namespace, queue, closed_at, state) where standing = 'closed';
 create index item_due on item (namespace, run_at) where run_at is not null;
 create index item_quarantined on item (namespace, queue, quarantined_at) where quarantined_at is not null;
@@ -246,6 +252,10 @@ create table instance (
   end_reason text,
   -- Who said that this process stands behind the agent; null where the process itself opened the store.
   registered_by text,
+  -- When something it held was first found lost, on the lease clock, and what its process held then.
+  lost_at integer,
+  lost_items integer not null,
+  lost_suspects integer not null,
   version integer not null,
   primary key (namespace, id)
 ) strict, without rowid;
@@ -253,6 +263,7 @@ create table instance (
 create index instance_agent on instance (namespace, agent);
 create index instance_registered on instance (namespace, agent, started_at) where ended_at is null and registered_by is not null;
 create index instance_running on instance (namespace, started_at) where ended_at is null;
+create index instance_process on instance (namespace, pid);
 create index instance_ended on instance (namespace, ended_at) where ended_at is not null;
 
 -- Answers to mutations that carried an idempotency key.

@@ -1,0 +1,228 @@
+/** Whom a crash blames: `exposed`, `suspect` and `own crash`, and what clears them. */
+import { describe, expect, test } from 'vitest'
+import { type Blame, blameFor, crashWaitMs } from '../../src/domain/crash.ts'
+import { type Instance, processesOf, recordedLoss, recordLoss } from '../../src/domain/instance.ts'
+import {
+  claimItem,
+  completeItem,
+  failItem,
+  type Item,
+  promoteItem,
+  reclaimItem,
+  recordProgress,
+  releaseItemFromQuarantine,
+} from '../../src/domain/item.ts'
+import { recoverItem } from '../../src/domain/recovery.ts'
+import { ada, at, itemIn, job, later, newItem } from './samples.ts'
+
+const loss = (blame: Blame, crashesMax = 3) => ({ evidence: 'process 42 is gone', blame, crashesMax })
+
+function claimed(item: Item): Item {
+  return claimItem(item.runAt === null ? item : promoteItem(item, job), job, ada, at)
+}
+
+/** Claimed and lost again, so many times. */
+function lostTimes(count: number, blame: Blame, from = newItem(job), crashesMax = 3): Item {
+  let item = from
+  for (let round = 0; round < count; round++)
+    item = reclaimItem(claimed(item), job, loss(blame, crashesMax), at)
+  return item
+}
+
+describe('blame', () => {
+  const bound = itemIn(job, 'running')
+  const suspect = itemIn(job, 'running', { suspectedAt: at.wall })
+
+  test.each([
+    ['an item that was alone in its process', bound, { items: 1, suspects: 0 }, 'own'],
+    ['an item among others', bound, { items: 2, suspects: 0 }, 'exposed'],
+    ['the only suspect among others', suspect, { items: 50, suspects: 1 }, 'own'],
+    ['an item beside a suspect', bound, { items: 50, suspects: 1 }, 'exposed'],
+    ['one of two suspects', suspect, { items: 50, suspects: 2 }, 'exposed'],
+    ['a suspect that was alone', suspect, { items: 1, suspects: 1 }, 'own'],
+    ['an item of which nobody knows what its process held', bound, null, 'exposed'],
+    ['a manual lease', itemIn(job, 'running', { instance: null }), null, 'own'],
+  ] as const)('%s', (_, item, held, blame) => {
+    expect(blameFor(item, held)).toBe(blame)
+  })
+
+  test('a reboot blames nobody, not even an item that was alone [S5-1]', () => {
+    const rules = { workflow: job, crashesMax: 3, held: { items: 1, suspects: 0 } }
+    const reboot = new Map([['ada-1', { evidence: 'the machine has been restarted since', isReboot: true }]])
+
+    const taken = recoverItem(itemIn(job, 'running', { crashes: 2 }), rules, reboot, at)
+
+    expect(taken).toMatchObject({
+      blame: 'none',
+      after: { standing: 'ready', crashes: 2, exposures: 0, suspectedAt: null },
+    })
+  })
+})
+
+describe('an exposed item', () => {
+  test('runs again at once and is blamed for nothing [S5-1]', () => {
+    expect(lostTimes(1, 'exposed')).toMatchObject({
+      standing: 'ready',
+      crashes: 0,
+      exposures: 1,
+      suspectedAt: null,
+      runAt: null,
+    })
+  })
+
+  test('is a suspect the second time, in a line of its own [S5-1]', () => {
+    expect(lostTimes(2, 'exposed')).toMatchObject({
+      standing: 'suspect',
+      crashes: 0,
+      suspectedAt: at.wall,
+    })
+  })
+
+  test('is never quarantined for its exposures alone', () => {
+    expect(lostTimes(20, 'exposed')).toMatchObject({ quarantinedAt: null, crashes: 0 })
+  })
+})
+
+describe('a suspect', () => {
+  test('can be claimed, and stays one until something speaks for it', () => {
+    const held = claimed(lostTimes(2, 'exposed'))
+
+    expect(held).toMatchObject({ standing: 'held', suspectedAt: at.wall })
+    expect(reclaimItem(held, job, loss('own'), at)).toMatchObject({ standing: 'suspect', crashes: 1 })
+  })
+
+  test('is none any more once it has finished', () => {
+    const done = completeItem(claimed(lostTimes(2, 'exposed')), job, null, at)
+
+    expect(done).toMatchObject({ exposures: 0, suspectedAt: null })
+  })
+
+  test('is none any more once its handler came to an end, though by failing', () => {
+    const failure = { error: { message: 'no' }, retryable: true, random: 1 }
+    const backoff = { baseMs: 1, factor: 1, maxMs: 1 }
+
+    const failed = failItem(claimed(lostTimes(2, 'exposed')), job, { ...failure, backoff }, at)
+
+    expect(promoteItem(failed, job)).toMatchObject({ standing: 'ready', exposures: 0 })
+  })
+
+  test('is none any more once it made new progress', () => {
+    const held = recordProgress(claimed(lostTimes(2, 'exposed')), 'half')
+
+    expect(held).toMatchObject({ exposures: 0, suspectedAt: null, crashResets: 1 })
+  })
+})
+
+describe('an own crash', () => {
+  test.each([
+    [1, 0],
+    [2, 5_000],
+    [3, 30_000],
+    [4, 180_000],
+    [5, 300_000],
+    [1_000, 300_000],
+  ])('number %i keeps its item waiting for %i ms [S5-2]', (crashes, waitMs) => {
+    expect(crashWaitMs(crashes)).toBe(waitMs)
+  })
+
+  test('is followed by a wait that ends by itself [S5-2]', () => {
+    const waiting = lostTimes(2, 'own')
+
+    expect(waiting).toMatchObject({ standing: 'waiting', runAt: at.wall + 5_000 })
+    expect(promoteItem(waiting, job)).toMatchObject({ standing: 'ready', runAt: null })
+  })
+})
+
+describe('progress', () => {
+  /** A poison item: reports `progress`, then kills its holder. */
+  const attempt = (item: Item, progress: string) =>
+    reclaimItem(recordProgress(claimed(item), progress), job, loss('own'), at)
+
+  test('that was known at the last crash clears nothing, so poison that reports its start is stopped [S5-2]', () => {
+    let item = newItem(job)
+    let attempts = 0
+    while (item.quarantinedAt === null && attempts < 100) {
+      item = attempt(item, 'started')
+      attempts++
+    }
+
+    expect(attempts).toBe(3)
+  })
+
+  test('that differs each time clears at most ten crashes [S5-2]', () => {
+    let item = newItem(job)
+    let attempts = 0
+    while (item.quarantinedAt === null && attempts < 100) {
+      item = attempt(item, `step ${attempts}`)
+      attempts++
+    }
+
+    expect(attempts).toBe(13)
+  })
+
+  test('without a crash before it uses nothing up', () => {
+    let item = claimed(newItem(job))
+    for (let page = 0; page < 20; page++) item = recordProgress(item, { page })
+
+    expect(item.crashResets).toBe(0)
+  })
+
+  test('can speak for an item again after a release from quarantine [S5-2]', () => {
+    const quarantined = lostTimes(3, 'own', { ...newItem(job), crashResets: 10, exposures: 1 })
+
+    expect(releaseItemFromQuarantine(quarantined, job, at)).toMatchObject({
+      crashes: 0,
+      exposures: 0,
+      suspectedAt: null,
+      progressAtLoss: null,
+      crashResets: 0,
+    })
+  })
+})
+
+describe('what a process held when it was lost', () => {
+  const instance = (id: string, fields: Partial<Instance> = {}): Instance => ({
+    id,
+    agent: 'ada',
+    bootId: 'boot',
+    pidNamespace: 'pid:[1]',
+    hostName: 'here',
+    pid: 42,
+    startTime: '7',
+    startedAt: at.wall,
+    beatAt: at.wall,
+    sweptAt: null,
+    endedAt: null,
+    endReason: null,
+    registeredBy: null,
+    lostAt: null,
+    lostItems: 0,
+    lostSuspects: 0,
+    version: 1,
+    ...fields,
+  })
+
+  test('is the sum over all its instances, and over no other process [S5-1]', () => {
+    const holds = new Map([
+      ['one', { items: 2, suspects: 1 }],
+      ['two', { items: 3, suspects: 0 }],
+      ['other', { items: 7, suspects: 1 }],
+    ])
+
+    const processes = processesOf([instance('one'), instance('other', { pid: 43 }), instance('two')], holds)
+
+    expect(processes.map(({ items, suspects, instances }) => [instances.length, items, suspects])).toEqual([
+      [2, 5, 1],
+      [1, 7, 1],
+    ])
+  })
+
+  test('counts for what has been silent since, and for nothing that gave a sign of life later [S5-1]', () => {
+    const lost = recordLoss(instance('ada-1'), { items: 5, suspects: 1 }, at.now)
+    const [process] = processesOf([lost], new Map([['ada-1', { items: 1, suspects: 0 }]]))
+    const item = itemIn(job, 'running')
+
+    expect(recordedLoss(process as never, item)).toEqual({ items: 5, suspects: 1 })
+    expect(recordedLoss(process as never, { ...item, renewedAt: later(1).now })).toBeNull()
+  })
+})
