@@ -211,11 +211,12 @@ export class Actor {
   }
 
   /** Waits until the process is gone and says by which signal. */
-  async ended(): Promise<NodeJS.Signals | null> {
+  async ended({ patience = patienceMs } = {}): Promise<NodeJS.Signals | null> {
     if (!hasEnded(this.child))
       await within(
         `the end of process ${this.pid}`,
         new Promise((resolve) => this.child.once('exit', resolve)),
+        patience,
       )
     return this.child.signalCode
   }

@@ -1,0 +1,258 @@
+/** A crash by itself blames nobody: neighbours are exposed, suspects are taken one at a time, only one item is blamed. */
+import type { Holdfast } from 'holdfast'
+import { expect, test } from 'vitest'
+import { claimed } from '../support/outcomes.ts'
+import { type Machine, machine } from '../support/processes.ts'
+import { forEachEngine, type Opened } from '../support/stores.ts'
+
+const workerPid = 101
+
+forEachEngine((engine) => {
+  test('the neighbours of a lost item are exposed, run again at once, and are blamed for nothing [S5-1]', async () => {
+    const fleet = await openFleet(await engine.open({ background: false }))
+    const ids = await fleet.add(5)
+
+    await fleet.crashHolding(5)
+
+    const items = await fleet.items(ids)
+    expect(items).toMatchObject(
+      ids.map(() => ({ standing: 'ready', crashes: 0, exposures: 1, suspectedAt: null })),
+    )
+    expect((await fleet.hf.queue('jobs').events(ids[0] as string)).at(-1)).toMatchObject({
+      kind: 'item.reclaimed',
+      detail: { blame: 'exposed' },
+    })
+  })
+
+  test('an item alone in its process is blamed for its crash [S5-1]', async () => {
+    const fleet = await openFleet(await engine.open({ background: false }))
+    const ids = await fleet.add(1)
+
+    await fleet.crashHolding(1)
+
+    expect(await fleet.items(ids)).toMatchObject([{ standing: 'ready', crashes: 1, exposures: 0 }])
+  })
+
+  test('two handles of one process are one process: what each held alone was not alone [S5-1]', async () => {
+    const fleet = await openFleet(await engine.open({ background: false }))
+    const ids = await fleet.add(2)
+    const [first, second] = await Promise.all([fleet.openWorker(), fleet.openWorker()])
+    await claimed(first.queue('jobs').next())
+    await claimed(second.queue('jobs').next())
+
+    await fleet.kill()
+
+    expect(await fleet.items(ids)).toMatchObject([
+      { crashes: 0, exposures: 1 },
+      { crashes: 0, exposures: 1 },
+    ])
+  })
+
+  test('the last item of a process that is taken in pieces was not alone either [S5-1]', async () => {
+    const fleet = await openFleet(await engine.open({ background: false }))
+    const ids = await fleet.add(101)
+
+    await fleet.crashHolding(101)
+
+    const items = await fleet.items(ids)
+    expect(items.filter(({ exposures }) => exposures === 1)).toHaveLength(101)
+    expect(items.filter(({ crashes }) => crashes > 0)).toEqual([])
+  })
+
+  test('the last item that lapses of a frozen process was not alone [S5-1]', async () => {
+    const fleet = await openFleet(await engine.open({ background: false }))
+    const ids = await fleet.add(2)
+    const worker = await fleet.openWorker()
+    await claimed(worker.queue('jobs').next({ leaseMs: 20_000 }))
+    await claimed(worker.queue('jobs').next({ leaseMs: 60_000 }))
+
+    fleet.host.freeze(workerPid)
+    await fleet.env.advance(30_000)
+    const between = await fleet.items(ids)
+    await fleet.env.advance(60_000)
+
+    expect(between).toMatchObject([{ standing: 'ready', exposures: 1 }, { standing: 'held' }])
+    expect(await fleet.items(ids)).toMatchObject([
+      { standing: 'ready', crashes: 0, exposures: 1 },
+      { standing: 'ready', crashes: 0, exposures: 1 },
+    ])
+  })
+
+  test('an item exposed twice is a suspect; a process takes one of these at a time, beside other work [S5-1]', async () => {
+    const fleet = await openFleet(await engine.open({ background: false }))
+    await fleet.add(3)
+    await fleet.crashHolding(3)
+    await fleet.crashHolding(3)
+    const [plain] = await fleet.add(1)
+    const queue = (await fleet.openWorker()).queue('jobs')
+
+    const many = await queue.claimMany(10)
+    const meanwhile = await queue.next()
+    const items = many.outcome === 'claimed' ? many.items.map(({ item }) => item) : []
+    const suspect = items.find(({ suspectedAt }) => suspectedAt !== null)
+    await queue.complete(suspect?.id as string)
+    const next = await claimed(queue.next())
+
+    expect(items).toHaveLength(2)
+    expect(items.map(({ id }) => id)).toContain(plain)
+    expect(meanwhile.outcome).toBe('empty')
+    expect(next.item).toMatchObject({ suspectedAt: expect.any(Number) })
+  })
+
+  test('another handle of the same process gets no second suspect; another process does [S5-1]', async () => {
+    const fleet = await openFleet(await engine.open({ background: false }))
+    await fleet.add(2)
+    await fleet.crashHolding(2)
+    await fleet.crashHolding(2)
+    const [one, two, elsewhere] = await Promise.all([
+      fleet.openWorker(),
+      fleet.openWorker(),
+      fleet.openWorker(workerPid + 1),
+    ])
+    await claimed(one.queue('jobs').next())
+
+    const second = await two.queue('jobs').next()
+    const other = await elsewhere.queue('jobs').next()
+
+    expect([second.outcome, other.outcome]).toEqual(['empty', 'claimed'])
+  })
+
+  test('a suspect can always be claimed by hand [S5-1]', async () => {
+    const fleet = await openFleet(await engine.open({ background: false }))
+    await fleet.add(3)
+    await fleet.crashHolding(3)
+    await fleet.crashHolding(3)
+
+    const byHand = await fleet.hf.queue('jobs').claimMany(10, { agent: 'a-person' })
+
+    expect(byHand.outcome === 'claimed' && byHand.items).toHaveLength(3)
+  })
+
+  test('the suspect alone is blamed for the crash of its process, the others are exposed [S5-1]', async () => {
+    const fleet = await openFleet(await engine.open({ background: false }))
+    const [poison] = await fleet.add(1, { priority: 0 })
+    const others = await fleet.add(2)
+    await fleet.crashHolding(3)
+    await fleet.crashHolding(3)
+    const fresh = await fleet.add(4)
+
+    await fleet.crashHolding(5)
+
+    expect(await fleet.items([poison as string])).toMatchObject([{ standing: 'suspect', crashes: 1 }])
+    expect(await fleet.items(fresh)).toMatchObject(fresh.map(() => ({ crashes: 0, exposures: 1 })))
+    expect(await fleet.items(others)).toMatchObject(others.map(() => ({ crashes: 0, exposures: 2 })))
+  })
+
+  test('a suspect that finishes is none any more; one that comes back after a failure is in line again [S5-1]', async () => {
+    const fleet = await openFleet(await engine.open({ background: false }))
+    const ids = await fleet.add(2)
+    await fleet.crashHolding(2)
+    await fleet.crashHolding(2)
+    const queue = (await fleet.openWorker()).queue('jobs')
+    const { item } = await claimed(queue.next())
+
+    await queue.fail(item.id, 'handled', { backoff: { baseMs: 0, factor: 1, maxMs: 0 } })
+    await fleet.env.advance(10)
+    await queue.next()
+
+    const [failed] = await fleet.items([item.id])
+    expect(ids).toContain(item.id)
+    expect(failed).toMatchObject({ exposures: 0, suspectedAt: null })
+  })
+
+  test('a suspect is found by its name, in lists and counts, and explained [S5-1]', async () => {
+    const fleet = await openFleet(await engine.open({ background: false }))
+    const ids = await fleet.add(2)
+    await fleet.crashHolding(2)
+    await fleet.crashHolding(2)
+
+    const { items } = await fleet.hf.queue('jobs').list({ standing: 'suspect' })
+    const explained = await fleet.hf.fleet.explain(ids[0] as string)
+
+    expect(items.map(({ id }) => id)).toEqual(ids)
+    expect(await fleet.hf.queue('jobs').stats()).toMatchObject({ pending: 2, total: 2 })
+    expect(await fleet.hf.queue('jobs').peek()).toMatchObject({ id: ids[0] })
+    expect(explained.evidence).toContain('suspected of killing its holders')
+  })
+
+  test('an own crash is followed by a wait; only new progress clears the crashes [S5-2]', async () => {
+    const fleet = await openFleet(await engine.open({ background: false }))
+    const [id = ''] = await fleet.add(1)
+    const crashAfter = async (progress: unknown) => {
+      const worker = await fleet.openWorker()
+      await claimed(worker.queue('jobs').next())
+      await worker.queue('jobs').progress(id, progress)
+      await fleet.kill()
+    }
+
+    await crashAfter('started')
+    await crashAfter('started')
+    const [second] = await fleet.items([id])
+    const claim = await fleet.hf.queue('jobs').next({ agent: 'a-person' })
+    await fleet.env.advance(5_001)
+    await crashAfter('half done')
+
+    expect(second).toMatchObject({ crashes: 2, standing: 'waiting', runAt: expect.any(Number) })
+    expect(claim.outcome).toBe('empty')
+    expect(await fleet.items([id])).toMatchObject([{ crashes: 1, standing: 'ready', quarantine: null }])
+  })
+})
+
+interface Fleet {
+  readonly hf: Holdfast
+  readonly host: Machine
+  readonly env: Opened['env']
+  add(count: number, options?: { priority?: number }): Promise<string[]>
+  items(ids: readonly string[]): Promise<Awaited<ReturnType<ReturnType<Holdfast['queue']>['list']>>['items']>
+  /** A handle of a worker process; processes of one pid are one process until it is killed. */
+  openWorker(pid?: number): Promise<Holdfast>
+  /** A worker process claims so many items at once and dies. */
+  crashHolding(count: number): Promise<void>
+  /** The worker process dies, and what it held is given back. */
+  kill(): Promise<void>
+}
+
+/** A process that heals, and workers that come and go. */
+async function openFleet({ env, store }: Opened): Promise<Fleet> {
+  const host = machine(env)
+  const hf = await store.open({ agent: 'healer', environment: host.process(1) })
+  const queue = hf.queue('jobs', { crashesMax: 3 })
+  let pid = workerPid
+  const fleet: Fleet = {
+    hf,
+    host,
+    env,
+    async add(count, options = {}) {
+      const items = Array.from({ length: count }, (_, payload) => ({ payload, ...options }))
+      const { ids } = await queue.addMany(items)
+      await env.advance(1)
+      return ids
+    },
+    items: (ids) =>
+      Promise.all(
+        ids.map(async (id) => {
+          const item = await queue.get(id)
+          if (item === null) throw new Error(`item ${id} is gone`)
+          return item
+        }),
+      ),
+    openWorker: (own = pid) => store.open({ agent: 'worker', environment: host.process(own) }),
+    async crashHolding(count) {
+      const worker = await fleet.openWorker()
+      let held = 0
+      while (held < count) {
+        const claim = await worker.queue('jobs').claimMany(Math.min(100, count - held))
+        if (claim.outcome !== 'claimed') throw new Error(`only ${held} of ${count} could be claimed`)
+        held += claim.items.length
+      }
+      await fleet.kill()
+    },
+    async kill() {
+      host.kill(pid)
+      host.freeze(pid)
+      pid += 1_000
+      await env.advance(2_000)
+    },
+  }
+  return fleet
+}
