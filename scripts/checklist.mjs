@@ -33,7 +33,7 @@ function main() {
 /** Every table row of the form `| Q1 | 1 | …` is an entry. */
 function readChecklist() {
   const text = readFileSync(join(root, 'docs', 'checklist.md'), 'utf8')
-  const rows = [...text.matchAll(/^\| *([A-Z]+-?\d+) *\| *(\d+) *\|/gm)]
+  const rows = [...text.matchAll(/^\| *([A-Z]+(?:\d+[a-z]?-)?-?\d+) *\| *(\d+) *\|/gm)]
   const entries = rows.map(([, id, step]) => ({ id, step: Number(step) }))
   const twice = entries.filter(({ id }, index) => entries.findIndex((entry) => entry.id === id) !== index)
   if (twice.length > 0) throw new Error(`on the checklist twice: ${twice.map(({ id }) => id).join(' ')}`)
@@ -45,7 +45,7 @@ function findNamedIds() {
   const files = [...listFiles('test', /\.ts$/), ...listFiles('bench', /\.(ts|mjs)$/)]
   const texts = files.map((file) => readFileSync(file, 'utf8'))
   return new Set(
-    texts.flatMap((text) => [...text.matchAll(/\[((?!RETRY)[A-Z]+-?\d+)\]/g)].map(([, id]) => id)),
+    texts.flatMap((text) => [...text.matchAll(/\[((?!RETRY)[A-Z]+(?:\d+[a-z]?-)?-?\d+)\]/g)].map(([, id]) => id)),
   )
 }
 

@@ -24,6 +24,7 @@ import { logRecovery } from './runtime/heal.ts'
 import { Keeper } from './runtime/keeper.ts'
 import { Redelivery } from './runtime/redelivery.ts'
 import { reportStaleLocks, type StaleLocksOptions } from './runtime/stale-locks.ts'
+import { stopOnSignals } from './runtime/stop-signals.ts'
 import { openThreaded } from './runtime/threaded-engine.ts'
 import { type Handler, Worker, type WorkOptions } from './runtime/worker.ts'
 import { type Health, type RecoveryStats, Session } from './session.ts'
@@ -195,9 +196,26 @@ export class Holdfast {
   ): Worker<Payload> {
     if (this.#session.isClosed) throw closedError(this.status.location)
     const of = typeof queue === 'string' ? this.queue<Payload>(queue) : queue
-    const worker = new Worker<Payload>(this.#session, of, handler, options)
+    let leaveSignals = () => {}
+    const worker = new Worker<Payload>(this.#session, of, handler, options, () => {
+      leaveSignals()
+      this.#workers.delete(worker as unknown as Worker<never>)
+    })
     this.#workers.add(worker as unknown as Worker<never>)
+    if (options.stopOnSignals ?? true) leaveSignals = this.#stopOnSignals(of.name, worker)
     return worker
+  }
+
+  #stopOnSignals(queue: string, worker: Pick<Worker<never>, 'running' | 'stop'>): () => void {
+    const { environment, logger } = this.#session
+    return stopOnSignals({
+      environment,
+      stop: ({ drainMs, signal }) => {
+        logger.info?.({ queue, signal, running: worker.running, drainMs }, 'worker.stopping')
+        return worker.stop({ drainMs })
+      },
+      close: () => this.close(),
+    })
   }
 
   /**

@@ -8,6 +8,7 @@ export const logNames = [
   'clock.doubtful',
   'process.wedged',
   'worker.failed',
+  'worker.stopping',
   'retention.failed',
   'state.conflict',
   'state.saved',

@@ -29,6 +29,11 @@ export interface WorkOptions {
   readonly pollEveryMs?: number
   /** Stops the worker like `stop()`. */
   readonly signal?: AbortSignal
+  /**
+   * On SIGINT and SIGTERM, drains for at most 8 s, gives back what is left, and lets the signal end the process unless
+   * the program listens for it too; a second signal gives back at once. Default true; false leaves it to the program.
+   */
+  readonly stopOnSignals?: boolean
 }
 
 interface Claimed<Payload> {
@@ -50,7 +55,7 @@ interface Running<Payload> {
   done: Promise<void>
 }
 
-const defaults = Object.freeze({ concurrency: 1, prefetch: 0, pollEveryMs: 1000 })
+const defaults = Object.freeze({ concurrency: 1, prefetch: 0, pollEveryMs: 1000, stopOnSignals: true })
 const optionNames = [...Object.keys(defaults), 'leaseMs', 'signal']
 
 function assertKnown(options: object): void {
@@ -92,6 +97,7 @@ export class Worker<Payload> {
   readonly #unwake: () => void
   readonly #unexpect: () => void
   readonly #unsignal: () => void
+  readonly #onStopped: () => void
   #claiming: Promise<void> | null = null
   #claimsSoon = false
   #cancelPoll: () => void = () => {}
@@ -103,7 +109,15 @@ export class Worker<Payload> {
   #hasLock = false
   #takesLock: boolean | null = null
 
-  constructor(session: Session, queue: Queue<Payload>, handler: Handler<Payload>, options: WorkOptions) {
+  /** `onStopped` is told each time a stop has come to its end. */
+  constructor(
+    session: Session,
+    queue: Queue<Payload>,
+    handler: Handler<Payload>,
+    options: WorkOptions,
+    onStopped: () => void,
+  ) {
+    this.#onStopped = onStopped
     this.#session = session
     this.#queue = queue
     this.#handler = handler
@@ -136,6 +150,14 @@ export class Worker<Payload> {
    */
   async stop({ drainMs = drainDefaultMs }: { drainMs?: number } = {}): Promise<void> {
     assertWhole('drainMs', drainMs, 0, timeMsMax)
+    try {
+      await this.#stop(drainMs)
+    } finally {
+      this.#onStopped()
+    }
+  }
+
+  async #stop(drainMs: number): Promise<void> {
     this.#stopped = true
     this.#unwake()
     this.#unexpect()

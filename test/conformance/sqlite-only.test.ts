@@ -278,5 +278,6 @@ test('the names of log lines are these, and no others', () => {
     'state.gave_up',
     'state.saved',
     'worker.failed',
+    'worker.stopping',
   ])
 })
