@@ -45,7 +45,9 @@ function findNamedIds() {
   const files = [...listFiles('test', /\.ts$/), ...listFiles('bench', /\.(ts|mjs)$/)]
   const texts = files.map((file) => readFileSync(file, 'utf8'))
   return new Set(
-    texts.flatMap((text) => [...text.matchAll(/\[((?!RETRY)[A-Z]+(?:\d+[a-z]?-)?-?\d+)\]/g)].map(([, id]) => id)),
+    texts.flatMap((text) =>
+      [...text.matchAll(/\[((?!RETRY)[A-Z]+(?:\d+[a-z]?-)?-?\d+)\]/g)].map(([, id]) => id),
+    ),
   )
 }
 

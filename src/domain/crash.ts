@@ -4,7 +4,6 @@
  * others were exposed. What has been exposed twice becomes a suspect and is then handed out one at a time per
  * process, so that the next crash tells.
  */
-import { createHash } from 'node:crypto'
 import type { Item, Json } from './item.ts'
 
 /**
@@ -21,13 +20,7 @@ export interface Held {
 
 export type CrashMarks = Pick<
   Item,
-  | 'crashes'
-  | 'exposures'
-  | 'suspectedAt'
-  | 'progressAtLoss'
-  | 'quarantinedAt'
-  | 'quarantineReason'
-  | 'runAt'
+  'crashes' | 'exposures' | 'suspectedAt' | 'progressAtLoss' | 'quarantinedAt' | 'quarantineReason' | 'runAt'
 >
 
 const exposuresUntilSuspect = 2
@@ -51,7 +44,7 @@ export function markLoss(
   wall: number,
 ): CrashMarks {
   if (blame === 'none') return item
-  const lost = { ...item, progressAtLoss: digestOf(item.progress) }
+  const lost = { ...item, progressAtLoss: item.progress }
   if (blame === 'exposed') {
     const exposures = item.exposures + 1
     const suspectedAt = item.suspectedAt ?? (exposures >= exposuresUntilSuspect ? wall : null)
@@ -82,11 +75,6 @@ export function clearedBy(
 ): Partial<Pick<Item, 'crashes' | 'exposures' | 'suspectedAt' | 'progressAtLoss' | 'crashResets'>> {
   const isClear = item.crashes === 0 && item.exposures === 0
   if (isClear || item.crashResets >= crashResetsMax) return {}
-  if (digestOf(progress) === item.progressAtLoss) return {}
+  if (JSON.stringify(progress) === JSON.stringify(item.progressAtLoss)) return {}
   return { ...noSuspicion, crashResets: item.crashResets + 1 }
-}
-
-/** Progress may be large, and is only compared. */
-function digestOf(progress: Json): string {
-  return createHash('sha256').update(JSON.stringify(progress)).digest('hex').slice(0, 32)
 }

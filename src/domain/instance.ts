@@ -79,7 +79,11 @@ export function processesOf(
   }
   const sum = (own: readonly Instance[], what: keyof Held) =>
     own.reduce((total, { id }) => total + (holds.get(id)?.[what] ?? 0), 0)
-  return processes.map((own) => ({ instances: own, items: sum(own, 'items'), suspects: sum(own, 'suspects') }))
+  return processes.map((own) => ({
+    instances: own,
+    items: sum(own, 'items'),
+    suspects: sum(own, 'suspects'),
+  }))
 }
 
 /**

@@ -58,8 +58,8 @@ export interface Item extends LeaseColumns {
   readonly exposures: number
   /** Since when it may be what kills its holders; null: nothing points to it. */
   readonly suspectedAt: number | null
-  /** Digest of its progress when its holder was last lost: only progress that differs is new. */
-  readonly progressAtLoss: string | null
+  /** Its progress when its holder was last lost: only progress that differs is new. */
+  readonly progressAtLoss: Json
   /** How often new progress has cleared its crashes. */
   readonly crashResets: number
   readonly attemptsMax: number
@@ -225,7 +225,7 @@ export function claimItemByName(
 }
 
 /** Can be claimed now. */
-export function isInLine({ standing }: Item): boolean {
+function isInLine({ standing }: Item): boolean {
   return standing === 'ready' || standing === 'suspect'
 }
 

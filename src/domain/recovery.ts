@@ -3,8 +3,9 @@
  * that lapsed, or a bound one whose process is proven dead, and nothing else; it is safe to run anywhere at
  * once, because every row it takes is checked again here and written under its version.
  */
-import { type Delivery, reclaimDelivery } from './delivery.ts'
+
 import { type Blame, blameFor, type Held } from './crash.ts'
+import { type Delivery, reclaimDelivery } from './delivery.ts'
 import { type Item, type Moment, reclaimItem, setItemAside } from './item.ts'
 import { isExpired, type LeaseColumns, lastSignOfLife } from './lease.ts'
 import type { Lock } from './lock.ts'
@@ -50,12 +51,7 @@ export function evidenceOfLoss(row: LeaseColumns, deaths: Deaths, now: number): 
     : `its lease lapsed ${now - row.expiresAt} ms ago`
 }
 
-export function recoverItem(
-  item: Item,
-  rules: ItemRules,
-  deaths: Deaths,
-  at: Moment,
-): ReclaimedItem | null {
+export function recoverItem(item: Item, rules: ItemRules, deaths: Deaths, at: Moment): ReclaimedItem | null {
   const evidence = item.standing === 'held' ? evidenceOfLoss(item, deaths, at.now) : null
   if (evidence === null) return null
   const isReboot = item.instance !== null && deaths.get(item.instance)?.isReboot === true
@@ -102,13 +98,7 @@ export function reclaimStaleItem(
   return takeItem(item, rules, evidence, lapsed ? blameFor(item, rules.held) : 'none', at)
 }
 
-function takeItem(
-  item: Item,
-  rules: ItemRules,
-  evidence: string,
-  blame: Blame,
-  at: Moment,
-): ReclaimedItem {
+function takeItem(item: Item, rules: ItemRules, evidence: string, blame: Blame, at: Moment): ReclaimedItem {
   const loss = { evidence, blame, crashesMax: rules.crashesMax }
   const after =
     rules.workflow && knownState(rules.workflow, item.state)?.held

@@ -82,7 +82,7 @@ export const schema: { readonly [Name in TableName]: Schema } = {
     crashes: 'integer',
     exposures: 'integer',
     suspectedAt: 'integer',
-    progressAtLoss: 'text',
+    progressAtLoss: 'json',
     crashResets: 'integer',
     attemptsMax: 'integer',
     quarantinedAt: 'integer',

@@ -40,7 +40,8 @@ export function processExists(pid: number): boolean {
 /** `storeIsLocal`: the store lies on a disk of this machine, so a process of another boot cannot be running. */
 export function judge(self: ProcessIdentity, other: ProcessIdentity, storeIsLocal: boolean): Verdict {
   if (other.bootId !== self.bootId) {
-    if (storeIsLocal) return { liveness: 'dead', evidence: 'the machine has been restarted since', isReboot: true }
+    if (storeIsLocal)
+      return { liveness: 'dead', evidence: 'the machine has been restarted since', isReboot: true }
     return { liveness: 'unknown', evidence: `it runs on ${other.hostName}, or did before a restart` }
   }
   if (other.hostName !== self.hostName || other.pidNamespace !== self.pidNamespace) {

@@ -5,15 +5,7 @@ import { type Holder, renew } from '../domain/lease.ts'
 import { acquireLock, type Lock } from '../domain/lock.ts'
 import { processingLockName, type Queue } from '../domain/queue.ts'
 import type { Workflow } from '../domain/workflow.ts'
-import type {
-  Caller,
-  Change,
-  Context,
-  Decision,
-  DefinedQueue,
-  Grant,
-  ItemFilter,
-} from '../engines/engine.ts'
+import type { Caller, Change, Context, Decision, DefinedQueue, Grant, ItemFilter } from '../engines/engine.ts'
 import { InvalidError } from '../errors.ts'
 import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
@@ -89,7 +81,10 @@ function lineOf(queue: string, caller: Caller, limit: number) {
   }
 }
 
-function firstInLine(line: { ready: readonly Item[]; suspects: readonly Item[] }, limit: number): readonly Item[] {
+function firstInLine(
+  line: { ready: readonly Item[]; suspects: readonly Item[] },
+  limit: number,
+): readonly Item[] {
   if (line.suspects.length === 0) return line.ready
   return [...line.ready, ...line.suspects].sort(compareInLine).slice(0, limit)
 }

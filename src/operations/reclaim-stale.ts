@@ -6,7 +6,14 @@ import type { Change } from '../engines/engine.ts'
 import { InvalidError } from '../errors.ts'
 import * as fields from './fields.ts'
 import { ask, operation } from './operation.ts'
-import { describeReclaimed, itemReclaim, lockReclaim, lossRecords, processNeeds, rulesFor } from './reclaim.ts'
+import {
+  describeReclaimed,
+  itemReclaim,
+  lockReclaim,
+  lossRecords,
+  processNeeds,
+  rulesFor,
+} from './reclaim.ts'
 import { recoveryMax, report } from './recovery.ts'
 
 export const reclaimStale = operation({

@@ -50,7 +50,12 @@ export function lossRecords(
       .filter(({ endedAt }) => endedAt === null)
       .map((before): Change => {
         const after = recordLoss(before, process, context.now)
-        return { table: 'instance', before, after, event: { kind: 'instance.lost', agent: context.agent, detail } }
+        return {
+          table: 'instance',
+          before,
+          after,
+          event: { kind: 'instance.lost', agent: context.agent, detail },
+        }
       })
   })
 }

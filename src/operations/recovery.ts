@@ -22,7 +22,15 @@ import { runNeeds } from './lock-run.ts'
 import { deliveryReclaim, lostDeliveries, takeDeliveries } from './message-recovery.ts'
 import { ask, type OutputOf, operation } from './operation.ts'
 import { unblocked } from './queue-finish.ts'
-import { describeReclaimed, itemReclaim, lockReclaim, lossRecords, processNeeds, rulesFor, runRow } from './reclaim.ts'
+import {
+  describeReclaimed,
+  itemReclaim,
+  lockReclaim,
+  lossRecords,
+  processNeeds,
+  rulesFor,
+  runRow,
+} from './reclaim.ts'
 import { type HealedLines, healLines, lineNeeds } from './recovery-lines.ts'
 
 /** Rows one transaction takes: keeps it under 20 ms. */
@@ -186,7 +194,8 @@ export const run = operation({
         freed.length < rows.freed.dependents.length
       // A dead instance is ended only when nothing of it is left, so that the next pass still finds the rest.
       const ended = more || input.queue !== undefined ? [] : dead
-      const isEnded = (row: Change['before']) => ended.some(({ id }) => row !== null && 'id' in row && row.id === id)
+      const isEnded = (row: Change['before']) =>
+        ended.some(({ id }) => row !== null && 'id' in row && row.id === id)
       const result = summary(
         takenItems,
         takenLocks,

@@ -105,7 +105,11 @@ describe('the record of an attempt', () => {
 describe('recovery of a delivery', () => {
   test('takes what lapsed, or what the dead held, and makes the same attempt due again [A8] [X1]', () => {
     const lapsed = recoverDelivery(claimed, new Map(), at.now + 1_001)
-    const orphan = recoverDelivery(claimed, new Map([['ada-1', { evidence: 'process 7 is gone', isReboot: false }]]), at.now)
+    const orphan = recoverDelivery(
+      claimed,
+      new Map([['ada-1', { evidence: 'process 7 is gone', isReboot: false }]]),
+      at.now,
+    )
 
     expect(lapsed).toMatchObject({
       evidence: 'its lease lapsed 1 ms ago',

@@ -771,7 +771,7 @@ describe('reclaiming from a lost holder', () => {
         leaseMs: null,
         startedAt: null,
         crashes: 1,
-        progressAtLoss: expect.any(String),
+        progressAtLoss: { page: 2 },
         stateChangedAt: at.wall + 3,
         version: item.version + 1,
       })

@@ -17,7 +17,7 @@ export const instanceLoaders = {
 
   processes({ instances }, place) {
     const parameters = new Parameters(place)
-    const process = 'pid, boot_id, host_name, pid_namespace, coalesce(start_time, \'\')'
+    const process = "pid, boot_id, host_name, pid_namespace, coalesce(start_time, '')"
     const isPeer = `(${process}) in (
   select ${process}
   from holdfast.instance

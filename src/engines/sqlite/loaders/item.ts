@@ -1,8 +1,8 @@
 /** Items by id, by key, by line, by lease. */
 import type { Item, Standing } from '../../../domain/item.ts'
 import type { Value } from '../driver.ts'
-import { listItems } from '../list.ts'
 import { filterText, filterValues } from '../filter.ts'
+import { listItems } from '../list.ts'
 import { inList, item, items, readable, type Source } from '../rows.ts'
 import type { Loaders } from './loader.ts'
 
@@ -30,7 +30,10 @@ function itemById(source: Source, id: string): Item | null {
 }
 
 function hasSuspects({ connection, namespace }: Source): boolean {
-  return connection.get("select 1 from item where namespace = ? and standing = 'suspect' limit 1", namespace) != null
+  return (
+    connection.get("select 1 from item where namespace = ? and standing = 'suspect' limit 1", namespace) !=
+    null
+  )
 }
 
 export const itemLoaders = {
