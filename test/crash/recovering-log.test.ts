@@ -1,7 +1,7 @@
 /** Reads while another process recovers the log: they wait their time, then say BUSY. */
 import { closeSync, openSync, readFileSync, statSync, writeSync } from 'node:fs'
 import { expect, test } from 'vitest'
-import { type Actor, newStore, openHere, print, program, startProgram, until } from './support.ts'
+import { type Actor, newStore, openHere, print, startProgram, until } from './support.ts'
 
 const busyTimeoutMs = 300
 
