@@ -94,7 +94,7 @@ type Message =
   | { readonly type: 'handling'; readonly item: string }
   | { readonly type: 'aborted'; readonly item: string; readonly code: string }
   | { readonly type: 'added'; readonly item: string }
-  | { readonly type: 'refused'; readonly code: string; readonly added: number }
+  | { readonly type: 'refused'; readonly code: string; readonly added: number; readonly message: string }
   | { readonly type: 'answer'; readonly number: number; readonly result?: unknown; readonly error?: Refusal }
 
 export interface Refusal {
@@ -237,9 +237,13 @@ export function startOwnActor(name = 'actor'): Promise<Actor> {
 /** Starts a program that takes orders. */
 export async function startProgram(
   name: string,
-  { span = 'test', env = {} }: { span?: Span; env?: Readonly<Record<string, string>> } = {},
+  {
+    span = 'test',
+    env = {},
+    args = [],
+  }: { span?: Span; env?: Readonly<Record<string, string>>; args?: readonly string[] } = {},
 ): Promise<Actor> {
-  const child = fork(program(name), [], {
+  const child = fork(program(name), args, {
     stdio: ['ignore', 'inherit', 'pipe', 'ipc'],
     env: { ...process.env, ...env },
   })

@@ -10,19 +10,65 @@ const primary = {
   corrupt: 11,
   full: 13,
   cantOpen: 14,
+  protocol: 15,
   constraint: 19,
   notADatabase: 26,
 }
 
-function primaryCode(error: unknown): number | null {
+/** The index of the log, a file beside the store, could not be made larger. */
+const indexWithoutRoom = 10 | (19 << 8)
+
+function extendedCode(error: unknown): number | null {
   if (!(error instanceof Error) || !('errcode' in error) || typeof error.errcode !== 'number') return null
-  return error.errcode & 0xff
+  return error.errcode
 }
 
-/** Somebody else is writing: wait and try again. */
+function primaryCode(error: unknown): number | null {
+  const code = extendedCode(error)
+  if (code === indexWithoutRoom) return primary.full
+  return code === null ? null : code & 0xff
+}
+
+/** Somebody else is writing, or recovering the log: wait and try again. */
 export function isBusy(error: unknown): boolean {
   const code = primaryCode(error)
-  return code === primary.busy || code === primary.locked
+  return code === primary.busy || code === primary.locked || code === primary.protocol
+}
+
+/** An error of SQLite itself whose code the driver left out. */
+export function isUncoded(error: unknown): boolean {
+  return (
+    error instanceof Error && 'code' in error && error.code === 'ERR_SQLITE_ERROR' && !('errcode' in error)
+  )
+}
+
+/** An error without a code that did not come again: whatever it was has passed, as another's work does. */
+export function passing(cause: unknown): Error {
+  return Object.assign(new Error((cause as Error).message, { cause }), { errcode: primary.busy })
+}
+
+/**
+ * An error of the COMMIT itself. When writing or flushing failed, all of the change may be in the log all the same:
+ * nobody sees it there, but whoever recovers the log after a crash finds it.
+ */
+export function atCommit(error: unknown, location: string): unknown {
+  if (primaryCode(error) !== primary.ioError) return error
+  return new HoldfastError('STORE_UNAVAILABLE', {
+    what: `the disk of ${location} failed at the commit: whether the change was made is not known`,
+    next: 'check the disk; look before you repeat it, or repeat it under the same idempotency key',
+    facts: { location, sqliteCode: primary.ioError, inDoubt: true },
+    cause: error,
+  })
+}
+
+/** The disk failed again before this call wrote anything. */
+export function unsettled(location: string, cause: unknown): HoldfastError {
+  return new HoldfastError('STORE_UNAVAILABLE', {
+    what: `the disk of ${location} still fails; nothing was changed by this call, and an earlier change is in doubt`,
+    next: 'check the disk, then call again',
+    facts: { location, sqliteCode: primary.ioError, inDoubt: false },
+    cause,
+  })
 }
 
 /** A typed error for what the store said; anything else passes through unchanged. */
@@ -34,6 +80,7 @@ export function classify(error: unknown, location: string): unknown {
   switch (code) {
     case primary.busy:
     case primary.locked:
+    case primary.protocol:
       return new HoldfastError('BUSY', {
         what: `the store ${location} is busy`,
         next: 'try again; if it lasts, look for a stopped process that was writing',
@@ -44,14 +91,14 @@ export function classify(error: unknown, location: string): unknown {
       return new HoldfastError('STORE_UNAVAILABLE', {
         what: `no room left on the disk of ${location}; nothing was changed`,
         next: 'free space, then call again',
-        facts,
+        facts: { ...facts, inDoubt: false },
         cause,
       })
     case primary.ioError:
       return new HoldfastError('STORE_UNAVAILABLE', {
         what: `the disk of ${location} failed; nothing was changed`,
         next: 'check the disk, then call again',
-        facts,
+        facts: { ...facts, inDoubt: false },
         cause,
       })
     case primary.readOnly:

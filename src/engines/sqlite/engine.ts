@@ -11,7 +11,7 @@ import type { RecoveryReport } from '../../operations/recovery.ts'
 import { chanceFor } from '../../operations/table.ts'
 import type { Command, Decision, Engine, EngineOptions, StoreStatus } from '../engine.ts'
 import { apply } from './apply.ts'
-import { classify, isBusy } from './classify.ts'
+import { atCommit, classify, isBusy, unsettled } from './classify.ts'
 import { bootOffset } from './clock.ts'
 import { Connection } from './connection.ts'
 import { driver } from './driver.ts'
@@ -82,7 +82,8 @@ function inSnapshot<Result>(connection: Connection, read: () => Result): Result 
   try {
     return read()
   } finally {
-    connection.run('commit')
+    // Some errors have ended the transaction already; to end it again would hide them.
+    if (connection.isTransaction) connection.run('rollback')
   }
 }
 
@@ -120,11 +121,15 @@ export class SqliteEngine implements Engine {
   readonly #rehearsed = new Set<string>()
   #waiting: Waiting[] = []
   #flushing: Promise<void> | null = null
+  /** Reads that wait for another process. */
+  readonly #reads = new Set<Promise<unknown>>()
   /** Last turn of the loop between two batches, and batches since. */
   #turnedAt = Number.NEGATIVE_INFINITY
   #unturned = 0
   /** Batches since the log was last looked at. */
   #unmoved = 0
+  /** A commit failed in such a way that its change may still be in the log. */
+  #isInDoubt = false
   #closed = false
 
   constructor(connection: Connection, turn: Turn, offset: number, location: string, options: EngineOptions) {
@@ -161,7 +166,7 @@ export class SqliteEngine implements Engine {
     try {
       if (this.#closed) throw closedError(this.#location)
       const prepared = prepare(command)
-      if (prepared.operation.effect === 'read') return Promise.resolve(this.#read(prepared))
+      if (prepared.operation.effect === 'read') return this.#read(prepared)
       return new Promise((resolve, reject) => {
         this.#waiting.push({ prepared, resolve, reject })
         // One turn later: everything else that asks in this turn joins the same transaction.
@@ -172,17 +177,31 @@ export class SqliteEngine implements Engine {
     }
   }
 
-  #read(prepared: Prepared): unknown {
-    const connection = this.#connection
+  #read(prepared: Prepared): Promise<unknown> {
     try {
-      connection.run('begin')
-      try {
-        return this.#decide(prepared, this.#source(prepared.command.namespace, new Known())).result
-      } finally {
-        connection.run('commit')
-      }
+      return Promise.resolve(this.#readNow(prepared))
+    } catch (error) {
+      return isBusy(error) ? this.#readLater(prepared) : Promise.reject(classify(error, this.#location))
+    }
+  }
+
+  #readNow(prepared: Prepared): unknown {
+    return inSnapshot(
+      this.#connection,
+      () => this.#decide(prepared, this.#source(prepared.command.namespace, new Known())).result,
+    )
+  }
+
+  /** Somebody recovers the log: then nobody can read. */
+  async #readLater(prepared: Prepared): Promise<unknown> {
+    const reading = this.#turn.waitToRead(() => this.#readNow(prepared))
+    this.#reads.add(reading)
+    try {
+      return await reading
     } catch (error) {
       throw classify(error, this.#location)
+    } finally {
+      this.#reads.delete(reading)
     }
   }
 
@@ -193,6 +212,7 @@ export class SqliteEngine implements Engine {
         for (const { prepared } of batch) this.#rehearse(prepared)
         if (!(await this.#turn.take(() => this.#transact(batch)))) await this.#flushOneByOne(batch)
       } catch (error) {
+        this.#trySettling()
         for (const { reject } of batch) reject(classify(error, this.#location))
       }
       if (!this.#options.hasCaretaker) this.#moveLog()
@@ -233,6 +253,7 @@ export class SqliteEngine implements Engine {
       try {
         await this.#turn.take(() => this.#transact([each], { alone: true }))
       } catch (error) {
+        this.#trySettling()
         each.reject(classify(error, this.#location))
       }
     }
@@ -253,11 +274,10 @@ export class SqliteEngine implements Engine {
         outcomes.push(outcome)
         wakes ||= outcome.wakes
       }
-      this.#environment.reached?.('transaction.applied')
-      this.#connection.run('commit')
+      this.#commit('transaction.applied')
     } catch (error) {
       this.#rollBack()
-      if (alone || isBusy(error)) throw error
+      if (alone || isBusy(error) || isHoldfastError(error)) throw error
       return false
     }
     this.#environment.reached?.('transaction.committed')
@@ -323,8 +343,50 @@ export class SqliteEngine implements Engine {
     }
   }
 
+  /** `point`: reached right before. */
+  #commit(point: string): void {
+    try {
+      this.#environment.reached?.(point)
+      this.#connection.run('commit')
+    } catch (error) {
+      const answer = atCommit(error, this.#location)
+      this.#isInDoubt ||= answer !== error
+      throw answer
+    }
+  }
+
+  /**
+   * Writes over what a commit in doubt may have left in the log, before anything else is written: from here on it was
+   * not made, whoever recovers the log. Without this a command that writes nothing would leave it there.
+   */
+  #settle(): void {
+    const connection = this.#connection
+    connection.run('begin immediate')
+    try {
+      // The page is written anew although the number stays the same.
+      connection.exec(`pragma user_version = ${connection.pragma('user_version')}`)
+      this.#commit('doubt.settling')
+      this.#isInDoubt = false
+      this.#environment.reached?.('doubt.settled')
+    } catch (error) {
+      this.#rollBack()
+      throw isHoldfastError(error) ? unsettled(this.#location, error) : error
+    }
+  }
+
+  /** So that whoever was told of a doubt finds, when he looks, what will stay; if not now, the next write does it. */
+  #trySettling(): void {
+    if (!this.#isInDoubt) return
+    try {
+      this.#settle()
+    } catch {
+      // The disk still fails or another process writes.
+    }
+  }
+
   /** Takes the right to write, and finds out whether others have written since, or carried the store away. */
   #begin(): void {
+    if (this.#isInDoubt) this.#settle()
     this.#connection.run('begin immediate')
     if (this.#memory.refresh(this.#connection)) assertUsableStore(this.#connection, this.#location)
   }
@@ -362,7 +424,7 @@ export class SqliteEngine implements Engine {
     try {
       const { isRefused, answer, wakes } = this.#runOne(prepared)
       if (isRefused) throw answer
-      this.#connection.run('commit')
+      this.#commit('recovery.applied')
       this.#wake.committed()
       if (wakes) this.#wake.ring()
       return answer
@@ -404,7 +466,8 @@ export class SqliteEngine implements Engine {
   async close(): Promise<void> {
     if (this.#closed) return
     this.#closed = true
-    while (this.#flushing !== null) await this.#flushing
+    while (this.#flushing !== null || this.#reads.size > 0)
+      await Promise.allSettled([this.#flushing, ...this.#reads])
     this.#turn.close()
     this.#wake.close()
     this.#connection.emptyLog()
