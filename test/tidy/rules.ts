@@ -104,7 +104,8 @@ const arrows: Record<string, readonly string[]> = {
   engines: [...vocabulary, 'port', 'operations', 'domain', 'environment', 'host'],
   host: ['environment', 'errors', 'domain'],
   options: ['errors', 'domain', 'environment', 'logger', 'delivery'],
-  logger: [],
+  // The one function that makes foreign text harmless.
+  logger: ['domain'],
   lazily: [],
   environment: ['errors', 'domain'],
   domain: ['errors'],
