@@ -142,7 +142,11 @@ export class Session {
   onExpectedWork(queue: string, listener: () => void): () => void {
     const listeners = this.#expectant.get(queue) ?? new Set()
     this.#expectant.set(queue, listeners.add(listener))
-    return () => listeners.delete(listener)
+    return () => {
+      listeners.delete(listener)
+      // Names of queues come and go.
+      if (listeners.size === 0 && this.#expectant.get(queue) === listeners) this.#expectant.delete(queue)
+    }
   }
 
   /** Gives back what lapsed and what the proven dead held. */

@@ -93,6 +93,7 @@ export class Worker<Payload> {
   readonly #unwake: () => void
   readonly #unexpect: () => void
   readonly #unsignal: () => void
+  readonly #onStopped: () => void
   #claiming: Promise<void> | null = null
   #claimsSoon = false
   #cancelPoll: () => void = () => {}
@@ -104,7 +105,14 @@ export class Worker<Payload> {
   #hasLock = false
   #takesLock: boolean | null = null
 
-  constructor(session: Session, queue: Queue<Payload>, handler: Handler<Payload>, options: WorkOptions) {
+  constructor(
+    session: Session,
+    queue: Queue<Payload>,
+    handler: Handler<Payload>,
+    options: WorkOptions,
+    onStopped: () => void,
+  ) {
+    this.#onStopped = onStopped
     this.#session = session
     this.#queue = queue
     this.#handler = handler
@@ -153,6 +161,7 @@ export class Worker<Payload> {
     await Promise.all(this.#finishing)
     if (this.#hasLock) await this.#queue.releaseProcessingLock()
     this.#hasLock = false
+    this.#onStopped()
   }
 
   /** Every handler has returned, and the store has answered what came of it. */
