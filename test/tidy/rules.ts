@@ -56,7 +56,8 @@ const arrows: Record<string, readonly string[]> = {
   'lock-grants': [...handle, 'operations', 'runtime'],
   runs: [...handle, 'operations'],
   messages: [...vocabulary, ...handle, 'domain', 'operations', 'runtime', 'delivery'],
-  session: [...vocabulary, 'port', 'engines', 'operations', 'runtime', 'environment'],
+  session: [...vocabulary, 'caller-frames', 'port', 'engines', 'operations', 'runtime', 'environment'],
+  'caller-frames': ['errors'],
   payload: vocabulary,
   input: [],
   // Opens two engines at once and carries rows between them; heals the one before.
