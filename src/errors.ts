@@ -184,7 +184,10 @@ const classes: Partial<Record<ErrorCode, { readonly prototype: HoldfastError; re
 }
 
 /** An error that crossed a thread or a wire as its JSON, as what it was. */
-export function revive({ code, ...parts }: ReturnType<HoldfastError['toJSON']>): HoldfastError {
+export function revive({
+  code,
+  ...parts
+}: ReturnType<HoldfastError['toJSON']> & { readonly cause?: unknown }): HoldfastError {
   const error = new HoldfastError(code, parts)
   const original = classes[code]
   return original

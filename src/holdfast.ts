@@ -1,10 +1,11 @@
 /** `open(url, options)`: the handle to a store, from which everything else is reached. */
 import { Agents } from './agents.ts'
+import { assertName } from './domain/name.ts'
 import type { StoreStatus } from './engines/engine.ts'
 import { openEngine } from './engines/open.ts'
 import { isPostgresUrl } from './engines/postgres/address.ts'
 import { type Environment, pause } from './environment.ts'
-import { closedError } from './errors.ts'
+import { closedError, InvalidError } from './errors.ts'
 import { Fleet } from './fleet.ts'
 import { getAgentId } from './host/agent-id.ts'
 import { systemEnvironment } from './host/system.ts'
@@ -195,9 +196,10 @@ export class Holdfast {
     options: WorkOptions = {},
   ): Worker<Payload> {
     if (this.#session.isClosed) throw closedError(this.status.location)
+    assertWork(queue, handler)
     const of = typeof queue === 'string' ? this.queue<Payload>(queue) : queue
     let leaveSignals = () => {}
-    const worker = new Worker<Payload>(this.#session, of, handler, options, () => {
+    const worker: Worker<Payload> = new Worker(this.#session, of, handler, options, () => {
       leaveSignals()
       this.#workers.delete(worker as unknown as Worker<never>)
     })
@@ -317,6 +319,16 @@ export class Holdfast {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close()
   }
+}
+
+/** Without a handler every job would be claimed and fail. */
+function assertWork(queue: unknown, handler: unknown): void {
+  if (!(queue instanceof Queue)) assertName('queue', queue)
+  if (typeof handler === 'function') return
+  throw new InvalidError({
+    what: `work on queue ${queue instanceof Queue ? queue.name : queue} was given no handler`,
+    next: 'give a function as its second argument: async (item, { signal }) => { … }',
+  })
 }
 
 const eventPollMs = 500

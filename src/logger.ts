@@ -1,4 +1,6 @@
 /** Log lines have stable names and facts; the library writes only warnings and above unless told otherwise. */
+import { printable, printableLines } from './domain/text.ts'
+
 export const logNames = [
   'recovery.completed',
   'recovery.failed',
@@ -9,6 +11,7 @@ export const logNames = [
   'process.wedged',
   'worker.failed',
   'worker.stopping',
+  'item.failed',
   'retention.failed',
   'state.conflict',
   'state.saved',
@@ -42,9 +45,11 @@ export const stderrLogger: Logger = {
 
 export const silentLogger: Logger = { warn() {}, error() {} }
 
-function write(level: string, facts: LogFacts, name: LogName): void {
+/** A line for each, and a stack below it, indented: what a program threw can neither draw nor pass for a line of ours. */
+function write(level: string, { stack, ...facts }: LogFacts, name: LogName): void {
   const shown = Object.entries(facts).map(
     ([key, value]) => `${key}=${typeof value === 'string' ? JSON.stringify(value) : String(value)}`,
   )
-  process.stderr.write(`holdfast ${level} ${name} ${shown.join(' ')}\n`)
+  const below = typeof stack === 'string' ? `\n${printableLines(stack).replace(/^/gm, '    ')}` : ''
+  process.stderr.write(`${printable(`holdfast ${level} ${name} ${shown.join(' ')}`)}${below}\n`)
 }

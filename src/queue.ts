@@ -1,4 +1,5 @@
 /** `hf.queue(name)`: a thin view on the operations of one queue. */
+import { failureFacts, failureOf } from './domain/failure.ts'
 import { processingLockName } from './domain/queue.ts'
 import { fitText } from './domain/text.ts'
 import type { Workflow } from './domain/workflow.ts'
@@ -100,7 +101,7 @@ export type ProcessingLock =
   | { readonly outcome: 'claimed'; readonly lock: LockView; readonly lease: Lease | null }
   | Exclude<AcquireOutcome, { outcome: 'claimed' }>
 
-type Failure = Error | string | { message: string; code?: string }
+type Failure = Error | string | { message: string; code?: string | undefined; stack?: string | undefined }
 
 const eventPage = 1000
 const bringsWork = new Set(['queue.add', 'queue.addMany', 'queue.submit'])
@@ -257,7 +258,9 @@ export class Queue<Payload = unknown> {
   }
 
   /** One that cannot be failed is left to lapse: its trouble must not cost the caller what was claimed with it. */
-  async #failUnfit({ id, token }: ItemView, error: Error, options: CallOptions): Promise<void> {
+  async #failUnfit(item: ItemView, error: Error, options: CallOptions): Promise<void> {
+    const { id, token } = item
+    this.#session.logger.warn(failureFacts(item, failureOf(error)), 'item.failed')
     try {
       await this.fail(id, error, { token, retryable: false })
     } catch (refusal) {
@@ -299,7 +302,7 @@ export class Queue<Payload = unknown> {
 
   /** Reports a handled failure; tried again with growing delays while attempts are left. */
   fail(ref: string, error: Failure, options: FailOptions = {}): Promise<QueueItem<Payload>> {
-    return this.#guarded('queue.fail', ref, { error: failureOf(error) }, options)
+    return this.#guarded('queue.fail', ref, { error: reported(error) }, options)
   }
 
   /** Gives an item back unfinished. False, and nothing changed, when it was no longer yours. */
@@ -476,7 +479,7 @@ export class Queue<Payload = unknown> {
   }
 
   failMerge(ref: string, error: Failure, options: FailOptions = {}): Promise<QueueItem<Payload>> {
-    return this.#guarded('queue.failMerge', ref, { error: failureOf(error) }, options)
+    return this.#guarded('queue.failMerge', ref, { error: reported(error) }, options)
   }
 
   /** Events of one item, oldest first; only the last `limit` of them when given. */
@@ -594,10 +597,8 @@ function withWallTime<Options extends { runAt?: number | Date }>(options: Option
 }
 
 /** In the words of a program, which may be anything; only what a caller wrote itself is refused when it is too long. */
-function failureOf(error: Failure): { message: string; code?: string } {
-  if (typeof error === 'string') return { message: fitText(error, error.length) }
-  const code = 'code' in error && typeof error.code === 'string' ? { code: fitText(error.code, 200) } : {}
-  return { message: fitText(String(error.message), 10_000), ...code }
+function reported(error: Failure): { message: string; code?: string | undefined } {
+  return typeof error === 'string' ? { message: fitText(error, error.length) } : failureOf(error)
 }
 
 const waitMsMax = 24 * 60 * 60 * 1000

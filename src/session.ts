@@ -1,4 +1,6 @@
 /** What all handles of one opened store share: who we are, the executor, and the grants we were given. */
+
+import { withCallerFrames } from './caller-frames.ts'
 import type { Caller, Command } from './engines/engine.ts'
 import type { OpenedEngine } from './engines/open.ts'
 import type { Environment } from './environment.ts'
@@ -104,9 +106,15 @@ export class Session {
     const answered = this.engine.execute(command) as Promise<Result>
     const asked = { input, answered }
     this.#underWay.add(asked)
-    const over = () => this.#underWay.delete(asked)
-    answered.then(over, over)
-    return answered
+    const resolved = (answer: Result) => {
+      this.#underWay.delete(asked)
+      return answer
+    }
+    const rejected = (error: unknown): never => {
+      this.#underWay.delete(asked)
+      throw withCallerFrames(error, rejected)
+    }
+    return answered.then(resolved, rejected)
   }
 
   /**
@@ -142,7 +150,11 @@ export class Session {
   onExpectedWork(queue: string, listener: () => void): () => void {
     const listeners = this.#expectant.get(queue) ?? new Set()
     this.#expectant.set(queue, listeners.add(listener))
-    return () => listeners.delete(listener)
+    return () => {
+      listeners.delete(listener)
+      // Names of queues come and go.
+      if (listeners.size === 0 && this.#expectant.get(queue) === listeners) this.#expectant.delete(queue)
+    }
   }
 
   /** Gives back what lapsed and what the proven dead held. */

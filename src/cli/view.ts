@@ -1,5 +1,6 @@
 /** How answers look to people: tables without frames, aligned pairs, times in UTC, nothing that draws on a terminal. */
 import colors from 'picocolors'
+import { printable } from '../domain/text.ts'
 import { formatDuration, formatTime } from './duration.ts'
 import type { Io } from './io.ts'
 import { tableLines } from './table.ts'
@@ -19,12 +20,9 @@ export interface View {
   pairs(facts: readonly (readonly [label: string, value: Cell | undefined])[]): string
 }
 
-export type Cell = string | number | null
+export { printable, printableLines } from '../domain/text.ts'
 
-/** Terminal control characters in stored text would let one agent draw on another's screen. */
-export function printable(text: string): string {
-  return text.replace(/\p{Cc}/gu, '\u00b7')
-}
+export type Cell = string | number | null
 
 /** A value of somebody's on one line. */
 export function brief(value: unknown, length = 200): string {
@@ -68,7 +66,10 @@ function drawPairs(
 ): string {
   const shown = facts.filter(([, value]) => value != null && value !== '')
   const width = Math.max(0, ...shown.map(([label]) => label.length))
-  return shown.map(([label, value]) => `${paint.dim(label.padEnd(width))}  ${value}`).join('\n')
+  const below = `\n${' '.repeat(width + 2)}`
+  return shown
+    .map(([label, value]) => `${paint.dim(label.padEnd(width))}  ${String(value).replaceAll('\n', below)}`)
+    .join('\n')
 }
 
 /** How much of a lease is left or since when it is over. */

@@ -11,6 +11,7 @@ export type AlertCode =
   | 'crash_pattern'
   | 'suspect_agent'
   | 'quarantine'
+  | 'mostly_failing'
   | 'dead_letters'
   | 'oldest_waiting'
 
@@ -20,6 +21,14 @@ export interface Alert {
   readonly what: string
   /** What to do about it. */
   readonly next: string
+}
+
+export interface QueueEndings {
+  readonly queue: string
+  readonly succeeded: number
+  readonly failed: number
+  /** The state in which most of the failed ones are; null when none failed. */
+  readonly failedState: string | null
 }
 
 export interface AlertFacts {
@@ -41,6 +50,8 @@ export interface AlertFacts {
   readonly patterns: readonly CrashPattern[]
   readonly suspects: readonly string[]
   readonly quarantined: readonly { readonly queue: string; readonly count: number }[]
+  /** How the newest finished items of each queue ended, cancelled ones apart. */
+  readonly endings: readonly QueueEndings[]
   readonly deadLetters: number
   /** Queues that are not paused, with their oldest ready item. */
   readonly waiting: readonly { readonly queue: string; readonly oldestReadyMs: number }[]
@@ -52,6 +63,9 @@ export const staleMax = 10
 const sweepLateMs = 15_000
 /** An hour in line although nobody paused the queue: there are too few workers, or none. */
 const waitingMs = 60 * 60 * 1000
+
+/** One or two bad items are no pattern. */
+const failingMin = 3
 
 const recover = 'run `holdfast recover`, or keep any process that opened the store running'
 
@@ -115,6 +129,15 @@ export function decideAlerts(facts: AlertFacts): Alert[] {
         'quarantine',
         `queue ${queue} has ${counted(count, 'quarantined item')}`,
         `see why with \`holdfast queue quarantine ${queue}\``,
+      ),
+    ),
+    ...facts.endings.flatMap(({ queue, succeeded, failed, failedState }) =>
+      when(
+        failed >= failingMin && failed > succeeded,
+        'warning',
+        'mostly_failing',
+        `queue ${queue}: ${failed} of the last ${failed + succeeded} finished items failed`,
+        `list them with \`holdfast queue list ${queue} --state ${failedState}\`; \`holdfast queue show ${queue} <id>\` has the error and its stack`,
       ),
     ),
     ...when(

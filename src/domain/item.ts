@@ -28,6 +28,8 @@ export interface Failure {
   readonly message: string
   readonly code?: string | undefined
   readonly retryable?: boolean | undefined
+  /** Where it was thrown, and its causes; shortened. */
+  readonly stack?: string | undefined
 }
 
 export interface Item extends LeaseColumns {

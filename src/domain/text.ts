@@ -12,6 +12,16 @@ export function fitText(text: string, lengthMax: number): string {
   return text.slice(0, lengthMax).replace(everyUnfit, '\ufffd')
 }
 
+/** Terminal control characters in stored text would let one agent draw on another's screen. */
+export function printable(text: string): string {
+  return text.replace(/\p{Cc}/gu, '\u00b7')
+}
+
+/** The same for text of several lines, such as a stack. */
+export function printableLines(text: string): string {
+  return text.replace(/[^\P{Cc}\n\t]/gu, '\u00b7')
+}
+
 /** Null for bytes that are no UTF-8: each that cannot be read would silently become another letter. */
 export function decodeText(bytes: Uint8Array): string | null {
   try {

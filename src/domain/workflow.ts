@@ -157,6 +157,14 @@ export function stateOf(workflow: Workflow, name: string): State {
   })
 }
 
+/** How an item in this state ended; null while it is open, and for a state that the workflow does not know. */
+export function endingOf(workflow: Workflow, name: string): 'succeeded' | 'failed' | 'cancelled' | null {
+  const closed = knownState(workflow, name)?.closed
+  if (closed === undefined) return null
+  if (closed === 'well') return 'succeeded'
+  return name === workflow.cancelTo ? 'cancelled' : 'failed'
+}
+
 /** Every arrow an act may take, for tests and pictures: [from, act, to]. */
 export function arrows(workflow: Workflow): readonly (readonly [from: string, act: string, to: string])[] {
   return Object.entries(workflow.states).flatMap(([from, state]) => [

@@ -150,11 +150,16 @@ export interface Page<Row> {
   readonly next: string | null
 }
 
+/** Enough to tell how a queue fares now, and cheap to count. */
+export const newestClosedMax = 100
+
 export interface QueueCounts {
   readonly byState: Readonly<Record<string, number>>
   readonly byStanding: Readonly<Record<Standing, number>>
   readonly quarantined: number
   readonly oldestReadyAt: number | null
+  /** States of the newest closed items, at most `newestClosedMax` of them. */
+  readonly newestClosed: Readonly<Record<string, number>>
 }
 
 /** Every way to name rows: [arguments, what is loaded]. */

@@ -127,7 +127,7 @@ function stringify(what: string, value: unknown): string {
 }
 
 export const failure = z
-  .strictObject({ message: text(10_000), code: text(200).optional() })
+  .strictObject({ message: text(10_000), code: text(200).optional(), stack: text(4_000).optional() })
   .describe('What went wrong.')
 
 const stateName = text(100)

@@ -88,6 +88,7 @@ export const doctor = operation({
         alerts: alertsFor({
           held,
           queues: queueRows(rows.queues, counts, context),
+          counts,
           swept: sweptAt(rows.running),
           rows,
           context,

@@ -1,6 +1,6 @@
 /** The whole fleet at a glance: queues, what is held and by whom, agents, runs, messages, healing, alerts. */
 import * as z from 'zod'
-import { type Alert, decideAlerts } from '../domain/alert.ts'
+import { type Alert, decideAlerts, type QueueEndings } from '../domain/alert.ts'
 import { crashPatterns, suspectAgents } from '../domain/crash-pattern.ts'
 import type { Delivery } from '../domain/delivery.ts'
 import { describeHolding, type Holding, isLost, type Judged } from '../domain/holding.ts'
@@ -8,6 +8,7 @@ import type { Instance } from '../domain/instance.ts'
 import type { Item } from '../domain/item.ts'
 import type { Lock } from '../domain/lock.ts'
 import { readWords, taskQueue } from '../domain/task.ts'
+import { builtInWorkflow, endingOf } from '../domain/workflow.ts'
 import type { Context, DefinedQueue, QueueCounts } from '../engines/engine.ts'
 import { lazily } from '../lazily.ts'
 import { text } from './fields.ts'
@@ -86,6 +87,10 @@ const statusView = lazily(() =>
         waiting: z.number(),
         quarantined: z.number(),
         closed: z.number(),
+        /** Of the closed ones. */
+        succeeded: z.number(),
+        failed: z.number(),
+        cancelled: z.number(),
         oldestReadyMs: z.number().nullable(),
         paused: z.boolean(),
       }),
@@ -185,7 +190,7 @@ export const status = operation({
             lastRunAt: rows.history.last?.at ?? null,
             lastSweptAt: swept,
           },
-          alerts: alertsFor({ held, queues, swept, rows, context }),
+          alerts: alertsFor({ held, queues, counts, swept, rows, context }),
         },
       }
     })
@@ -270,7 +275,8 @@ export function queueRows(
 ): FleetStatus['queues'] {
   return queues
     .slice(0, queuesMax)
-    .map(({ queue }) => {
+    .map((defined) => {
+      const { queue } = defined
       const { byStanding, quarantined = 0, oldestReadyAt = null } = countsIn(counts, queue.name) ?? {}
       return {
         name: queue.name,
@@ -280,11 +286,38 @@ export function queueRows(
         waiting: byStanding?.waiting ?? 0,
         quarantined,
         closed: byStanding?.closed ?? 0,
+        ...endings(defined, countsIn(counts, queue.name)?.byState),
         oldestReadyMs: oldestReadyAt === null ? null : Math.max(0, context.wall - oldestReadyAt),
         paused: queue.pausedAt !== null,
       }
     })
     .sort((left, right) => (left.name < right.name ? -1 : 1))
+}
+
+/** How items in these states ended. */
+function endings(
+  { queue, definition }: DefinedQueue,
+  byState: QueueCounts['byState'] = {},
+): { succeeded: number; failed: number; cancelled: number } {
+  const workflow = definition ?? builtInWorkflow(queue.workflow)
+  const total = { succeeded: 0, failed: 0, cancelled: 0 }
+  for (const [state, count] of Object.entries(byState)) {
+    const ending = workflow ? endingOf(workflow, state) : null
+    if (ending !== null) total[ending] += count
+  }
+  return total
+}
+
+/** How each queue fares of late. */
+function lateEndings(queues: readonly DefinedQueue[], counts: object): QueueEndings[] {
+  return queues.slice(0, queuesMax).map((defined) => {
+    const newest = countsIn(counts, defined.queue.name)?.newestClosed ?? {}
+    const { succeeded, failed } = endings(defined, newest)
+    const [mostly] = Object.entries(newest)
+      .filter(([state]) => endings(defined, { [state]: 1 }).failed > 0)
+      .sort(([, left], [, right]) => right - left)
+    return { queue: defined.queue.name, succeeded, failed, failedState: mostly?.[0] ?? null }
+  })
 }
 
 type CrashRows = Parameters<typeof suspectAgents>[0]
@@ -326,8 +359,11 @@ function agentRows(
 interface AlertRows {
   readonly held: readonly HeldView[]
   readonly queues: FleetStatus['queues']
+  /** What `countNeeds` loaded. */
+  readonly counts: object
   readonly swept: number | null
   readonly rows: {
+    readonly queues: readonly DefinedQueue[]
     readonly losses: Parameters<typeof crashPatterns>[0]
     readonly ends: CrashRows
     readonly letters: { readonly rows: readonly unknown[] }
@@ -335,7 +371,7 @@ interface AlertRows {
   readonly context: Context
 }
 
-export function alertsFor({ held, queues, swept, rows, context }: AlertRows): Alert[] {
+export function alertsFor({ held, queues, counts, swept, rows, context }: AlertRows): Alert[] {
   const over = held.filter(({ holder }) => isOver(holder))
   // Only what somebody used to renew: a claim for a foreign process runs out by itself.
   const late = held.filter(
@@ -360,6 +396,7 @@ export function alertsFor({ held, queues, swept, rows, context }: AlertRows): Al
     quarantined: queues
       .filter(({ quarantined }) => quarantined > 0)
       .map(({ name, quarantined }) => ({ queue: name, count: quarantined })),
+    endings: lateEndings(rows.queues, counts),
     deadLetters: rows.letters.rows.length,
     waiting: queues
       .filter(({ paused }) => !paused)

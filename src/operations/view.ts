@@ -61,7 +61,13 @@ export const itemView = lazily(() =>
     lease: leaseView().nullable(),
     token: z.number(),
     error: z
-      .object({ message: z.string(), code: z.string().optional(), retryable: z.boolean().optional() })
+      .object({
+        message: z.string(),
+        code: z.string().optional(),
+        retryable: z.boolean().optional(),
+        /** Where it was thrown; shortened. */
+        stack: z.string().optional(),
+      })
       .nullable(),
     progress: z.unknown(),
     result: z.unknown(),

@@ -2,6 +2,7 @@
  * The claim loop: claims, runs a handler, finishes, claims the next. Finishing one item and claiming the next are
  * asked in the same turn, so both share a transaction. Items fetched ahead are held under leases like any other.
  */
+import { failureFacts, failureOf } from '../domain/failure.ts'
 import { nearestName } from '../domain/name.ts'
 import { type Environment, pause } from '../environment.ts'
 import { HoldfastError, isHoldfastError } from '../errors.ts'
@@ -274,7 +275,7 @@ export class Worker<Payload> {
       if (this.#session.isClosed) this.#stopped = true
       // Asked anew: there may have been no queue when it was asked first.
       this.#takesLock = null
-      this.#session.logger.warn({ queue: this.#queue.name, error: String(error) }, 'worker.failed')
+      this.#warn(error)
       this.#failures++
       return errorWaitMs(this.#failures)
     }
@@ -351,11 +352,16 @@ export class Worker<Payload> {
     }
     let finish: () => Promise<unknown>
     try {
-      const result = await this.#handler(item, context)
+      const handler = this.#handler
+      const result = await handler(item, context)
       finish = () =>
         this.#queue.complete(item.id, { token: item.token, ...(result === undefined ? {} : { result }) })
     } catch (error) {
-      finish = () => this.#queue.fail(item.id, failureOf(error), { token: item.token, ...retryableOf(error) })
+      const failure = failureOf(error)
+      // What is given back or lost already has not failed: such a handler mostly throws because it was told to stop.
+      const level = running.isAbandoned || !lease.isHeld ? 'info' : 'warn'
+      this.#session.logger[level]?.(failureFacts(item, failure), 'item.failed')
+      finish = () => this.#queue.fail(item.id, failure, { token: item.token, ...retryableOf(error) })
     }
     this.#running.delete(running)
     // The handler may have finished the item itself, as merge handlers do; then nothing is left to do.
@@ -382,22 +388,26 @@ export class Worker<Payload> {
         await finish()
         return
       } catch (error) {
-        this.#warn(error)
+        this.#warn(error, item.id)
         if (!lease.isHeld) return
         if (this.#lastTry.signal.aborted) return letLapse()
         // Cannot be completed where it stands (a merge handler that returned early): then it has failed.
         const isRefusal =
           isHoldfastError(error) && (error.code === 'ILLEGAL_MOVE' || error.code === 'INVALID')
         if (isRefusal && refusals++ > 0) return letLapse()
-        if (isRefusal)
-          finish = () => this.#queue.fail(item.id, error, { token: item.token, retryable: false })
+        if (isRefusal) {
+          const failure = failureOf(error)
+          this.#session.logger.warn(failureFacts(item, failure), 'item.failed')
+          finish = () => this.#queue.fail(item.id, failure, { token: item.token, retryable: false })
+        }
         await pause(this.#environment, errorWaitMs(attempt), this.#lastTry.signal)
       }
     }
   }
 
-  #warn(error: unknown): void {
-    this.#session.logger.warn({ queue: this.#queue.name, error: String(error) }, 'worker.failed')
+  #warn(error: unknown, item?: string): void {
+    const facts = { queue: this.#queue.name, ...(item === undefined ? {} : { item }), error: String(error) }
+    this.#session.logger.warn(facts, 'worker.failed')
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -414,10 +424,6 @@ function stopping(): HoldfastError {
 
 function errorWaitMs(attempt: number): number {
   return Math.min(retryAfterErrorMs.max, retryAfterErrorMs.base * 2 ** attempt)
-}
-
-function failureOf(error: unknown): Error | string {
-  return error instanceof Error ? error : String(error)
 }
 
 /** An error may say of itself that trying again is pointless. */

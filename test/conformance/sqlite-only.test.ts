@@ -261,6 +261,7 @@ test('the names of log lines are these, and no others', () => {
     'clock.doubtful',
     'clock.jumped',
     'delivery.failed',
+    'item.failed',
     'lease.reclaimed',
     'locks.many_stale',
     'locks.summary',

@@ -1,5 +1,7 @@
 /** hf.work: claims, runs, finishes, gives back. */
 import { getEventListeners } from 'node:events'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import type { Queue, QueueItem } from 'holdfast'
 import { MovableEnvironment } from 'holdfast/testing'
 import { describe, expect, test } from 'vitest'
@@ -610,6 +612,62 @@ forEachEngine((engine) => {
     })
   })
 
+  test('[S5-5] a worker without a handler is refused, and no job fails for it', async () => {
+    const { hf, q, env } = await openJobs(engine)
+    await q.add(null)
+    const work = hf.work.bind(hf) as (...given: unknown[]) => unknown
+
+    const codes = await Promise.all(
+      [[q], [q, { concurrency: 5 }], [q, null], [], [7, () => {}], ['', () => {}], [null, () => {}]].map(
+        (given) => refusalCode(() => work(...given)),
+      ),
+    )
+    await env.advance(1_000)
+
+    expect(codes).toEqual(codes.map(() => 'INVALID'))
+    expect(await q.stats()).toMatchObject({ pending: 1, processing: 0, failed: 0 })
+  })
+
+  test('[S5-5] a handle forgets its stopped workers', async () => {
+    const { hf, q, env } = await openJobs(engine)
+    await q.addMany([{ payload: 1 }, { payload: 2 }])
+    const never = new AbortController()
+    const worked = async () => {
+      const worker = hf.work(q, (item) => item.payload, { signal: never.signal })
+      await env.advance(100)
+      await worker.stop()
+      return new WeakRef(worker)
+    }
+
+    const stopped = await worked()
+
+    // Let go of by everybody, it can be collected.
+    for (let round = 0; round < 20 && stopped.deref() !== undefined; round++) {
+      await new Promise((resolve) => setImmediate(resolve))
+      collectGarbage()
+    }
+    expect(stopped.deref()).toBeUndefined()
+    expect(getEventListeners(never.signal, 'abort')).toEqual([])
+    expect(await q.stats()).toMatchObject({ completed: 2 })
+  })
+
+  test('[S5-5] a close waits for a worker that is being stopped', async () => {
+    const { hf, q, env, store } = await openJobs(engine)
+    await q.add(null)
+    let finish = () => {}
+    const worker = hf.work(q, () => new Promise<void>((resolve) => (finish = resolve)))
+    await env.advance(100)
+
+    const stopping = worker.stop()
+    const closing = hf.close()
+    await env.advance(100)
+    finish()
+    await env.advance(100)
+    await Promise.all([stopping, closing])
+
+    expect(await (await store.open()).queue('jobs').stats()).toMatchObject({ completed: 1 })
+  })
+
   test('a worker that was there before its queue works on it, also when that is claimed through a lock', async () => {
     const { hf, env, store } = await engine.open()
     const seen: (string | null)[] = []
@@ -665,6 +723,11 @@ forEachEngine((engine) => {
     expect(await q.get(item.id)).toMatchObject({ state: 'done' })
   })
 })
+
+function collectGarbage(): void {
+  setFlagsFromString('--expose-gc')
+  runInNewContext('gc')()
+}
 
 async function openJobs(engine: Engine) {
   const opened = await engine.open()

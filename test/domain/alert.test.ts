@@ -11,6 +11,7 @@ const quiet: AlertFacts = {
   patterns: [],
   suspects: [],
   quarantined: [],
+  endings: [],
   deadLetters: 0,
   waiting: [],
 }
@@ -26,6 +27,7 @@ const cases: [code: string, facts: Partial<AlertFacts>][] = [
   ['crash_pattern', { patterns: [{ agent: 'ada', crashes: 3, firstAt: 0, lastAt: 1, ids: [] }] }],
   ['suspect_agent', { suspects: ['ada'] }],
   ['quarantine', { quarantined: [{ queue: 'q', count: 2 }] }],
+  ['mostly_failing', { endings: [{ queue: 'q', succeeded: 2, failed: 3, failedState: 'failed' }] }],
   ['dead_letters', { deadLetters: 1 }],
   ['oldest_waiting', { waiting: [{ queue: 'q', oldestReadyMs: hour + 1 }] }],
 ]
@@ -44,6 +46,8 @@ test('what is in order is not told', () => {
     { lapsed: 1, lapsedForMs: 15_000 },
     { lapsed: 1, lapsedForMs: hour, sweptAgoMs: 15_000 },
     { waiting: [{ queue: 'q', oldestReadyMs: hour }] },
+    { endings: [{ queue: 'q', succeeded: 0, failed: 2, failedState: 'failed' }] },
+    { endings: [{ queue: 'q', succeeded: 3, failed: 3, failedState: 'failed' }] },
   ]
 
   for (const facts of inOrder) expect(decideAlerts({ ...quiet, ...facts })).toEqual([])

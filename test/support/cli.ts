@@ -139,7 +139,7 @@ export class Transcript {
         .replace(/^(oldest ready|left)( +)\S+/gm, '$1$2<duration>')
         .replace(/\b(again|next +)in (?:\d+[dhms]{1,2})+/g, '$1in <duration>')
         .replace(/(ready for|\d) (?:\d+[dhms]{1,2})+$/gm, '$1 <duration>')
-        .replace(/^(\S+(?: +\d+){4} +)(?:\d+[dhms]{1,2})+/gm, '$1<duration>')
+        .replace(/^(\S+(?: +\d+){5} +)(?:\d+[dhms]{1,2})+/gm, '$1<duration>')
         .replace(/\d+ \w+, log \d+ \w+, \d+ \w+ free/g, '<size>')
         .replace(/sqlite \d+\.\d+\.\d+|"engineVersion":"[^"]*"/g, '<sqlite>')
         .replace(/("durability":"\w+","schemaVersion":)\d+/g, '$1<number>')

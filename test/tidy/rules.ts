@@ -56,7 +56,8 @@ const arrows: Record<string, readonly string[]> = {
   'lock-grants': [...handle, 'operations', 'runtime'],
   runs: [...handle, 'operations'],
   messages: [...vocabulary, ...handle, 'domain', 'operations', 'runtime', 'delivery'],
-  session: [...vocabulary, 'port', 'engines', 'operations', 'runtime', 'environment'],
+  session: [...vocabulary, 'caller-frames', 'port', 'engines', 'operations', 'runtime', 'environment'],
+  'caller-frames': ['errors'],
   payload: vocabulary,
   input: [],
   // Opens two engines at once and carries rows between them; heals the one before.
@@ -104,7 +105,8 @@ const arrows: Record<string, readonly string[]> = {
   engines: [...vocabulary, 'port', 'operations', 'domain', 'environment', 'host'],
   host: ['environment', 'errors', 'domain'],
   options: ['errors', 'domain', 'environment', 'logger', 'delivery'],
-  logger: [],
+  // The one function that makes foreign text harmless.
+  logger: ['domain'],
   lazily: [],
   environment: ['errors', 'domain'],
   domain: ['errors'],

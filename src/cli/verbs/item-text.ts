@@ -2,7 +2,7 @@
 import type { ItemView, LeaseView, LockView } from '../../operations/view.ts'
 import { formatDuration } from '../duration.ts'
 import type { Leased } from '../lease-file.ts'
-import { brief, leaseLeft, printable, type View } from '../view.ts'
+import { brief, leaseLeft, printable, printableLines, type View } from '../view.ts'
 
 /** What a person calls it: its key where it has one. */
 export function nameOf({ id, key }: Pick<ItemView, 'id' | 'key'>): string {
@@ -51,6 +51,7 @@ export function itemPairs(item: ItemView, view: View): string {
       `${item.attempts} (${item.failures} of ${item.attemptsMax} failures, ${item.crashes} crashes)`,
     ],
     ['error', item.error && printable(item.error.message)],
+    ['stack', item.error?.stack && printableLines(item.error.stack)],
     ['added', `${view.time(item.addedAt)} by ${printable(item.submittedBy ?? 'nobody known')}`],
     ['closed', item.closedAt === null ? null : view.time(item.closedAt)],
     ['progress', item.progress == null ? null : brief(item.progress)],

@@ -138,16 +138,21 @@ function queueTable({ queues }: FleetReport, _view: View): Section {
     paused || ready + held + waiting > 0
   const ordered = [...queues.filter(isBusy), ...queues.filter((queue) => !isBusy(queue))]
   return {
-    head: ['queue', 'ready', 'held', 'waiting', 'closed', 'oldest', ''],
+    head: ['queue', 'ready', 'held', 'waiting', 'succeeded', 'failed', 'oldest', ''],
     total: queues.length,
     rows: ordered.map((queue) => [
       printable(queue.name),
       queue.ready,
       queue.held,
       queue.waiting,
-      queue.closed,
+      queue.succeeded,
+      queue.failed,
       queue.oldestReadyMs === null ? '-' : formatDuration(queue.oldestReadyMs),
-      [queue.paused && 'paused', queue.quarantined > 0 && `${queue.quarantined} quarantined`]
+      [
+        queue.paused && 'paused',
+        queue.quarantined > 0 && `${queue.quarantined} quarantined`,
+        queue.cancelled > 0 && `${queue.cancelled} cancelled`,
+      ]
         .filter((mark) => mark)
         .join(', ') || ' ',
     ]),

@@ -15,6 +15,9 @@ const logPagesMax = 8192
 /** More rows than any list that users ask for has on a page. */
 const rowsTriedMax = 1000n
 
+/** A process that works, heals and looks around uses about a hundred. */
+const statementsMax = 1000
+
 export class Connection {
   // The database object stays referenced as long as its statements: a collected one invalidates them.
   readonly #database: Database
@@ -89,6 +92,8 @@ export class Connection {
     if (known) return known
     const statement = this.#database.prepare(sql)
     statement.setReturnArrays(true)
+    // Limits are part of a text, so there may be many; those in use are soon prepared again.
+    if (this.#statements.size >= statementsMax) this.#statements.clear()
     this.#statements.set(sql, statement)
     return statement
   }

@@ -11,7 +11,7 @@ import type { Connection } from './connection.ts'
 
 /** Held items kept at most; what a process holds beyond that is simply read again. */
 const itemsMax = 10_000
-/** Likewise names of locks, held or free. */
+/** Likewise names of queues, and of locks, held or free. */
 const namesMax = 10_000
 
 export class Known {
@@ -70,6 +70,12 @@ export class Known {
   /** A row with this token is about to be deleted. */
   noteFloor(token: number): void {
     if (this.floor !== null) this.floor = Math.max(this.floor, token)
+  }
+
+  /** Read: the queue of this name, or that there is none. */
+  rememberQueue(name: string, queue: DefinedQueue | null): void {
+    if (this.queues.size >= namesMax) this.queues.clear()
+    this.queues.set(name, queue)
   }
 
   /** Read: nobody waits for this lock, and these slots of it are taken. */

@@ -36,12 +36,15 @@ export function inList(values: readonly string[]): string {
 
 const selectItem = select(tables.item)
 const itemQueries = new Map<string, string>()
+/** Limits are part of a text. */
+const itemQueriesMax = 1000
 
 /** The whole text of a query, made once: looking a statement up by a long new string costs as much as running it. */
 function itemQuery(where: string): string {
   const known = itemQueries.get(where)
   if (known !== undefined) return known
   const text = `${selectItem}\n${where}`
+  if (itemQueries.size >= itemQueriesMax) itemQueries.clear()
   itemQueries.set(where, text)
   return text
 }

@@ -1,6 +1,6 @@
 /** Items by id, by key, by lease, by time. */
 import type { Item, Standing } from '../../../domain/item.ts'
-import type { QueueCounts } from '../../engine.ts'
+import { newestClosedMax, type QueueCounts } from '../../engine.ts'
 import { planItems } from '../list.ts'
 import { dedupeKeyName, keyName } from '../names.ts'
 import { NoSuchId, type Place, type Plan } from '../plan.ts'
@@ -172,9 +172,18 @@ export const itemLoaders = {
   (select min(t.added_at) from holdfast.item t where t.namespace = $1 and t.queue = $2 and t.standing = 'ready')`,
         values: [place.namespace, queue],
       },
+      {
+        text: `select c.state, count(*) from (
+  select t.state from holdfast.item t
+  where t.namespace = $1 and t.queue = $2 and t.standing = 'closed'
+  order by t.closed_at desc
+  limit ${newestClosedMax}
+) c group by c.state`,
+        values: [place.namespace, queue],
+      },
     ],
     searched: ['item'],
-    read([states, totals]): QueueCounts {
+    read([states, totals, newest]): QueueCounts {
       const byState: Record<string, number> = {}
       const byStanding: Record<Standing, number> = { ready: 0, suspect: 0, waiting: 0, held: 0, closed: 0 }
       for (const [standing, state, count] of (states ?? []) as readonly (readonly [
@@ -188,6 +197,9 @@ export const itemLoaders = {
       return {
         byState,
         byStanding,
+        newestClosed: Object.fromEntries(
+          (newest ?? []).map(([state, count]) => [String(state), Number(count)]),
+        ),
         quarantined: Number(totals?.[0]?.[0]),
         oldestReadyAt: (totals?.[0]?.[1] ?? null) as number | null,
       }

@@ -1,5 +1,6 @@
 /** Items by id, by key, by line, by lease. */
 import type { Item, Standing } from '../../../domain/item.ts'
+import { newestClosedMax } from '../../engine.ts'
 import type { Value } from '../driver.ts'
 import { filterText, filterValues } from '../filter.ts'
 import { listItems } from '../list.ts'
@@ -186,9 +187,15 @@ limit ${limit}`,
       source.namespace,
       queue,
     )
+    const newest = source.connection.all(
+      `select state, count(*) from (select state from item where namespace = ? and queue = ? and standing = 'closed' order by closed_at desc limit ${newestClosedMax}) group by state`,
+      source.namespace,
+      queue,
+    )
     return {
       byState,
       byStanding,
+      newestClosed: Object.fromEntries(newest.map(([state, count]) => [String(state), Number(count)])),
       quarantined: Number(quarantined?.[0]),
       oldestReadyAt: (oldest?.[0] ?? null) as number | null,
     }

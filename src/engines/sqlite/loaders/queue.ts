@@ -26,7 +26,7 @@ export const queueLoaders = {
     if (known !== undefined) return known
     const row = source.connection.get(selectOneQueue, source.namespace, name)
     const found = row ? definedQueue(row) : null
-    source.known.queues.set(name, found)
+    source.known.rememberQueue(name, found)
     return found
   },
 

@@ -1,0 +1,72 @@
+/**
+ * What went wrong with an item. A program throws what it likes, so everything is made fit here: text that can be
+ * stored, within bounds, and without the control characters by which a stack could draw on a terminal.
+ */
+import type { Failure, Item } from './item.ts'
+import { fitText, printableLines } from './text.ts'
+
+const lengthMax = { message: 10_000, code: 200, stack: 4_000, header: 500 }
+/** Most errors have none, and a circle of causes must end. */
+const causesMax = 5
+
+/** Never throws, whatever was thrown. */
+export function failureOf(thrown: unknown): Failure {
+  const code = read(thrown, 'code')
+  const stack = stackOf(thrown)
+  return {
+    message: fitText(messageOf(thrown), lengthMax.message),
+    ...(typeof code === 'string' ? { code: fitText(code, lengthMax.code) } : {}),
+    ...(stack === '' ? {} : { stack }),
+  }
+}
+
+/** The facts of a log line. */
+export function failureFacts(
+  item: Pick<Item, 'queue' | 'id' | 'attempts'>,
+  { message, code, stack }: Failure,
+): Record<string, string | number> {
+  return {
+    queue: item.queue,
+    item: item.id,
+    attempt: item.attempts,
+    error: message,
+    ...(code === undefined ? {} : { code }),
+    ...(stack === undefined ? {} : { stack }),
+  }
+}
+
+/** An object may have getters that throw, and null has no fields. */
+function read(thrown: unknown, field: 'message' | 'code' | 'stack' | 'cause'): unknown {
+  try {
+    return (thrown as Record<string, unknown>)[field]
+  } catch {
+    return undefined
+  }
+}
+
+function messageOf(thrown: unknown): string {
+  const message = read(thrown, 'message')
+  if (typeof message === 'string') return message
+  try {
+    const text = String(thrown)
+    return text === '[object Object]' ? JSON.stringify(thrown) : text
+  } catch {
+    return 'something without words was thrown'
+  }
+}
+
+/** The frames matter most: a long message, which the failure has anyway, gives way to them. */
+function stackOf(thrown: unknown): string {
+  const stacks: string[] = []
+  let error = thrown
+  for (let depth = 0; depth <= causesMax; depth++) {
+    const stack = read(error, 'stack')
+    if (typeof stack !== 'string' || stack === '') break
+    const framesAt = stack.search(/\n\s+at /)
+    const header = framesAt === -1 ? stack : stack.slice(0, framesAt)
+    const frames = framesAt === -1 ? '' : stack.slice(framesAt)
+    stacks.push(`${depth === 0 ? '' : 'caused by: '}${header.slice(0, lengthMax.header)}${frames}`)
+    error = read(error, 'cause')
+  }
+  return printableLines(fitText(stacks.join('\n'), lengthMax.stack))
+}

@@ -1,0 +1,71 @@
+import { expect, test, vi } from 'vitest'
+import { failureFacts, failureOf } from '../../src/domain/failure.ts'
+import { stderrLogger } from '../../src/logger.ts'
+
+const escapeCharacter = String.fromCharCode(27)
+
+test('[S5-4] an error keeps its message, its code and its stack', () => {
+  const error = Object.assign(new RangeError('too far'), { code: 'E_FAR' })
+
+  expect(failureOf(error)).toEqual({
+    message: 'too far',
+    code: 'E_FAR',
+    stack: expect.stringContaining('failure.test'),
+  })
+})
+
+test('[S5-4] causes are told after it, and a circle of them ends', () => {
+  const inner = new Error('inner')
+  const outer = new Error('outer', { cause: inner })
+  inner.cause = outer
+
+  const { stack = '' } = failureOf(outer)
+
+  expect(stack.match(/^(caused by: )?Error: (inner|outer)$/gm)?.slice(0, 2)).toEqual([
+    'Error: outer',
+    'caused by: Error: inner',
+  ])
+  expect(stack.length).toBeLessThanOrEqual(4_000)
+})
+
+test('[S5-4] what has no stack has none, and what throws when it is read says so', () => {
+  const hostile = {
+    get message() {
+      throw new Error('never')
+    },
+    get stack() {
+      throw new Error('never')
+    },
+    toString() {
+      throw new Error('never')
+    },
+  }
+
+  expect(failureOf('late')).toEqual({ message: 'late' })
+  expect(failureOf(null)).toEqual({ message: 'null' })
+  expect(failureOf({ message: 7, code: 7, stack: 7 })).toEqual({
+    message: '{"message":7,"code":7,"stack":7}',
+  })
+  expect(failureOf(hostile)).toEqual({ message: 'something without words was thrown' })
+})
+
+test('[S5-4] the log on stderr has the stack below its line, and neither can draw or forge a line', () => {
+  const written: string[] = []
+  const write = vi.spyOn(process.stderr, 'write').mockImplementation((text) => written.push(String(text)) > 0)
+  const failure = {
+    message: `${escapeCharacter}[2J\u009b`,
+    stack: `Error: x\nholdfast error forged${escapeCharacter}[2J`,
+  }
+
+  stderrLogger.warn(failureFacts({ queue: 'q', id: 'i', attempts: 2 }, failure), 'item.failed')
+  write.mockRestore()
+
+  expect(written).toEqual([
+    [
+      'holdfast warn item.failed queue="q" item="i" attempt=2 error="\\u001b[2J\u00b7"',
+      '    Error: x',
+      '    holdfast error forged\u00b7[2J',
+      '',
+    ].join('\n'),
+  ])
+})
