@@ -6,7 +6,7 @@ import { isPostgresUrl } from './engines/postgres/address.ts'
 import { type Environment, pause } from './environment.ts'
 import { closedError } from './errors.ts'
 import { Fleet } from './fleet.ts'
-import { getAgentId } from './host/agent-id.ts'
+import { defaultAgent } from './host/agent-id.ts'
 import { systemEnvironment } from './host/system.ts'
 import { Locks } from './locks.ts'
 import { type Logger, silentLogger, stderrLogger } from './logger.ts'
@@ -43,7 +43,7 @@ export async function open(url: string, options: OpenOptions = {}): Promise<Hold
     health,
     environment,
   )
-  const agent = settings.agent ?? getAgentId()
+  const agent = settings.agent ?? defaultAgent()
   // A batch on PostgreSQL waits for answers while it holds rows: no handler of this program may come between.
   const isThreaded = isPostgresUrl(url) && settings.background && !environment.isLocal
   const engine = await (isThreaded ? openThreaded : openEngine)(url, {

@@ -259,7 +259,7 @@ export class Queue<Payload = unknown> {
   /** One that cannot be failed is left to lapse: its trouble must not cost the caller what was claimed with it. */
   async #failUnfit({ id, token }: ItemView, error: Error, options: CallOptions): Promise<void> {
     try {
-      await this.fail(id, error, { token, retryable: false })
+      await this.fail(id, error, { ...given({ agent: options.agent }), token, retryable: false })
     } catch (refusal) {
       this.#session.ended('item', id, token, options)
       this.#session.logger.warn({ queue: this.name, error: String(refusal) }, 'worker.failed')

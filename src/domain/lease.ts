@@ -159,13 +159,38 @@ export function lastSignOfLife(row: LeaseColumns): number {
   return Math.max(row.grantedAt ?? 0, row.renewedAt ?? 0)
 }
 
+/** Who acts on a lease, and which grant it says it has. */
+export interface Claimant {
+  readonly agent: string
+  readonly token: number | undefined
+}
+
+/** Anybody who reads a row sees its token, so the token alone proves nothing: the agent has to be the holder too. */
+export function isHolder(row: LeaseColumns, { agent, token }: Claimant): boolean {
+  return row.token === token && !isAnothers(row, agent)
+}
+
+/** A damaged row that names no holder is nobody else's. */
+function isAnothers(row: LeaseColumns, agent: string): boolean {
+  return row.agent !== null && row.agent !== agent
+}
+
+/** After the token: whoever lost the lease must stop, whatever name it acts under. */
+export function assertSameAgent(row: LeaseColumns, agent: string, subject: string): void {
+  if (!isAnothers(row, agent)) return
+  throw new HeldError(
+    { subject, holder: row.agent ?? 'an unknown agent', expiresAt: row.expiresAt },
+    `only ${row.agent} can do this under that token; act as that agent, or wait until its lease ends`,
+  )
+}
+
 /**
- * The guard of every write by a holder. A lapsed lease that nobody reclaimed still counts, and is reported as
- * late; once reclaimed, released or granted anew it does not.
+ * The guard of every write by a holder: its token first, then its agent. A lapsed lease that nobody reclaimed still
+ * counts, and is reported as late; once reclaimed, released or granted anew it does not.
  */
 export function assertHolder(
   row: LeaseColumns,
-  options: { subject: string; held: boolean; token: number | undefined; now: number; goneBecause?: string },
+  options: Claimant & { subject: string; held: boolean; now: number; goneBecause?: string },
 ): { late: boolean } {
   if (options.held && options.token === undefined) {
     throw new HeldError(
@@ -173,7 +198,10 @@ export function assertHolder(
       'give the token of your grant, or wait until the lease ends',
     )
   }
-  if (options.held && row.token === options.token) return { late: isExpired(row, options.now) }
+  if (options.held && row.token === options.token) {
+    assertSameAgent(row, options.agent, options.subject)
+    return { late: isExpired(row, options.now) }
+  }
   throw new LeaseLostError({
     subject: options.subject,
     token: options.token ?? null,
