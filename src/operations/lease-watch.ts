@@ -10,7 +10,7 @@ import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
 import { lockRef } from './lease.ts'
 import { ask, type OutputOf, operation } from './operation.ts'
-import { death } from './recovery.ts'
+import { death, deathsMax } from './recovery.ts'
 import { requireItem } from './subject.ts'
 import { ref } from './task-view.ts'
 
@@ -19,8 +19,10 @@ const watchMax = 10_000
 const lossesMax = 10_000
 /** Events looked at for how the last grants of each agent ended. */
 const eventWindow = 10_000
-/** Processes of which one call may say that they are dead or alive: as many as are listed at once. */
-export const judgedMax = 500
+/** Processes of which one call may say that they are dead or alive. */
+export const judgedMax = deathsMax
+/** Running processes that a report looks at. */
+export const runningMax = 500
 
 const watched = lazily(() => ({
   isExpired: z.boolean(),
