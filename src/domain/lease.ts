@@ -26,13 +26,13 @@ export type LeaseStatus = 'live' | 'near' | 'expired' | 'stale'
 
 export const leaseMsMax = 24 * 60 * 60 * 1000
 
-/** When a lease counts as near its end, and when an expired one as stale. */
+/** When a lease counts as near its end, and when an expired one as stale, as somebody asks; both have defaults. */
 export interface Thresholds {
-  readonly nearMs: number
-  readonly staleMs: number
+  readonly nearMs?: number | undefined
+  readonly staleMs?: number | undefined
 }
 
-export const thresholds: Thresholds = Object.freeze({ nearMs: 5 * 60 * 1000, staleMs: 5 * 60 * 1000 })
+export const thresholds = Object.freeze({ nearMs: 5 * 60 * 1000, staleMs: 5 * 60 * 1000 })
 
 export const noLease = {
   agent: null,
@@ -73,13 +73,16 @@ export function hasLapsed(row: Pick<LeaseColumns, 'expiresAt'>, { now, isDoubtfu
 export function leaseStatus(
   row: LeaseColumns,
   now: number,
-  { nearMs, staleMs }: Thresholds = thresholds,
+  { nearMs = nearMsOf(row), staleMs = thresholds.staleMs }: Thresholds = {},
 ): LeaseStatus {
   if (row.expiresAt === null || row.expiresAt < now - staleMs) return 'stale'
   if (row.expiresAt < now) return 'expired'
-  // A third of a short lease, or every 30 s lease would always count as near its end.
-  const near = Math.min(nearMs, (row.leaseMs ?? nearMs) / 3)
-  return row.expiresAt < now + near ? 'near' : 'live'
+  return row.expiresAt < now + nearMs ? 'near' : 'live'
+}
+
+/** A third of a short lease, or every 30 s lease would always count as near its end. */
+function nearMsOf({ leaseMs }: LeaseColumns): number {
+  return Math.min(thresholds.nearMs, (leaseMs ?? thresholds.nearMs) / 3)
 }
 
 /**
