@@ -41,6 +41,8 @@ export interface DoctorVisit extends DoctorReport {
 }
 
 const watchEveryMs = 1000
+/** Failures to heal are kept for ever; one of long ago is nothing to mend. */
+const errorShownMs = 60 * 60 * 1000
 
 export class Fleet {
   readonly #session: Session
@@ -93,9 +95,10 @@ export class Fleet {
    * Transactions that other programs have open on a server for `longTransactionMs` (30 s) are named.
    */
   async doctor(options: { fix?: boolean; longTransactionMs?: number } = {}): Promise<DoctorVisit> {
-    const fixed = options.fix ? await this.#session.heal('manual') : null
+    const fixed = options.fix ? await this.#session.recover() : null
     const { status } = this.#session.engine
-    const { lastError } = this.#session.health
+    const { lastError } = await this.#session.recoveryStats({})
+    const isRecent = lastError !== null && lastError.at > this.#session.environment.now() - errorShownMs
     const judged = await judgeHolders(this.#session)
     const isFile = status.engine === 'sqlite' && status.location !== ':memory:'
     const sizes = isFile ? storageOf(status.location) : null
@@ -119,7 +122,7 @@ export class Fleet {
       storeBytes: sizes?.storeBytes ?? null,
       logBytes: sizes?.logBytes ?? null,
       freeBytes: sizes?.freeBytes ?? null,
-      recoveryError: lastError === null ? null : fitText(lastError.error, 10_000),
+      recoveryError: isRecent ? fitText(lastError.error, 10_000) : null,
     }
     const report = await this.#session.call<DoctorReport>('fleet.doctor', {
       judged,

@@ -7,7 +7,7 @@ import { isPostgresUrl } from './engines/postgres/address.ts'
 import { type Environment, pause } from './environment.ts'
 import { closedError, InvalidError } from './errors.ts'
 import { Fleet } from './fleet.ts'
-import { getAgentId } from './host/agent-id.ts'
+import { defaultAgent } from './host/agent-id.ts'
 import { systemEnvironment } from './host/system.ts'
 import { Locks } from './locks.ts'
 import { type Logger, silentLogger, stderrLogger } from './logger.ts'
@@ -16,6 +16,7 @@ import type { EventView } from './operations/event.ts'
 import { renewalsMax } from './operations/lease.ts'
 import type { StaleLocks } from './operations/lease-watch.ts'
 import type { RecoveryReport } from './operations/recovery.ts'
+import type { RecoveryStats } from './operations/recovery-stats.ts'
 import { type OpenOptions, parseOptions, type Settings } from './options.ts'
 import { Queue, type QueueOptions } from './queue.ts'
 import { Board } from './runtime/board.ts'
@@ -23,12 +24,13 @@ import { type ClaimWait, waitForWork } from './runtime/claim-wait.ts'
 import { employCaretaker } from './runtime/employ.ts'
 import { logRecovery } from './runtime/heal.ts'
 import { Keeper } from './runtime/keeper.ts'
+import { RecoveryFailures } from './runtime/recovery-failures.ts'
 import { Redelivery } from './runtime/redelivery.ts'
 import { reportStaleLocks, type StaleLocksOptions } from './runtime/stale-locks.ts'
 import { stopOnSignals } from './runtime/stop-signals.ts'
 import { openThreaded } from './runtime/threaded-engine.ts'
 import { type Handler, Worker, type WorkOptions } from './runtime/worker.ts'
-import { type Health, type RecoveryStats, Session } from './session.ts'
+import { Session } from './session.ts'
 import { type States, statesOf } from './state.ts'
 import { Tasks } from './tasks.ts'
 
@@ -39,13 +41,12 @@ import { Tasks } from './tasks.ts'
 export async function open(url: string, options: OpenOptions = {}): Promise<Holdfast> {
   const settings = parseOptions(options)
   const environment: Environment = settings.environment ?? systemEnvironment
-  const health: Health = { lastError: null }
+  const agent = settings.agent ?? defaultAgent()
+  const failures = new RecoveryFailures(environment, agent)
   const logger = watched(
     settings.logger === false ? silentLogger : (settings.logger ?? stderrLogger),
-    health,
-    environment,
+    failures,
   )
-  const agent = settings.agent ?? getAgentId()
   // A batch on PostgreSQL waits for answers while it holds rows: no handler of this program may come between.
   const isThreaded = isPostgresUrl(url) && settings.background && !environment.isLocal
   const engine = await (isThreaded ? openThreaded : openEngine)(url, {
@@ -56,24 +57,23 @@ export async function open(url: string, options: OpenOptions = {}): Promise<Hold
     hasCaretaker: settings.background,
     onRecovered: (report, trigger, ms) =>
       logRecovery((level, name, facts) => logger[level]?.(facts, name), report, trigger, ms),
-    onRecoveryFailed: (error, trigger) => logger.warn({ trigger, error: String(error) }, 'recovery.failed'),
+    onRecoveryFailed: (error, trigger, queue) =>
+      logger.warn({ trigger, queue, error: String(error) }, 'recovery.failed'),
     log: (level, name, facts) => logger[level]?.(facts, name),
   })
   try {
-    return await begin({ url, engine, environment, settings, logger, health, agent })
+    return await begin({ url, engine, environment, settings, logger, failures, agent })
   } catch (error) {
     await engine.close()
     throw error
   }
 }
 
-/** Failures to heal pass through here on their way to the log, so that the stats can tell of the last one. */
-function watched(logger: Logger, health: Health, environment: Environment): Logger {
+/** Failures to heal pass through here on their way to the log, so that they are counted whoever met them. */
+function watched(logger: Logger, failures: RecoveryFailures): Logger {
   const warn: Logger['warn'] = (facts, name) => {
-    if (name === 'recovery.failed') {
-      health.lastError = { at: environment.now(), trigger: String(facts.trigger), error: String(facts.error) }
-    }
     logger.warn(facts, name)
+    if (name === 'recovery.failed') failures.note(facts)
   }
   return {
     debug: (facts, name) => logger.debug?.(facts, name),
@@ -85,7 +85,7 @@ function watched(logger: Logger, health: Health, environment: Environment): Logg
 
 type Beginning = { url: string; settings: Settings } & Pick<
   Session,
-  'engine' | 'environment' | 'logger' | 'health' | 'agent'
+  'engine' | 'environment' | 'logger' | 'failures' | 'agent'
 >
 
 async function begin({ url, ...parts }: Beginning): Promise<Holdfast> {
@@ -241,7 +241,7 @@ export class Holdfast {
   readonly recovery = {
     /** `maxAgeMs`: only what lapsed longer ago; what the dead held is not waited for. */
     detectAndRecoverStale: (options: { dryRun?: boolean; maxAgeMs?: number } = {}): Promise<RecoveryReport> =>
-      this.#session.heal('manual', options),
+      this.#session.recover(options),
     getRecoveryStats: (): Promise<RecoveryStats> => this.#session.recoveryStats({}),
     /** Everything held, soonest expiry first, and what looks wrong with it. Changes nothing. */
     detectStaleLocks: (options: StaleLocksOptions = {}): Promise<StaleLocks> =>
@@ -296,12 +296,13 @@ export class Holdfast {
       // end of the instance, which it would take for a mistake and join again.
       await this.#session.keeper.close()
     }
-    const { instance } = this.#session
-    if (instance === null) return
-    await this.#session.call('instance.end', { id: instance, reason: 'closed' })
+    const { instance, failures } = this.#session
+    const noted = failures.flush()
+    if (instance !== null) await this.#session.call('instance.end', { id: instance, reason: 'closed' })
+    await noted
     // Not when the store did not hear of the end: then its death has to be proven.
     const { host } = this.#session.environment
-    if (!this.#session.storeIsLocal) host.ownMark.leave(host.identity)
+    if (instance !== null && !this.#session.storeIsLocal) host.ownMark.leave(host.identity)
   }
 
   /** What is still held goes back at once, not when its lease lapses. */

@@ -66,6 +66,7 @@ export type { Sent } from './operations/message-send.ts'
 export type { LetterView as Letter, MessageView as Message } from './operations/message-view.ts'
 export type { ProgressView as Progress } from './operations/progress-view.ts'
 export type { RecoveryReport } from './operations/recovery.ts'
+export type { RecoveryStats } from './operations/recovery-stats.ts'
 export type { SavedView as SavedState, StatePage } from './operations/state.ts'
 export type { StateHistory } from './operations/state-history.ts'
 export type { LockCleanup } from './operations/task-cleanup.ts'
@@ -98,7 +99,6 @@ export type { RetryCounts } from './runtime/redelivery.ts'
 export type { LeaseRenewal, RenewalOptions } from './runtime/renewal.ts'
 export type { StaleLocksOptions } from './runtime/stale-locks.ts'
 export type { Handler, WorkContext, Worker, WorkOptions } from './runtime/worker.ts'
-export type { RecoveryStats } from './session.ts'
 export type {
   State,
   StateEntry,

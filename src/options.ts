@@ -42,7 +42,7 @@ const retention = z.strictObject({
 export type RetentionOptions = z.output<typeof retention>
 
 export const openOptions = z.strictObject({
-  agent: name.optional().describe('Name of this participant; default type-host-pid.'),
+  agent: name.optional().describe('Name of this participant; default HOLDFAST_AGENT, else type-host-pid.'),
   namespace: name.default('default').describe('Everything in one namespace is invisible to the others.'),
   durability: z
     .enum(['full', 'normal'])

@@ -11,11 +11,12 @@ import type { AcquireOutcome } from './operations/processing-lock.ts'
 import type { ClaimManyOutcome, ClaimOutcome } from './operations/queue-claim.ts'
 import type { QueueView } from './operations/queue-define.ts'
 import type { RecoveryReport } from './operations/recovery.ts'
+import type { RecoveryStats } from './operations/recovery-stats.ts'
 import type { ItemView, LeaseView, LockView } from './operations/view.ts'
 import { checkPayload, type PayloadSchema } from './payload.ts'
 import { waitForWork } from './runtime/claim-wait.ts'
 import type { Lease } from './runtime/keeper.ts'
-import type { CallOptions, RecoveryStats, Session } from './session.ts'
+import type { CallOptions, Session } from './session.ts'
 
 /** An item with its payload typed. */
 export interface QueueItem<Payload> extends Omit<ItemView, 'payload'> {
@@ -262,7 +263,7 @@ export class Queue<Payload = unknown> {
     const { id, token } = item
     this.#session.logger.warn(failureFacts(item, failureOf(error)), 'item.failed')
     try {
-      await this.fail(id, error, { token, retryable: false })
+      await this.fail(id, error, { ...given({ agent: options.agent }), token, retryable: false })
     } catch (refusal) {
       this.#session.ended('item', id, token, options)
       this.#session.logger.warn({ queue: this.name, error: String(refusal) }, 'worker.failed')
@@ -443,7 +444,7 @@ export class Queue<Payload = unknown> {
 
   /** Gives back everything lapsed in this queue. Runs by itself before claims and on a timer. */
   detectAndRecoverStale(options: { dryRun?: boolean } = {}): Promise<RecoveryReport> {
-    return this.#session.heal('manual', { ...options, queue: this.name })
+    return this.#session.recover({ ...options, queue: this.name })
   }
 
   /** What a recovery would do now, and what past ones did. Changes nothing. */

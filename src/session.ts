@@ -4,14 +4,16 @@ import { withCallerFrames } from './caller-frames.ts'
 import type { Caller, Command } from './engines/engine.ts'
 import type { OpenedEngine } from './engines/open.ts'
 import type { Environment } from './environment.ts'
-import { isHoldfastError } from './errors.ts'
+import { HoldfastError, isHoldfastError } from './errors.ts'
 import type { Logger } from './logger.ts'
 import type { LeaseRef } from './operations/lease.ts'
 import type { RecoveryReport, RecoveryTrigger } from './operations/recovery.ts'
+import type { RecoveryStats } from './operations/recovery-stats.ts'
 import { chanceFor } from './operations/table.ts'
 import type { Settings } from './options.ts'
 import { findDeaths, type Healing, heal } from './runtime/heal.ts'
 import type { Keeper, Lease } from './runtime/keeper.ts'
+import type { RecoveryFailures } from './runtime/recovery-failures.ts'
 
 export interface CallOptions {
   /** Act for another agent than this handle's; its claims are manual leases. */
@@ -21,30 +23,6 @@ export interface CallOptions {
   readonly idempotencyKey?: string | undefined
   /** The instance of another process that stands behind the claim; nobody renews it. */
   readonly instance?: string | undefined
-}
-
-export interface RecoveryStats {
-  readonly locksCleaned: number
-  readonly entriesReclaimed: number
-  readonly messagesReclaimed: number
-  readonly recoveryTimestamp: number
-  readonly lastRun: {
-    at: number
-    trigger: string
-    by: string
-    locksCleaned: number
-    entriesReclaimed: number
-    quarantined: number
-    messagesReclaimed: number
-  } | null
-  readonly totals: { locksCleaned: number; entriesReclaimed: number; messagesReclaimed: number }
-  readonly lastSweptAt: number | null
-  /** The last failure to heal that this handle saw. */
-  readonly lastError: { at: number; trigger: string; error: string } | null
-}
-
-export interface Health {
-  lastError: RecoveryStats['lastError']
 }
 
 interface Grant {
@@ -66,7 +44,7 @@ export class Session {
   readonly keeper: Keeper
   readonly logger: Logger
   /** What this process has seen go wrong in healing. */
-  readonly health: Health
+  readonly failures: RecoveryFailures
   readonly #grants = new Map<string, Grant>()
   readonly #underWay = new Set<{ readonly input: unknown; readonly answered: Promise<unknown> }>()
   readonly #expectant = new Map<string, Set<() => void>>()
@@ -76,7 +54,7 @@ export class Session {
   constructor(
     parts: Pick<
       Session,
-      'engine' | 'environment' | 'settings' | 'agent' | 'instance' | 'keeper' | 'logger' | 'health'
+      'engine' | 'environment' | 'settings' | 'agent' | 'instance' | 'keeper' | 'logger' | 'failures'
     >,
   ) {
     this.engine = parts.engine
@@ -86,7 +64,8 @@ export class Session {
     this.instance = parts.instance
     this.keeper = parts.keeper
     this.logger = parts.logger
-    this.health = parts.health
+    this.failures = parts.failures
+    this.failures.writeWith((input) => this.call('recovery.noteFailure', input))
   }
 
   /** A file that both see shows that two processes are on one machine. */
@@ -173,9 +152,37 @@ export class Session {
     return heal(healing, await findDeaths(healing))
   }
 
+  /** By request: whoever asked is told that it failed and what can be done, and so is the store. */
+  async recover(options: Pick<Healing, 'queue' | 'dryRun' | 'maxAgeMs'> = {}): Promise<RecoveryReport> {
+    try {
+      return await this.heal('manual', options)
+    } catch (error) {
+      if (!isHoldfastError(error) || error.code === 'INVALID') throw error
+      this.failures.note({ trigger: 'manual', queue: options.queue, error: error.message })
+      throw new HoldfastError(error.code, {
+        what: `recovery failed: ${error.what}`,
+        next: `${error.next}; what was given back before stays given back, and repeating it is safe`,
+        facts: error.facts,
+        cause: error,
+      })
+    }
+  }
+
+  /** The same decision as a recovery's, counted: what lapsed, and what those hold that this machine can prove dead. */
   async recoveryStats(of: { queue?: string }): Promise<RecoveryStats> {
-    const stats = await this.call<Omit<RecoveryStats, 'lastError'>>('recovery.stats', of)
-    return { ...stats, lastError: this.health.lastError }
+    await this.failures.flush()
+    const { environment, storeIsLocal } = this
+    const execute = (operation: string, input: object) => this.call(operation, input)
+    const dead = (await findDeaths({ environment, storeIsLocal, execute })).map(({ instance }) => instance)
+    const stats = await this.call<RecoveryStats>('recovery.stats', { ...of, dead })
+    // What could not be written down is known here alone.
+    const { pending, last } = this.failures
+    if (pending === 0 || of.queue !== undefined) return stats
+    return {
+      ...stats,
+      totals: { ...stats.totals, failures: stats.totals.failures + pending },
+      lastError: last,
+    }
   }
 
   /** Whether a claim made now belongs to this process and is renewed by it. */

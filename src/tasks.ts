@@ -299,8 +299,9 @@ export class Tasks {
   }
 
   /** The lock of one task; null when nobody has it. */
-  getLockStatus(ref: string): Promise<LockStatus | null> {
-    return this.#session.call('tasks.getLockStatus', { ref })
+  async getLockStatus(ref: string): Promise<LockStatus | null> {
+    const deaths = deathsAmong(await judgeHolders(this.#session))
+    return this.#session.call('tasks.getLockStatus', { ref, deaths })
   }
 
   /** Puts every task whose lock has expired back to Todo. Healing does the same by itself. */

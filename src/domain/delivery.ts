@@ -5,7 +5,7 @@
  * makes the same attempt happen twice, under the same id.
  */
 import type { Moment } from './item.ts'
-import { assertHolder, grant, type Holder, type LeaseColumns, noLease } from './lease.ts'
+import { assertHolder, type Claimant, grant, type Holder, type LeaseColumns, noLease } from './lease.ts'
 import type { Recipient } from './recipient.ts'
 import { type RedeliveryPolicy, schedule } from './redelivery-policy.ts'
 
@@ -97,7 +97,7 @@ export type Attempt =
 /** What the holder of the lease has to say; LEASE_LOST when an answer came first or another took over. */
 export function recordAttempt(
   delivery: Delivery,
-  token: number,
+  { agent, token }: Claimant,
   policy: RedeliveryPolicy,
   attempt: Attempt,
   at: Moment,
@@ -105,6 +105,7 @@ export function recordAttempt(
   assertHolder(delivery, {
     subject: `delivery ${delivery.id}`,
     held: delivery.agent !== null,
+    agent,
     token,
     now: at.now,
     goneBecause: delivery.closedAt === null ? 'it was reclaimed or answered' : `it is ${delivery.state}`,

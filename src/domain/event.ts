@@ -135,6 +135,7 @@ export const renewalFields: ReadonlySet<string> = new Set([
   'expiresAt',
   'leaseMs',
   'beatAt',
+  'seenAt',
   'sweptAt',
 ])
 

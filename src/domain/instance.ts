@@ -17,6 +17,8 @@ export interface Instance extends ProcessIdentity {
   readonly agent: string
   readonly startedAt: number
   readonly beatAt: number
+  /** Its last beat on the lease clock; null for a process that others named, which does not beat. */
+  readonly seenAt: number | null
   /** When this process last looked for things to heal. */
   readonly sweptAt: number | null
   readonly endedAt: number | null
@@ -33,10 +35,10 @@ export interface Instance extends ProcessIdentity {
 /** A process joins the fleet under its agent's name. */
 export function startInstance(
   identity: ProcessIdentity & { readonly id: string },
-  { agent, registeredBy }: { agent: string; registeredBy: string | null },
+  { agent, registeredBy, seenAt }: { agent: string; registeredBy: string | null; seenAt: number | null },
   wall: number,
 ): Instance {
-  const times = { startedAt: wall, beatAt: wall, sweptAt: null, endedAt: null, endReason: null }
+  const times = { startedAt: wall, beatAt: wall, seenAt, sweptAt: null, endedAt: null, endReason: null }
   const loss = { lostAt: null, lostItems: 0, lostSuspects: 0 }
   return { ...identity, agent, registeredBy, ...times, ...loss, version: 1 }
 }
@@ -106,4 +108,24 @@ export function recordLoss(instance: Instance, { items, suspects }: Held, now: n
     lostSuspects: suspects,
     version: instance.version + 1,
   }
+}
+
+/** Ten minutes: twenty beats. A process that wakes after that joins again as a new instance. */
+export const silentAfterMs = 10 * 60 * 1000
+
+/** Whether a process that beats has not done so for so long. Its wall clock may be wrong; the lease clock is one. */
+export function isSilent({ seenAt, endedAt }: Instance, now: number): boolean {
+  return endedAt === null && seenAt !== null && seenAt < now - silentAfterMs
+}
+
+/** Those that hold nothing beyond what is being taken from them. */
+export function endableInstances(
+  instances: readonly Instance[],
+  held: readonly { readonly instance: string; readonly count: number }[],
+  taken: readonly { readonly instance: string | null }[],
+): Instance[] {
+  return instances.filter(({ id }) => {
+    const count = held.find(({ instance }) => instance === id)?.count ?? 0
+    return taken.filter(({ instance }) => instance === id).length >= count
+  })
 }

@@ -1,13 +1,13 @@
 /**
  * An item: a piece of work in a queue. Pure rules for every act on it; each returns the item as it is
- * afterwards, one version higher. Who may act (the token) is checked by `assertHolds`, first thing in every act
- * of a holder.
+ * afterwards, one version higher. Who may act (token and agent) is checked by `assertHolds`, first thing in
+ * every act of a holder.
  */
 import { AttemptsExhaustedError, IllegalMoveError, InvalidError } from '../errors.ts'
 import { type Backoff, backoffMs } from './backoff.ts'
 import { type Blame, clearedBy, markLoss, noSuspicion } from './crash.ts'
 import { assertNoCircle, dependenciesOf, waitsFor } from './dependency.ts'
-import { assertHolder, grant, type Holder, type LeaseColumns, noLease } from './lease.ts'
+import { assertHolder, type Claimant, grant, type Holder, type LeaseColumns, noLease } from './lease.ts'
 import { knownState, type State, stateOf, type Workflow } from './workflow.ts'
 
 export type Json =
@@ -271,10 +271,11 @@ function grantItem(
 }
 
 /** Guards an act of the holder; answers whether the lease had already lapsed. */
-export function assertHolds(item: Item, token: number | undefined, now: number): { late: boolean } {
+export function assertHolds(item: Item, { agent, token }: Claimant, now: number): { late: boolean } {
   return assertHolder(item, {
     subject: describeItem(item),
     held: item.standing === 'held',
+    agent,
     token,
     now,
     goneBecause: item.cancelRequestedAt === null ? `it is ${item.state} now` : 'it was cancelled',

@@ -5,7 +5,7 @@ export interface Watched {
   readonly isExpired: boolean
   readonly isNear: boolean
   readonly isStale: boolean
-  /** Expired, and its holder is proven dead. */
+  /** Its holder is proven dead, whether the lease has expired or not. */
   readonly isOrphaned: boolean
   /** No renewal, progress or update for a whole lease. Reported only; nobody is robbed for it. */
   readonly isSuspect: boolean
@@ -34,7 +34,7 @@ export function watchLease(row: LeaseColumns, look: Look): Watched {
     isExpired: expired,
     isNear: status === 'near',
     isStale: status === 'stale',
-    isOrphaned: expired && look.holderIsDead,
+    isOrphaned: look.holderIsDead,
     isSuspect: silentForMs > (row.leaseMs ?? 0),
     remainingMs: Math.max(0, expiresAt - now),
     expiredMs: Math.max(0, now - expiresAt),

@@ -26,13 +26,13 @@ export type LeaseStatus = 'live' | 'near' | 'expired' | 'stale'
 
 export const leaseMsMax = 24 * 60 * 60 * 1000
 
-/** When a lease counts as near its end, and when an expired one as stale. */
+/** When a lease counts as near its end, and when an expired one as stale, as somebody asks; both have defaults. */
 export interface Thresholds {
-  readonly nearMs: number
-  readonly staleMs: number
+  readonly nearMs?: number | undefined
+  readonly staleMs?: number | undefined
 }
 
-export const thresholds: Thresholds = Object.freeze({ nearMs: 5 * 60 * 1000, staleMs: 5 * 60 * 1000 })
+export const thresholds = Object.freeze({ nearMs: 5 * 60 * 1000, staleMs: 5 * 60 * 1000 })
 
 export const noLease = {
   agent: null,
@@ -73,13 +73,16 @@ export function hasLapsed(row: Pick<LeaseColumns, 'expiresAt'>, { now, isDoubtfu
 export function leaseStatus(
   row: LeaseColumns,
   now: number,
-  { nearMs, staleMs }: Thresholds = thresholds,
+  { nearMs = nearMsOf(row), staleMs = thresholds.staleMs }: Thresholds = {},
 ): LeaseStatus {
   if (row.expiresAt === null || row.expiresAt < now - staleMs) return 'stale'
   if (row.expiresAt < now) return 'expired'
-  // A third of a short lease, or every 30 s lease would always count as near its end.
-  const near = Math.min(nearMs, (row.leaseMs ?? nearMs) / 3)
-  return row.expiresAt < now + near ? 'near' : 'live'
+  return row.expiresAt < now + nearMs ? 'near' : 'live'
+}
+
+/** A third of a short lease, or every 30 s lease would always count as near its end. */
+function nearMsOf({ leaseMs }: LeaseColumns): number {
+  return Math.min(thresholds.nearMs, (leaseMs ?? thresholds.nearMs) / 3)
 }
 
 /**
@@ -159,13 +162,38 @@ export function lastSignOfLife(row: LeaseColumns): number {
   return Math.max(row.grantedAt ?? 0, row.renewedAt ?? 0)
 }
 
+/** Who acts on a lease, and which grant it says it has. */
+export interface Claimant {
+  readonly agent: string
+  readonly token: number | undefined
+}
+
+/** Anybody who reads a row sees its token, so the token alone proves nothing: the agent has to be the holder too. */
+export function isHolder(row: LeaseColumns, { agent, token }: Claimant): boolean {
+  return row.token === token && !isAnothers(row, agent)
+}
+
+/** A damaged row that names no holder is nobody else's. */
+function isAnothers(row: LeaseColumns, agent: string): boolean {
+  return row.agent !== null && row.agent !== agent
+}
+
+/** After the token: whoever lost the lease must stop, whatever name it acts under. */
+export function assertSameAgent(row: LeaseColumns, agent: string, subject: string): void {
+  if (!isAnothers(row, agent)) return
+  throw new HeldError(
+    { subject, holder: row.agent ?? 'an unknown agent', expiresAt: row.expiresAt },
+    `only ${row.agent} can do this under that token; act as that agent, or wait until its lease ends`,
+  )
+}
+
 /**
- * The guard of every write by a holder. A lapsed lease that nobody reclaimed still counts, and is reported as
- * late; once reclaimed, released or granted anew it does not.
+ * The guard of every write by a holder: its token first, then its agent. A lapsed lease that nobody reclaimed still
+ * counts, and is reported as late; once reclaimed, released or granted anew it does not.
  */
 export function assertHolder(
   row: LeaseColumns,
-  options: { subject: string; held: boolean; token: number | undefined; now: number; goneBecause?: string },
+  options: Claimant & { subject: string; held: boolean; now: number; goneBecause?: string },
 ): { late: boolean } {
   if (options.held && options.token === undefined) {
     throw new HeldError(
@@ -173,7 +201,10 @@ export function assertHolder(
       'give the token of your grant, or wait until the lease ends',
     )
   }
-  if (options.held && row.token === options.token) return { late: isExpired(row, options.now) }
+  if (options.held && row.token === options.token) {
+    assertSameAgent(row, options.agent, options.subject)
+    return { late: isExpired(row, options.now) }
+  }
   throw new LeaseLostError({
     subject: options.subject,
     token: options.token ?? null,

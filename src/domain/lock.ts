@@ -4,11 +4,13 @@
  */
 import { InvalidError, LeaseLostError } from '../errors.ts'
 import {
+  assertSameAgent,
   extend,
   grant,
   type Holder,
   hasLapsed,
   isExpired,
+  isHolder,
   isSameHolder,
   type Judging,
   type LeaseColumns,
@@ -146,11 +148,17 @@ export function firstToExpire(locks: readonly Lock[]): Lock {
   return locks.reduce((first, lock) => ((lock.expiresAt ?? 0) < (first.expiresAt ?? 0) ? lock : first))
 }
 
-/** The slot a caller holds: by token, or by being the same process. A row kept for a delay is nobody's. */
+/** The slot a caller holds: by token and agent, or by being the same process. */
 export function findOwn(
   held: readonly Lock[],
   caller: Holder & { token: number | undefined },
 ): Lock | undefined {
+  const named = findNamed(held, caller)
+  return named && isHolder(named, { agent: caller.agent, token: named.token }) ? named : undefined
+}
+
+/** The slot a caller names, whoever holds it. A row kept for a delay is nobody's. */
+function findNamed(held: readonly Lock[], caller: Holder & { token: number | undefined }): Lock | undefined {
   const slots = held.filter(({ delayedSince }) => delayedSince === null)
   if (caller.token !== undefined) return slots.find((lock) => lock.token === caller.token)
   return slots.find((lock) => isSameHolder(lock, caller))
@@ -161,8 +169,11 @@ export function assertOwn(
   held: readonly Lock[],
   caller: Holder & { token: number | undefined },
 ): Lock {
-  const own = findOwn(held, caller)
-  if (own) return own
+  const own = findNamed(held, caller)
+  if (own) {
+    assertSameAgent(own, caller.agent, `lock ${name}`)
+    return own
+  }
   const current = held[0]
   throw new LeaseLostError({
     subject: `lock ${name}`,

@@ -13,7 +13,7 @@ import {
   recordProgress,
   setItemPriority,
 } from './item.ts'
-import { type Holder, isExpired, isSameHolder, renew } from './lease.ts'
+import { type Claimant, type Holder, isExpired, isSameHolder, renew } from './lease.ts'
 import { type ItemRules, type ReclaimedItem, recoverItem } from './recovery.ts'
 import { stateOf, type Workflow } from './workflow.ts'
 
@@ -96,10 +96,10 @@ function wordsOf(item: Item) {
 /** Anybody may change a free task; a held one only its holder, or somebody with force. */
 export function assertMayEdit(
   item: Item,
-  { token, force }: { token?: number | undefined; force?: boolean | undefined },
+  { agent, token, force }: Claimant & { force?: boolean | undefined },
   now: number,
 ): { late: boolean } {
-  if (token !== undefined) return assertHolds(item, token, now)
+  if (token !== undefined) return assertHolds(item, { agent, token }, now)
   if (item.standing !== 'held' || force || isExpired(item, now)) return { late: false }
   throw new HeldError(
     { subject: describeItem(item), holder: item.agent ?? 'an unknown agent', expiresAt: item.expiresAt },

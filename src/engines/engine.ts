@@ -36,6 +36,7 @@ export interface Tables {
   answer: Answer
   recoveryRun: RecoveryRun
   recoveryTotal: RecoveryTotal
+  recoveryFailure: RecoveryFailure
   cascade: Cascade
   checkpoint: Checkpoint
   image: ImageRow
@@ -98,6 +99,8 @@ export interface Grant {
 
 export interface RecoveryRun {
   readonly id: string
+  /** What it took of one queue; '' for named locks and messages, which are of none. */
+  readonly queue: string
   readonly at: number
   readonly trigger: string
   readonly by: string
@@ -107,11 +110,23 @@ export interface RecoveryRun {
   readonly messagesReclaimed: number
 }
 
-/** What the runs did that are no longer kept; one row a namespace. */
+/** What the runs did that are no longer kept; one row for each queue. */
 export interface RecoveryTotal {
+  readonly queue: string
   readonly locksCleaned: number
   readonly entriesReclaimed: number
   readonly messagesReclaimed: number
+  readonly version: number
+}
+
+/** How often healing failed, and the last time, for each trigger and queue. */
+export interface RecoveryFailure {
+  readonly queue: string
+  readonly trigger: string
+  readonly count: number
+  readonly at: number
+  readonly by: string
+  readonly error: string
   readonly version: number
 }
 
@@ -205,15 +220,15 @@ export interface Selectors {
   nearDeliveries: [{ ids: readonly string[] | null; limit: number }, readonly Delivery[]]
   /** The items claimed together with the slots of this lock. */
   lockedItems: [{ name: string }, readonly Item[]]
-  /** Everything held whose lease lapsed before now, longest expired first. */
-  lapsedItems: [{ queue: string | null; limit: number }, readonly Item[]]
+  /** Everything held whose lease lapsed before now, longest expired first; of these queues, or all. */
+  lapsedItems: [{ queues: readonly string[] | null; limit: number }, readonly Item[]]
   lapsedLocks: [{ name: string | null; limit: number }, readonly Lock[]]
   itemsOfInstances: [{ instances: readonly string[]; queue: string | null; limit: number }, readonly Item[]]
   locksOfInstances: [{ instances: readonly string[]; name: string | null; limit: number }, readonly Lock[]]
   /** Held items of a queue without a sign of life for a time, most silent first. */
   silentItems: [{ queue: string; thresholdMs: number; limit: number }, readonly Item[]]
-  /** Delayed items whose time has come. */
-  dueItems: [{ limit: number }, readonly Item[]]
+  /** Delayed items whose time has come; of these queues, or all. */
+  dueItems: [{ queues: readonly string[] | null; limit: number }, readonly Item[]]
   /** When the next delayed item of any queue is due; null when none is delayed. */
   nextDueAt: [Record<never, never>, number | null]
   /** Items that wait for one of these, each with its queue. */
@@ -277,22 +292,48 @@ export interface Selectors {
   processes: [{ instances: readonly string[] }, readonly Process[]]
   /** Instances not ended. */
   runningInstances: [{ limit: number }, readonly Instance[]]
+  /** Those of one machine, or of one process on it, by start; where `otherBoots`, also of its earlier starts. */
+  machineInstances: [
+    {
+      machine: Pick<Instance, 'bootId' | 'hostName' | 'pidNamespace'>
+      pid: number | null
+      otherBoots: boolean
+      after: string | null
+      limit: number
+    },
+    Page<Instance>,
+  ]
+  /** Those that beat and were silent for so long on the lease clock, longest first. */
+  silentInstances: [{ silentMs: number; limit: number }, readonly Instance[]]
+  /** How many items, locks, places in line and deliveries instances hold, whoever is at work on them. */
+  heldByInstances: [
+    { instances: readonly string[] },
+    readonly { readonly instance: string; readonly count: number }[],
+  ]
   /** The process registered for an agent by somebody, if it has not ended. */
   registeredInstance: [{ agent: string }, Instance | null]
   instancesEndedBefore: [{ ageMs: number; limit: number }, readonly Instance[]]
   answer: [{ key: string }, Answer | null]
   answersBefore: [{ ageMs: number; limit: number }, readonly Answer[]]
-  /** The newest run, and the sums over all there ever were, also those that are no longer kept. */
+  /** The newest run, and the sums over all there ever were, also those that are no longer kept; of one queue, or all. */
   recoveryHistory: [
-    Record<never, never>,
-    { last: RecoveryRun | null; locksCleaned: number; entriesReclaimed: number; messagesReclaimed: number },
+    { queue: string | null },
+    {
+      last: Omit<RecoveryRun, 'id' | 'queue'> | null
+      locksCleaned: number
+      entriesReclaimed: number
+      messagesReclaimed: number
+    },
   ]
+  /** Of one queue, or all; the newest first. */
+  recoveryFailures: [{ queue: string | null }, readonly RecoveryFailure[]]
+  recoveryFailure: [{ queue: string; trigger: string }, RecoveryFailure | null]
   /** Runs before the newest `keep`, oldest first. */
   oldRecoveryRuns: [{ keep: number; limit: number }, readonly RecoveryRun[]]
-  recoveryTotal: [Record<never, never>, RecoveryTotal | null]
-  /** What a recovery would find lapsed now. */
+  recoveryTotals: [{ queues: readonly string[] }, readonly RecoveryTotal[]]
+  /** What a recovery would take now: lapsed, or held by these instances, which are dead. */
   lapsedCounts: [
-    { queue: string | null; name: string | null },
+    { queue: string | null; name: string | null; instances: readonly string[] },
     { items: number; locks: number; deliveries: number },
   ]
   /** What other programs have had open on the server for so long, oldest first; none where there is no server. */
@@ -467,7 +508,8 @@ export interface EngineOptions {
   /** Somebody beside the engine calls `checkpoint`; else it does so itself, between transactions. */
   readonly hasCaretaker: boolean
   readonly onRecovered: (report: RecoveryReport, trigger: 'claim', ms: number) => void
-  readonly onRecoveryFailed: (error: unknown, trigger: 'claim') => void
+  /** `queue`: the one that was to be claimed from. */
+  readonly onRecoveryFailed: (error: unknown, trigger: 'claim', queue: string | null) => void
   readonly log: (level: 'info' | 'warn' | 'error', name: LogName, facts: LogFacts) => void
 }
 

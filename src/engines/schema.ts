@@ -182,6 +182,7 @@ export const schema: { readonly [Name in TableName]: Schema } = {
     startTime: 'text',
     startedAt: 'integer',
     beatAt: 'integer',
+    seenAt: 'integer',
     sweptAt: 'integer',
     endedAt: 'integer',
     endReason: 'text',
@@ -199,8 +200,9 @@ export const schema: { readonly [Name in TableName]: Schema } = {
     grants: 'json',
     at: 'integer',
   }),
-  recoveryRun: table('recovery_run', ['id'], [], {
+  recoveryRun: table('recovery_run', ['id', 'queue'], [], {
     id: 'text',
+    queue: 'text',
     at: 'integer',
     trigger: 'text',
     by: 'text',
@@ -209,11 +211,20 @@ export const schema: { readonly [Name in TableName]: Schema } = {
     quarantined: 'integer',
     messagesReclaimed: 'integer',
   }),
-  // One row a namespace.
-  recoveryTotal: table('recovery_total', [], ['version'], {
+  recoveryTotal: table('recovery_total', ['queue'], ['version'], {
+    queue: 'text',
     locksCleaned: 'integer',
     entriesReclaimed: 'integer',
     messagesReclaimed: 'integer',
+    version: 'integer',
+  }),
+  recoveryFailure: table('recovery_failure', ['queue', 'trigger'], ['version'], {
+    queue: 'text',
+    trigger: 'text',
+    count: 'integer',
+    at: 'integer',
+    by: 'text',
+    error: 'text',
     version: 'integer',
   }),
   cascade: table('cascade', ['blocker'], [], { blocker: 'text', at: 'integer' }),

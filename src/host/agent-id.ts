@@ -1,6 +1,18 @@
 /** The default name of an agent: type-host-pid, the type from the environment; and what such a name tells. */
 import { hostname } from 'node:os'
+import { assertName } from '../domain/name.ts'
 import { processExists } from './process.ts'
+
+/**
+ * The name a program acts under that gives none: HOLDFAST_AGENT as it stands, so that whatever an agent starts acts as
+ * that agent; else a name of this process alone.
+ */
+export function defaultAgent(): string {
+  const named = process.env.HOLDFAST_AGENT
+  if (!named) return getAgentId()
+  assertName('HOLDFAST_AGENT', named)
+  return named
+}
 
 /** `{type}-{host}-{pid}`, with the type from HOLDFAST_AGENT or "general". */
 export function getAgentId(): string {

@@ -22,7 +22,7 @@ export const register = operation({
       const after = { ...known, beatAt: context.wall }
       return { changes: [{ table: 'instance', before: known, after }], result: after }
     }
-    const named = { agent: context.agent, registeredBy: context.agent }
+    const named = { agent: context.agent, registeredBy: context.agent, seenAt: null }
     const after = startInstance({ id: context.ids[0] as string, ...input }, named, context.wall)
     const event = { kind: 'instance.started', agent: context.agent } as const
     return { changes: [{ table: 'instance', before: null, after, event }], result: after }

@@ -21,6 +21,7 @@ import type {
 import { HoldfastError, InvalidError, LeaseLostError } from '../errors.ts'
 import { leaseNeeds, lostLeases } from './lease.ts'
 import { type AnyOperation, parseInput } from './operation.ts'
+import { recoveryMax } from './recovery.ts'
 import { operations } from './table.ts'
 
 /** A command whose input was checked. */
@@ -44,6 +45,16 @@ export function prepare(command: Command): Prepared {
   const input = parseInput(operation, command.input)
   const requestHash = command.idempotencyKey === undefined ? null : hashRequest(command, operation)
   return { command, operation, input, requestHash }
+}
+
+/** Queues that commands claim from, each once. */
+export function claimedQueues(batch: readonly { readonly prepared: Prepared }[]): string[] {
+  const queues = new Set<string>()
+  for (const { prepared } of batch) {
+    const queue = prepared.operation.claims?.(prepared.input)
+    if (queue !== undefined) queues.add(queue)
+  }
+  return [...queues].slice(0, recoveryMax)
 }
 
 const idempotencyKeyMax = 255

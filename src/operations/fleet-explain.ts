@@ -22,7 +22,7 @@ import { lazily } from '../lazily.ts'
 import { text } from './fields.ts'
 import { heldNeeds, heldThings, holdingView, judged, titleOf } from './fleet.ts'
 import { lockRef } from './lease.ts'
-import { crashNeeds, judgedMax } from './lease-watch.ts'
+import { crashNeeds, runningMax } from './lease-watch.ts'
 import { ask, type OutputOf, operation, type Step } from './operation.ts'
 import { workflowOf } from './subject.ts'
 
@@ -63,7 +63,7 @@ export const find = operation({
         ? ({ select: 'messageByRef', ref: ref.replace(/\.\d+$/, '') } as const)
         : null,
     runs: { select: 'progressOf', runs: [ref] } as const,
-    running: { select: 'runningInstances', limit: judgedMax } as const,
+    running: { select: 'runningInstances', limit: runningMax } as const,
     queues: { select: 'queues', names: null } as const,
   }),
   decide(rows, { ref }) {
@@ -168,7 +168,7 @@ export const explain = operation({
     message: kind === 'message' ? ({ select: 'messagesById', ids: [id] } as const) : null,
     run: kind === 'run' ? ({ select: 'progressOf', runs: [id] } as const) : null,
     defined: kind === 'queue' ? ({ select: 'queue', name: id } as const) : null,
-    running: { select: 'runningInstances', limit: judgedMax } as const,
+    running: { select: 'runningInstances', limit: runningMax } as const,
   }),
   decide(rows, asked, context): Step<FleetExplanation> {
     const of = { ...asked, context, processes: { instances: rows.running, judged: asked.judged } }

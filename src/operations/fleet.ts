@@ -13,7 +13,7 @@ import type { Context, DefinedQueue, QueueCounts } from '../engines/engine.ts'
 import { lazily } from '../lazily.ts'
 import { text } from './fields.ts'
 import { lockRef } from './lease.ts'
-import { crashNeeds, judgedMax } from './lease-watch.ts'
+import { crashNeeds, judgedMax, runningMax } from './lease-watch.ts'
 import { ask, type OutputOf, operation } from './operation.ts'
 import { progressView, viewProgress } from './progress-view.ts'
 
@@ -133,7 +133,7 @@ export const heldNeeds = {
   items: { select: 'heldItems', queue: null, limit: heldMax } as const,
   locks: { select: 'heldLocks', limit: heldMax } as const,
   deliveries: { select: 'heldDeliveries', limit: heldMax } as const,
-  running: { select: 'runningInstances', limit: judgedMax } as const,
+  running: { select: 'runningInstances', limit: runningMax } as const,
 }
 
 export const fleetNeeds = {
@@ -143,8 +143,8 @@ export const fleetNeeds = {
   runs: { select: 'progressPage', status: 'running', after: null, limit: shownMax } as const,
   pending: { select: 'openMessageCount', sender: null } as const,
   letters: { select: 'messages', standing: 'dead', sender: null, after: null, limit: lettersMax } as const,
-  history: { select: 'recoveryHistory' } as const,
-  lapsed: { select: 'lapsedCounts', queue: null, name: null } as const,
+  history: { select: 'recoveryHistory', queue: null } as const,
+  lapsed: { select: 'lapsedCounts', queue: null, name: null, instances: [] } as const,
 }
 
 /** The counts of each queue, under its name. */

@@ -1,12 +1,16 @@
 /** Processes of the fleet: start, beat, end, list. The runtime's own. */
 import * as z from 'zod'
 import {
+  endableInstances,
   endInstance,
   type Instance,
   isSameProcess,
+  isSilent,
   type ProcessIdentity,
+  silentAfterMs,
   startInstance,
 } from '../domain/instance.ts'
+import type { Change } from '../engines/engine.ts'
 import { HoldfastError } from '../errors.ts'
 import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
@@ -29,6 +33,7 @@ export const instanceView = lazily(() =>
     ...identity(),
     startedAt: z.number(),
     beatAt: z.number(),
+    seenAt: z.number().nullable(),
     sweptAt: z.number().nullable(),
     endedAt: z.number().nullable(),
     endReason: z.string().nullable(),
@@ -47,7 +52,8 @@ export const start = operation({
   needs: (input) => ({ known: { select: 'instances', ids: [input.id] } as const }),
   decide({ known: [known] }, input, context) {
     if (known) return { changes: [], result: requireSame(known, input) }
-    const after = startInstance(input, { agent: context.agent, registeredBy: null }, context.wall)
+    const named = { agent: context.agent, registeredBy: null, seenAt: context.now }
+    const after = startInstance(input, named, context.wall)
     return {
       changes: [
         { table: 'instance', before: null, after, event: { kind: 'instance.started', agent: context.agent } },
@@ -57,7 +63,7 @@ export const start = operation({
   },
 })
 
-/** Processes among which one that a claim names is looked for. */
+/** One process may have joined for many agents. */
 const knownMax = 500
 
 export const join = operation({
@@ -68,11 +74,21 @@ export const join = operation({
   freshIds: () => 1,
   input: () => z.strictObject(identity()),
   output: instanceView,
-  needs: () => ({ running: { select: 'runningInstances', limit: knownMax } as const }),
-  decide({ running }, input, context) {
-    const known = running.find((each) => each.agent === context.agent && isSameProcess(each, input))
+  needs: ({ bootId, hostName, pidNamespace, pid }) => ({
+    running: {
+      select: 'machineInstances',
+      machine: { bootId, hostName, pidNamespace },
+      pid,
+      otherBoots: false,
+      after: null,
+      limit: knownMax,
+    } as const,
+  }),
+  decide({ running: { rows } }, input, context) {
+    const known = rows.find((each) => each.agent === context.agent && isSameProcess(each, input))
     if (known) return { changes: [], result: known }
-    const named = { agent: context.agent, registeredBy: null }
+    // It does not beat: nobody may take its silence for an end.
+    const named = { agent: context.agent, registeredBy: null, seenAt: null }
     const after = startInstance({ id: context.ids[0] as string, ...input }, named, context.wall)
     const event = { kind: 'instance.started', agent: context.agent } as const
     return { changes: [{ table: 'instance', before: null, after, event }], result: after }
@@ -99,7 +115,7 @@ export const beat = operation({
   decide({ found }, input, context) {
     const [instance] = found
     if (!instance) return { changes: [], result: false }
-    const after = { ...instance, beatAt: context.wall, sweptAt: input.sweptAt }
+    const after = { ...instance, beatAt: context.wall, seenAt: context.now, sweptAt: input.sweptAt }
     return { changes: [{ table: 'instance', before: instance, after }], result: instance.endedAt === null }
   },
 })
@@ -132,11 +148,65 @@ export const end = operation({
 
 export const list = operation({
   name: 'instance.list',
-  summary: 'Running processes of the fleet.',
+  summary: 'Running processes that one of this machine can judge, page by page.',
   effect: 'read',
   internal: true,
-  input: () => z.strictObject({ limit: fields.limit }),
+  input: () => {
+    const { bootId, hostName, pidNamespace } = identity()
+    return z.strictObject({
+      machine: z.strictObject({ bootId, hostName, pidNamespace }),
+      otherBoots: z.boolean().describe('Also those of earlier starts of this machine.'),
+      limit: fields.limit,
+      after: fields.after,
+    })
+  },
+  output: () => z.object({ instances: z.array(instanceView()), next: z.string().nullable() }),
+  needs: ({ machine, otherBoots, limit, after }) => ({
+    page: {
+      select: 'machineInstances',
+      machine,
+      pid: null,
+      otherBoots,
+      after: after ?? null,
+      limit: limit ?? 100,
+    } as const,
+  }),
+  decide: ({ page }) => ({ changes: [], result: { instances: [...page.rows], next: page.next } }),
+})
+
+const silentMax = 500
+
+export const listSilent = operation({
+  name: 'instance.listSilent',
+  summary: 'Running processes that should beat and have not done so for 10 minutes.',
+  effect: 'read',
+  internal: true,
+  input: () => z.strictObject({}),
   output: () => z.array(instanceView()),
-  needs: ({ limit }) => ({ running: { select: 'runningInstances', limit: limit ?? 100 } as const }),
-  decide: ({ running }) => ({ changes: [], result: [...running] }),
+  needs: () => ({
+    silent: { select: 'silentInstances', silentMs: silentAfterMs, limit: silentMax } as const,
+  }),
+  decide: ({ silent }) => ({ changes: [], result: [...silent] }),
+})
+
+export const endSilent = operation({
+  name: 'instance.endSilent',
+  summary: 'End processes that were silent for 10 minutes and hold nothing; those that live join again.',
+  effect: 'write',
+  internal: true,
+  input: () => z.strictObject({ ids: z.array(id()).max(silentMax) }),
+  output: () => z.number(),
+  needs: ({ ids }) => ({
+    found: { select: 'instances', ids } as const,
+    held: { select: 'heldByInstances', instances: ids } as const,
+  }),
+  decide({ found, held }, _input, { agent, now, wall, isDoubtful }) {
+    const silent = isDoubtful ? [] : found.filter((instance) => isSilent(instance, now))
+    const changes = endableInstances(silent, held, []).map((before): Change => {
+      const evidence = `no beat for ${now - (before.seenAt ?? now)} ms, and it holds nothing`
+      const event = { kind: 'instance.ended', agent, detail: { evidence } } as const
+      return { table: 'instance', before, after: endInstance(before, evidence, wall), event }
+    })
+    return { changes, result: changes.length }
+  },
 })

@@ -3,14 +3,14 @@ import * as z from 'zod'
 import { crashPatterns, patternWindowMs, suspectAgents } from '../domain/crash-pattern.ts'
 import type { StoredEvent } from '../domain/event.ts'
 import type { Item } from '../domain/item.ts'
-import { type LeaseColumns, thresholds } from '../domain/lease.ts'
+import type { LeaseColumns } from '../domain/lease.ts'
 import { watchLease } from '../domain/lease-watch.ts'
 import { readWords, taskQueue } from '../domain/task.ts'
 import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
 import { lockRef } from './lease.ts'
 import { ask, type OutputOf, operation } from './operation.ts'
-import { death } from './recovery.ts'
+import { death, deathsMax } from './recovery.ts'
 import { requireItem } from './subject.ts'
 import { ref } from './task-view.ts'
 
@@ -19,8 +19,14 @@ const watchMax = 10_000
 const lossesMax = 10_000
 /** Events looked at for how the last grants of each agent ended. */
 const eventWindow = 10_000
-/** Processes of which one call may say that they are dead or alive: as many as are listed at once. */
-export const judgedMax = 500
+/** Processes of which one call may say that they are dead or alive. */
+export const judgedMax = deathsMax
+/** Running processes that a report looks at. */
+export const runningMax = 500
+
+const deaths = lazily(() =>
+  z.array(death()).max(judgedMax).default([]).describe('Processes proven dead.'),
+)
 
 const watched = lazily(() => ({
   isExpired: z.boolean(),
@@ -85,9 +91,9 @@ export const detectStaleLocks = operation({
   input: () =>
     z.strictObject({
       queue: fields.queue.optional().describe('Only items of this queue.'),
-      nearMs: z.int().min(0).optional().describe('Near its end; default 5 min, at most a third of a lease.'),
+      nearMs: z.int().min(0).optional().describe('Near its end, as given; default 5 min, or a third of a shorter lease.'),
       staleMs: z.int().min(0).optional().describe('Stale when expired for longer; default 5 min.'),
-      deaths: z.array(death()).max(judgedMax).default([]).describe('Processes proven dead.'),
+      deaths: deaths(),
     }),
   output: staleLocks,
   needs: ({ queue }) => ({
@@ -97,7 +103,6 @@ export const detectStaleLocks = operation({
     ...crashNeeds,
   }),
   decide({ items, locks, deliveries, losses, ends }, input, context) {
-    const limits = { nearMs: input.nearMs ?? thresholds.nearMs, staleMs: input.staleMs ?? thresholds.staleMs }
     const rows = [...items.map(({ item }) => item), ...(locks ?? []), ...(deliveries ?? [])]
     const ids = [...new Set(rows.flatMap(({ instance }) => instance ?? []))]
     return ask({ holders: { select: 'instances', ids } as const }, ({ holders }) => {
@@ -112,7 +117,7 @@ export const detectStaleLocks = operation({
           now: context.now,
           unchangedForMs: changedAt === null ? null : Math.max(0, context.wall - changedAt),
           holderIsDead: row.instance !== null && dead.has(row.instance),
-          thresholds: limits,
+          thresholds: { nearMs: input.nearMs, staleMs: input.staleMs },
         }),
       })
       const seen = [
@@ -162,7 +167,7 @@ export const getLockStatus = operation({
   name: 'tasks.getLockStatus',
   summary: 'The lock of one task: whose, since when, for how long; null when nobody has it.',
   effect: 'read',
-  input: () => z.strictObject({ ref: ref() }),
+  input: () => z.strictObject({ ref: ref(), deaths: deaths() }),
   output: () => lockStatus().nullable(),
   needs: (input) => ({ item: { select: 'item', queue: taskQueue, ref: input.ref } as const }),
   decide({ item: found }, input, context) {
@@ -184,8 +189,10 @@ export const getLockStatus = operation({
         ...watchLease(item, {
           now: context.now,
           unchangedForMs: unchangedFor(recent, context.wall),
-          holderIsDead: holders.some(({ endedAt }) => endedAt !== null),
-          thresholds,
+          holderIsDead: holders.some(
+            ({ id, endedAt }) => endedAt !== null || input.deaths.some(({ instance }) => instance === id),
+          ),
+          thresholds: {},
         }),
       },
     }))

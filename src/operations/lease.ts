@@ -1,7 +1,7 @@
 /** Renewal of leases a process knows it has, by id and token: one command for all of them. */
 import * as z from 'zod'
 import { type Item, releaseItem } from '../domain/item.ts'
-import { renew as renewLease } from '../domain/lease.ts'
+import { isHolder, type LeaseColumns, renew as renewLease } from '../domain/lease.ts'
 import type { Lock } from '../domain/lock.ts'
 import { isOver } from '../domain/reservation.ts'
 import type { Change } from '../engines/engine.ts'
@@ -51,7 +51,7 @@ export const renew = operation({
   input: () => z.strictObject({ leases: z.array(renewal()).max(renewalsMax) }),
   output: () => z.object({ renewed: z.array(lease()), lost: z.array(lease()) }),
   needs: ({ leases }) => leaseNeeds(leases),
-  decide({ items, locks }, { leases }, { now }) {
+  decide({ items, locks }, { leases }, { agent, now }) {
     const changes: Change[] = []
     const renewed: LeaseRef[] = []
     const itemById = new Map(items.map((item) => [item.id, item]))
@@ -59,9 +59,10 @@ export const renew = operation({
     for (const each of leases) {
       const item = each.kind === 'item' ? itemById.get(each.id) : undefined
       const lock = each.kind === 'lock' ? lockById.get(each.id) : undefined
-      if (item?.standing === 'held' && item.token === each.token)
+      const claimant = { agent, token: each.token }
+      if (item?.standing === 'held' && isHolder(item, claimant))
         changes.push({ table: 'item', before: item, after: renewLease(item, now, each.leaseMs) })
-      else if (lock?.token === each.token && !isOver(lock, now))
+      else if (lock && isHolder(lock, claimant) && !isOver(lock, now))
         changes.push({ table: 'lock', before: lock, after: renewLease(lock, now, each.leaseMs) })
       else continue
       renewed.push(each)
@@ -106,10 +107,13 @@ export const release = operation({
   output: () => z.object({ released: z.number() }),
   needs: ({ leases }) => leaseNeeds(leases),
   decide({ items, locks }, { leases, reason }, context) {
-    const isNamed = (kind: LeaseRef['kind'], id: string, token: number) =>
-      leases.some((each) => each.kind === kind && each.id === id && each.token === token)
-    const heldItems = items.filter((item) => item.standing === 'held' && isNamed('item', item.id, item.token))
-    const heldLocks = locks.filter((lock) => isNamed('lock', lockRef(lock), lock.token))
+    const isNamed = (kind: LeaseRef['kind'], id: string, row: LeaseColumns) =>
+      leases.some(
+        (each) =>
+          each.kind === kind && each.id === id && isHolder(row, { agent: context.agent, token: each.token }),
+      )
+    const heldItems = items.filter((item) => item.standing === 'held' && isNamed('item', item.id, item))
+    const heldLocks = locks.filter((lock) => isNamed('lock', lockRef(lock), lock))
     const event = (kind: 'item.released' | 'lock.released') => ({
       kind,
       agent: context.agent,

@@ -1,7 +1,7 @@
 /** Named locks: acquire, wait in line, renew, release. */
 import * as z from 'zod'
 import type { Instance } from '../domain/instance.ts'
-import { renew as renewLease } from '../domain/lease.ts'
+import { isHolder, renew as renewLease } from '../domain/lease.ts'
 import { assertOwn, type Lock, manualLockMs } from '../domain/lock.ts'
 import {
   decideTurn,
@@ -282,7 +282,8 @@ export const releaseLock = operation({
   output: () => z.object({ released: z.boolean(), depth: z.number() }),
   needs: ({ name }) => ({ line: { select: 'lockLine', name, waiter: null } as const }),
   decide({ line }, { name, token }, context): Step<{ released: boolean; depth: number }> {
-    const own = line.locks.find((lock) => lock.token === token && lock.delayedSince === null)
+    const claimant = { agent: context.agent, token }
+    const own = line.locks.find((lock) => lock.delayedSince === null && isHolder(lock, claimant))
     if (!own) return refusedRelease(name, token, line.locks, context)
     const after = leaveLock(own)
     const kind = after === null ? 'lock.released' : 'lock.changed'

@@ -167,7 +167,7 @@ export const record = operation({
       })
     }
     const attempt = outcome === 'failed' ? { outcome, error } : { outcome }
-    const after = recordAttempt(before, token, policyOf(message), attempt, context)
+    const after = recordAttempt(before, { agent: context.agent, token }, policyOf(message), attempt, context)
     const detail = outcome === 'failed' ? { detail: { error } } : {}
     const event = { kind: `delivery.${outcome}` as const, agent: context.agent, ...detail }
     return {

@@ -13,8 +13,8 @@ export interface Operation<Schema extends z.ZodType = z.ZodType, N extends Needs
   /** One sentence for help texts and the reference. */
   readonly summary: string
   readonly effect: 'read' | 'write' | 'admin'
-  /** Recovery runs before a batch that claims. */
-  readonly claims?: true
+  /** The queue it claims from: recovery runs before a batch that claims, and begins there. */
+  readonly claims?: (input: z.output<Schema>) => string
   /** Not offered by CLI, HTTP or MCP: the runtime's own. */
   readonly internal?: true
   /**
@@ -34,8 +34,9 @@ export interface Operation<Schema extends z.ZodType = z.ZodType, N extends Needs
 export type Step<Output> = Decision<Output> | Ask<Needs, Output>
 
 /** The operation as the engine runs it, its types erased after they were checked here. */
-export interface AnyOperation extends Omit<Operation, 'needs' | 'decide' | 'freshIds'> {
+export interface AnyOperation extends Omit<Operation, 'needs' | 'decide' | 'freshIds' | 'claims'> {
   readonly freshIds?: (input: unknown) => number
+  readonly claims?: (input: unknown) => string
   needs(input: unknown, caller: Caller): Needs
   decide(rows: Loaded<Needs>, input: unknown, context: Context): Decision | Ask
 }

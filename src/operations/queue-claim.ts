@@ -124,7 +124,7 @@ export const next = operation({
   name: 'queue.next',
   summary: 'Claim the next item under a lease.',
   effect: 'write',
-  claims: true,
+  claims: ({ queue }) => queue,
   input: () => z.strictObject({ queue: fields.queue, leaseMs: fields.leaseMs, token: fields.token }),
   output: claimOutcome,
   needs: ({ queue }, caller) => ({
@@ -156,7 +156,7 @@ export const claimMany = operation({
   name: 'queue.claimMany',
   summary: 'Claim up to 100 items at once, each under a lease of its own.',
   effect: 'write',
-  claims: true,
+  claims: ({ queue }) => queue,
   input: () =>
     z.strictObject({
       queue: fields.queue,
@@ -196,7 +196,7 @@ export const nextWithLock = operation({
   name: 'queue.nextWithLock',
   summary: "Take the queue's processing lock and the next item together; called again, the unfinished item.",
   effect: 'write',
-  claims: true,
+  claims: ({ queue }) => queue,
   input: () => z.strictObject({ queue: fields.queue, leaseMs: fields.leaseMs, token: fields.token }),
   output: claimOutcome,
   needs: ({ queue }, caller) => ({

@@ -13,7 +13,7 @@ import {
   releaseItem,
   unblockItem,
 } from '../domain/item.ts'
-import { renew as renewLease } from '../domain/lease.ts'
+import { isHolder, renew as renewLease } from '../domain/lease.ts'
 import type { Workflow } from '../domain/workflow.ts'
 import type { Change, Context, DefinedQueue, Dependent, EventDraft } from '../engines/engine.ts'
 import { lazily } from '../lazily.ts'
@@ -49,7 +49,7 @@ export function heldItem(
 ) {
   const { workflow, queue } = requireQueue(rows.defined, input.queue)
   const item = requireItem(rows.item, input.queue, input.ref)
-  const { late } = assertHolds(item, input.token, context.now)
+  const { late } = assertHolds(item, { agent: context.agent, token: input.token }, context.now)
   return { item, workflow, queue, late }
 }
 
@@ -154,7 +154,7 @@ export const move = operation({
     const item = requireItem(rows.item, input.queue, input.ref)
     const late =
       item.standing === 'held' || input.token !== undefined
-        ? assertHolds(item, input.token, context.now).late
+        ? assertHolds(item, { agent: context.agent, token: input.token }, context.now).late
         : false
     assertVersion(item, input.expectedVersion)
     const moved = moveItem(item, workflow, input.to, context)
@@ -268,7 +268,7 @@ export const release = operation({
   decide(rows, input, context) {
     const { workflow } = requireQueue(rows.defined, input.queue)
     const item = requireItem(rows.item, input.queue, input.ref)
-    if (item.standing !== 'held' || input.token === undefined || item.token !== input.token) {
+    if (item.standing !== 'held' || !isHolder(item, { agent: context.agent, token: input.token })) {
       const detail = { act: 'release', state: item.state, currentToken: item.token, holder: item.agent }
       return {
         changes: [],

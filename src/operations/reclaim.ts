@@ -3,7 +3,8 @@ import type { Delivery } from '../domain/delivery.ts'
 import { type Process, recordedLoss, recordLoss } from '../domain/instance.ts'
 import type { Item } from '../domain/item.ts'
 import { holderOf, type Lock } from '../domain/lock.ts'
-import type { ItemRules, Reclaimed, ReclaimedItem } from '../domain/recovery.ts'
+import { processingLockName } from '../domain/queue.ts'
+import { countRecovered, type ItemRules, type Reclaimed, type ReclaimedItem } from '../domain/recovery.ts'
 import { builtInWorkflow } from '../domain/workflow.ts'
 import type { Change, Context, DefinedQueue } from '../engines/engine.ts'
 import { delayedLock } from './lock.ts'
@@ -118,23 +119,41 @@ export function describeReclaimed(
   ]
 }
 
-export function runRow(
-  context: Context,
-  trigger: string,
-  counts: Pick<RecoveryReport, 'locksCleaned' | 'entriesReclaimed' | 'quarantined'> & {
-    messagesReclaimed?: number
-  },
-): Change {
-  const { locksCleaned, entriesReclaimed, quarantined, messagesReclaimed = 0 } = counts
-  const row = {
-    id: context.ids[0] as string,
-    at: context.wall,
-    trigger,
-    by: context.agent,
-    locksCleaned,
-    entriesReclaimed,
-    quarantined,
-    messagesReclaimed,
-  }
-  return { table: 'recoveryRun', before: null, after: row }
+export interface Taken {
+  readonly items: readonly Reclaimed<Item>[]
+  readonly locks: readonly Reclaimed<Lock>[]
+  readonly deliveries: readonly Reclaimed<Delivery>[]
+}
+
+/** What a run did: a row for each queue it took something of, and one for what is of no queue. */
+export function runRows(context: Context, trigger: string, { items, locks, deliveries }: Taken): Change[] {
+  const itemQueues = items.map(({ before }) => before.queue)
+  const lockQueues = locks.map(({ before }) => queueOfLock(before.name))
+  const queues = new Set([...itemQueues, ...lockQueues, ...deliveries.map(() => '')])
+  return [...queues].flatMap((queue): Change[] => {
+    const { locksCleaned, entriesReclaimed, quarantined } = countRecovered(
+      items.filter((_, index) => itemQueues[index] === queue),
+      locks.filter((_, index) => lockQueues[index] === queue),
+    )
+    const messagesReclaimed = queue === '' ? deliveries.length : 0
+    if (locksCleaned + entriesReclaimed + messagesReclaimed === 0) return []
+    const after = {
+      id: context.ids[0] as string,
+      queue,
+      at: context.wall,
+      trigger,
+      by: context.agent,
+      locksCleaned,
+      entriesReclaimed,
+      quarantined,
+      messagesReclaimed,
+    }
+    return [{ table: 'recoveryRun', before: null, after }]
+  })
+}
+
+/** A processing lock is of its queue, a named one of none. */
+function queueOfLock(name: string): string {
+  const prefix = processingLockName('')
+  return name.startsWith(prefix) ? name.slice(prefix.length) : ''
 }

@@ -14,6 +14,8 @@ export const lineNeeds = (instances: readonly string[], limit: number) => ({
 
 export interface HealedLines {
   readonly changes: readonly Change[]
+  /** The waiters that left. */
+  readonly left: readonly Waiter[]
   readonly waitersRemoved: number
   readonly progressPaused: number
 }
@@ -31,12 +33,12 @@ export function healLines(
   trigger: string,
   context: Context,
 ): HealedLines {
-  const gone = lost.waiters.flatMap((waiter): Change[] => {
+  const gone = lost.waiters.flatMap((waiter): { waiter: Waiter; change: Change }[] => {
     const evidence = evidenceOfLoss(waiter, deaths, context.now)
     if (evidence === null) return []
     const detail = { because: 'it was lost', holder: waiter.agent, evidence, trigger }
     const event = { kind: 'waiter.left', agent: context.agent, detail } as const
-    return [{ table: 'waiter', before: waiter, after: null, event }]
+    return [{ waiter, change: { table: 'waiter', before: waiter, after: null, event } }]
   })
   const evidenceFor = (lock: Lock) => lost.locks.find(({ before }) => before === lock)?.evidence
   const ended = lost.locks.map(({ before }) => before)
@@ -45,7 +47,8 @@ export function healLines(
     ...lost.orphans.map((run) => pausedRun(run, pauseReason(trigger, 'nobody holds its lock'), context)),
   ]
   return {
-    changes: [...gone, ...paused],
+    changes: [...gone.map(({ change }) => change), ...paused],
+    left: gone.map(({ waiter }) => waiter),
     waitersRemoved: gone.length,
     progressPaused: paused.length,
   }

@@ -1,49 +1,69 @@
-/** What healing would do now, and what it did. */
+/** What healing would do now, what it did, and how often it failed. */
 import * as z from 'zod'
 import { processingLockName } from '../domain/queue.ts'
+import type { RecoveryFailure } from '../engines/engine.ts'
+import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
-import { operation } from './operation.ts'
+import { type OutputOf, operation } from './operation.ts'
+import { deathsMax, recoveryTriggers } from './recovery.ts'
+
+const counts = lazily(() => ({
+  locksCleaned: z.number(),
+  entriesReclaimed: z.number(),
+  messagesReclaimed: z.number(),
+}))
+
+const statsView = lazily(() =>
+  z.object({
+    ...counts(),
+    recoveryTimestamp: z.number(),
+    lastRun: z
+      .object({
+        at: z.number(),
+        trigger: z.string(),
+        by: z.string(),
+        ...counts(),
+        quarantined: z.number(),
+      })
+      .nullable(),
+    totals: z.object({ ...counts(), failures: z.number() }),
+    lastSweptAt: z.number().nullable(),
+    /** The last failure to heal that anybody wrote down. */
+    lastError: z
+      .object({ at: z.number(), trigger: z.string(), by: z.string(), error: z.string() })
+      .nullable(),
+  }),
+)
+export type RecoveryStats = OutputOf<typeof statsView>
 
 export const stats = operation({
   name: 'recovery.stats',
-  summary: 'What a recovery would do now, and what past ones did; changes nothing.',
+  summary: 'What a recovery would do now, what past ones did, and how often one failed; changes nothing.',
   effect: 'read',
-  input: () => z.strictObject({ queue: fields.queue.optional() }),
-  output: () =>
-    z.object({
-      locksCleaned: z.number(),
-      entriesReclaimed: z.number(),
-      messagesReclaimed: z.number(),
-      recoveryTimestamp: z.number(),
-      lastRun: z
-        .object({
-          at: z.number(),
-          trigger: z.string(),
-          by: z.string(),
-          locksCleaned: z.number(),
-          entriesReclaimed: z.number(),
-          quarantined: z.number(),
-          messagesReclaimed: z.number(),
-        })
-        .nullable(),
-      totals: z.object({
-        locksCleaned: z.number(),
-        entriesReclaimed: z.number(),
-        messagesReclaimed: z.number(),
-      }),
-      lastSweptAt: z.number().nullable(),
+  input: () =>
+    z.strictObject({
+      queue: fields.queue.optional(),
+      dead: z
+        .array(fields.text(100))
+        .max(deathsMax)
+        .default([])
+        .describe('Instances that whoever asks has found dead.'),
     }),
-  needs: ({ queue }) => ({
+  output: statsView,
+  needs: ({ queue, dead }) => ({
     lapsed: {
       select: 'lapsedCounts',
       queue: queue ?? null,
       name: queue === undefined ? null : processingLockName(queue),
+      instances: dead,
     } as const,
-    history: { select: 'recoveryHistory' } as const,
+    history: { select: 'recoveryHistory', queue: queue ?? null } as const,
+    failures: { select: 'recoveryFailures', queue: queue ?? null } as const,
     running: { select: 'runningInstances', limit: 1000 } as const,
   }),
-  decide({ lapsed, history, running }, _input, context) {
+  decide({ lapsed, history, failures, running }, _input, context) {
     const swept = running.flatMap((instance) => instance.sweptAt ?? [])
+    const { locksCleaned, entriesReclaimed, messagesReclaimed } = history
     return {
       changes: [],
       result: {
@@ -53,12 +73,51 @@ export const stats = operation({
         recoveryTimestamp: context.wall,
         lastRun: history.last,
         totals: {
-          locksCleaned: history.locksCleaned,
-          entriesReclaimed: history.entriesReclaimed,
-          messagesReclaimed: history.messagesReclaimed,
+          locksCleaned,
+          entriesReclaimed,
+          messagesReclaimed,
+          failures: failures.reduce((sum, { count }) => sum + count, 0),
         },
         lastSweptAt: swept.length === 0 ? null : Math.max(...swept),
+        lastError: lastOf(failures),
       },
     }
+  },
+})
+
+function lastOf([last]: readonly RecoveryFailure[]): RecoveryStats['lastError'] {
+  return last ? { at: last.at, trigger: last.trigger, by: last.by, error: last.error } : null
+}
+
+export const errorMax = 2000
+
+export const noteFailure = operation({
+  name: 'recovery.noteFailure',
+  summary: 'Write down that healing failed: how often, and the last error of each trigger and queue.',
+  effect: 'write',
+  internal: true,
+  input: () =>
+    z.strictObject({
+      trigger: z.enum(recoveryTriggers),
+      queue: fields.queue.optional(),
+      count: z.int().min(1),
+      at: fields.wallTime,
+      error: fields.text(errorMax),
+    }),
+  output: () => z.number(),
+  needs: ({ queue, trigger }) => ({
+    known: { select: 'recoveryFailure', queue: queue ?? '', trigger } as const,
+  }),
+  decide({ known }, { queue, trigger, count, at, error }, { agent }) {
+    const after = {
+      queue: queue ?? '',
+      trigger,
+      count: (known?.count ?? 0) + count,
+      at,
+      by: agent,
+      error,
+      version: (known?.version ?? 0) + 1,
+    }
+    return { changes: [{ table: 'recoveryFailure', before: known, after }], result: after.count }
   },
 })

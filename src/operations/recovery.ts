@@ -1,7 +1,7 @@
 /** Healing as an operation: the same command for every trigger; a dry run is the same decision, not applied. */
 import * as z from 'zod'
 import type { Delivery } from '../domain/delivery.ts'
-import { endInstance } from '../domain/instance.ts'
+import { endableInstances, endInstance } from '../domain/instance.ts'
 import { type Item, promoteItem } from '../domain/item.ts'
 import { isExpired, type LeaseColumns } from '../domain/lease.ts'
 import type { Lock } from '../domain/lock.ts'
@@ -29,7 +29,7 @@ import {
   lossRecords,
   processNeeds,
   rulesFor,
-  runRow,
+  runRows,
 } from './reclaim.ts'
 import { type HealedLines, healLines, lineNeeds } from './recovery-lines.ts'
 
@@ -37,7 +37,10 @@ import { type HealedLines, healLines, lineNeeds } from './recovery-lines.ts'
 export const recoveryMax = 100
 const dryRunMax = 10_000
 
-const recoveryTriggers = ['claim', 'open', 'timer', 'waiter', 'death', 'manual'] as const
+/** Dead processes one command can name: a dry run all there are, a real run a piece of them. */
+export const deathsMax = dryRunMax
+
+export const recoveryTriggers = ['claim', 'open', 'timer', 'waiter', 'death', 'manual'] as const
 export type RecoveryTrigger = (typeof recoveryTriggers)[number]
 
 export const report = lazily(() =>
@@ -91,7 +94,9 @@ export const run = operation({
     z.strictObject({
       trigger: z.enum(recoveryTriggers),
       queue: fields.queue.optional(),
-      deaths: z.array(death()).max(recoveryMax).default([]),
+      /** Healing before a claim begins with what was asked for; the rest of the piece is anybody's. */
+      first: z.array(fields.queue).max(recoveryMax).default([]),
+      deaths: z.array(death()).max(deathsMax).default([]),
       dryRun: z.boolean().default(false).describe('Say what would be done, and do nothing.'),
       maxAgeMs: z
         .int()
@@ -102,7 +107,7 @@ export const run = operation({
       promoteOnly: z.boolean().default(false),
     }),
   output: report,
-  needs({ queue, deaths, dryRun, promoteOnly }) {
+  needs({ queue, first, deaths, dryRun, promoteOnly }) {
     const instances = deaths.map(({ instance }) => instance)
     const name = queue === undefined ? null : processingLockName(queue)
     // A dry run holds nobody up, so it may look at everything.
@@ -113,9 +118,14 @@ export const run = operation({
       waiters: all ? lines.waiters : null,
       orphanWaiters: all ? lines.orphanWaiters : null,
       orphanRuns: all ? lines.orphanRuns : null,
-      items: promoteOnly ? null : ({ select: 'lapsedItems', queue: queue ?? null, limit } as const),
+      ownItems:
+        promoteOnly || first.length === 0 ? null : ({ select: 'lapsedItems', queues: first, limit } as const),
+      items: promoteOnly
+        ? null
+        : ({ select: 'lapsedItems', queues: queue === undefined ? null : [queue], limit } as const),
       locks: promoteOnly ? null : ({ select: 'lapsedLocks', name, limit } as const),
-      due: { select: 'dueItems', limit } as const,
+      ownDue: first.length === 0 ? null : ({ select: 'dueItems', queues: first, limit } as const),
+      due: { select: 'dueItems', queues: null, limit } as const,
       freed: { select: 'freedDependents', limit } as const,
       orphans:
         instances.length > 0
@@ -137,10 +147,15 @@ export const run = operation({
     const limit = input.dryRun ? dryRunMax : recoveryMax
     const old = <Row extends LeaseColumns>(lapsed: readonly Row[] | null): Row[] =>
       (lapsed ?? []).filter((row) => isExpired(row, context.now - input.maxAgeMs))
-    const items = unique([...old(rows.items), ...(rows.orphans ?? [])], (item) => item.id).slice(0, limit)
+    const items = unique(
+      [...old(rows.ownItems), ...old(rows.items), ...(rows.orphans ?? [])],
+      (item) => item.id,
+    ).slice(0, limit)
     const locks = unique([...old(rows.locks), ...(rows.orphanLocks ?? [])], lockRef).slice(0, limit)
     const deliveries = lostDeliveries({ lapsed: old(rows.deliveries), orphans: rows.orphanDeliveries }, limit)
-    const due = rows.due.filter((item) => !items.some(({ id }) => id === item.id))
+    const due = unique([...(rows.ownDue ?? []), ...rows.due], ({ id }) => id)
+      .slice(0, limit)
+      .filter((item) => !items.some(({ id }) => id === item.id))
     const waiters = unique([...old(rows.waiters), ...(rows.orphanWaiters ?? [])], ({ id }) => id)
     const orphans = rows.orphanRuns ?? []
     const dead = (rows.dead ?? []).filter((instance) => instance.endedAt === null)
@@ -156,7 +171,7 @@ export const run = operation({
         rows.freed.finished.length ===
       0
     ) {
-      const nothing = { changes: [], waitersRemoved: 0, progressPaused: 0 }
+      const nothing = { changes: [], left: [], waitersRemoved: 0, progressPaused: 0 }
       return { changes: [], result: summary([], [], [], nothing, 0, 0, false, context) }
     }
 
@@ -165,8 +180,9 @@ export const run = operation({
       queues: { select: 'queues', names } as const,
       ...processNeeds(items),
       ...runNeeds(locks),
+      held: { select: 'heldByInstances', instances: dead.map(({ id }) => id) } as const,
     }
-    return ask(needs, ({ queues, processes, runs }) => {
+    return ask(needs, ({ queues, processes, runs, held }) => {
       const deaths = deathsIn(input.deaths)
       const takenItems = items.flatMap(
         (item) => recoverItem(item, rulesFor(item, queues, processes), deaths, context) ?? [],
@@ -192,8 +208,10 @@ export const run = operation({
         orphans.length === limit ||
         rows.freed.dependents.length === limit ||
         freed.length < rows.freed.dependents.length
-      // A dead instance is ended only when nothing of it is left, so that the next pass still finds the rest.
-      const ended = more || input.queue !== undefined ? [] : dead
+      // Only where nothing of it is left, so that the next pass still finds the rest: what somebody else has locked
+      // was passed over here, and nobody asks whether an ended one holds anything.
+      const taken = [...takenItems, ...takenLocks, ...takenDeliveries].map(({ before }) => before)
+      const ended = endableInstances(dead, held, [...taken, ...lines.left])
       const isEnded = (row: Change['before']) =>
         ended.some(({ id }) => row !== null && 'id' in row && row.id === id)
       const result = summary(
@@ -237,7 +255,8 @@ export const run = operation({
         ),
       ]
       const reclaims = result.entriesReclaimed + result.locksCleaned + result.messagesReclaimed > 0
-      if (reclaims) changes.push(runRow(context, input.trigger, result))
+      const took = { items: takenItems, locks: takenLocks, deliveries: takenDeliveries }
+      changes.push(...runRows(context, input.trigger, took))
       const wakes = reclaims || lines.waitersRemoved > 0
       return { changes, result, wakes: wakes || promoted.length + freed.length > 0 }
     })

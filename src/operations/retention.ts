@@ -39,9 +39,8 @@ export const run = operation({
     answers: { select: 'answersBefore', ageMs: answersKeptMs, limit: pieceMax } as const,
     instances: { select: 'instancesEndedBefore', ageMs: instancesKeptMs, limit: pieceMax } as const,
     recoveries: { select: 'oldRecoveryRuns', keep: recoveriesKept, limit: pieceMax } as const,
-    total: { select: 'recoveryTotal' } as const,
   }),
-  decide({ items: closed, ended, answers, instances, recoveries, total }, _input, { agent }) {
+  decide({ items: closed, ended, answers, instances, recoveries }, _input, { agent }) {
     const items = closed ?? []
     const changes: Change[] = [
       ...items.map(
@@ -61,7 +60,6 @@ export const run = operation({
           event: { kind: 'instance.removed', agent },
         }),
       ),
-      ...foldRecoveries(recoveries, total),
     ]
     const more = [items, answers, instances, recoveries].some(({ length }) => length === pieceMax)
     const counts = {
@@ -71,30 +69,48 @@ export const run = operation({
       recoveries: recoveries.length,
     }
     const [run] = ended ?? []
-    if (!run) return { changes, result: { ...counts, runs: 0, more } }
-    return ask(
-      { page: { select: 'outcomesOf', run: run.run, outcome: null, after: null, limit: pieceMax } as const },
-      ({ page }) => ({
-        changes: [...changes, ...removedRun(run, page.rows, page.next === null, agent)],
-        result: { ...counts, runs: page.next === null ? 1 : 0, more: true },
-      }),
-    )
+    if (!run && recoveries.length === 0) return { changes, result: { ...counts, runs: 0, more } }
+    const needs = {
+      totals: {
+        select: 'recoveryTotals',
+        queues: [...new Set(recoveries.map(({ queue }) => queue))],
+      } as const,
+      page: run
+        ? ({ select: 'outcomesOf', run: run.run, outcome: null, after: null, limit: pieceMax } as const)
+        : null,
+    }
+    return ask(needs, ({ totals, page }) => {
+      const isWhole = page?.next === null
+      return {
+        changes: [
+          ...changes,
+          ...foldRecoveries(recoveries, totals),
+          ...(run && page ? removedRun(run, page.rows, isWhole, agent) : []),
+        ],
+        result: { ...counts, runs: isWhole ? 1 : 0, more: more || run !== undefined },
+      }
+    })
   },
 })
 
-/** Removed one by one, kept as a sum. */
-function foldRecoveries(runs: readonly RecoveryRun[], before: RecoveryTotal | null): Change[] {
-  if (runs.length === 0) return []
-  const sum = (field: 'locksCleaned' | 'entriesReclaimed' | 'messagesReclaimed') =>
-    runs.reduce((total, run) => total + run[field], before?.[field] ?? 0)
-  const after = {
-    locksCleaned: sum('locksCleaned'),
-    entriesReclaimed: sum('entriesReclaimed'),
-    messagesReclaimed: sum('messagesReclaimed'),
-    version: (before?.version ?? 0) + 1,
-  }
+/** Removed one by one, kept as a sum for each queue. */
+function foldRecoveries(runs: readonly RecoveryRun[], totals: readonly RecoveryTotal[]): Change[] {
+  const queues = [...new Set(runs.map(({ queue }) => queue))]
   return [
     ...runs.map((run): Change => ({ table: 'recoveryRun', before: run, after: null })),
-    { table: 'recoveryTotal', before, after },
+    ...queues.map((queue): Change => {
+      const before = totals.find((total) => total.queue === queue) ?? null
+      const own = runs.filter((run) => run.queue === queue)
+      const sum = (field: 'locksCleaned' | 'entriesReclaimed' | 'messagesReclaimed') =>
+        own.reduce((total, run) => total + run[field], before?.[field] ?? 0)
+      const after = {
+        queue,
+        locksCleaned: sum('locksCleaned'),
+        entriesReclaimed: sum('entriesReclaimed'),
+        messagesReclaimed: sum('messagesReclaimed'),
+        version: (before?.version ?? 0) + 1,
+      }
+      return { table: 'recoveryTotal', before, after }
+    }),
   ]
 }

@@ -137,7 +137,7 @@ export const claimTaskForAgent = operation({
   name: 'tasks.claimTaskForAgent',
   summary: 'Claim a task under a lease; your own is renewed, a lapsed one taken over.',
   effect: 'write',
-  claims: true,
+  claims: () => taskQueue,
   input: () => z.strictObject({ ref: ref(), ...claimInput() }),
   output: taskClaim,
   needs: (input, caller) => ({ ...taskNeeds(input), process: registered(caller) }),
@@ -166,7 +166,7 @@ export const claimNext = operation({
   name: 'tasks.claimNext',
   summary: 'Claim the next task that fits: priority, then age; only where every dependency is done.',
   effect: 'write',
-  claims: true,
+  claims: () => taskQueue,
   input: () =>
     z.strictObject({
       ...filter(),
@@ -238,7 +238,7 @@ export const batchClaim = operation({
   name: 'tasks.batchClaim',
   summary: 'Claim up to 100 tasks, all or none; says of each refused one why.',
   effect: 'write',
-  claims: true,
+  claims: () => taskQueue,
   input: () =>
     z.strictObject({
       refs: z.array(ref()).min(1).max(batchMax).describe('Ids or keys of the tasks.'),

@@ -2,14 +2,14 @@
 import * as z from 'zod'
 import type { Item } from '../domain/item.ts'
 import { isExpired } from '../domain/lease.ts'
-import { countRecovered, type Deaths, type ReclaimedItem, recoverItem } from '../domain/recovery.ts'
+import { type Deaths, type ReclaimedItem, recoverItem } from '../domain/recovery.ts'
 import { taskQueue } from '../domain/task.ts'
 import type { Change, Context, DefinedQueue } from '../engines/engine.ts'
 import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
 import { judgedMax } from './lease-watch.ts'
 import { ask, type OutputOf, operation, type Step } from './operation.ts'
-import { itemReclaim, lossRecords, processNeeds, rulesFor, runRow } from './reclaim.ts'
+import { itemReclaim, lossRecords, processNeeds, rulesFor, runRows } from './reclaim.ts'
 import { death, deathsIn, recoveryMax } from './recovery.ts'
 
 const report = lazily(() =>
@@ -50,7 +50,7 @@ export const cleanupExpiredLocks = operation({
   output: report,
   needs: () => ({
     defined: { select: 'queue', name: taskQueue } as const,
-    lapsed: { select: 'lapsedItems', queue: taskQueue, limit: recoveryMax } as const,
+    lapsed: { select: 'lapsedItems', queues: [taskQueue], limit: recoveryMax } as const,
   }),
   decide({ defined, lapsed }, input, context) {
     const old = lapsed.filter((item) => isExpired(item, context.now - input.maxAgeMs))
@@ -77,7 +77,7 @@ export const cleanupDeadAgentLocks = operation({
   output: report,
   needs: ({ deaths }) => ({
     defined: { select: 'queue', name: taskQueue } as const,
-    lapsed: { select: 'lapsedItems', queue: taskQueue, limit: recoveryMax } as const,
+    lapsed: { select: 'lapsedItems', queues: [taskQueue], limit: recoveryMax } as const,
     orphans: {
       select: 'itemsOfInstances',
       instances: deaths.map(({ instance }) => instance),
@@ -114,7 +114,7 @@ function free(
     const changes: Change[] = [
       ...taken.map((each) => itemReclaim(each, context, 'manual')),
       ...lossRecords(taken, processes, context),
-      runRow(context, 'manual', countRecovered(taken, [])),
+      ...runRows(context, 'manual', { items: taken, locks: [], deliveries: [] }),
     ]
     return { changes, result, wakes: true }
   })

@@ -62,7 +62,7 @@ export const releaseTask = operation({
         'only its holder can release it; if that is you, give the token of your grant',
       )
     }
-    const { late } = assertHolds(item, input.token, context.now)
+    const { late } = assertHolds(item, { agent: context.agent, token: input.token }, context.now)
     const noted = noteTask(item, input.note, context.agent, context.wall)
     const to = stateOfStatus(input.status ?? 'Todo')
     const after =
@@ -109,7 +109,8 @@ function end(
   // Its first answer may have been lost.
   if (to === 'done' && isCompletedUnder(item, input.token)) return same()
   const isGuarded = item.standing === 'held' || input.token !== undefined
-  const { late } = isGuarded ? assertHolds(item, input.token, context.now) : { late: false }
+  const claimant = { agent: context.agent, token: input.token }
+  const { late } = isGuarded ? assertHolds(item, claimant, context.now) : { late: false }
   assertVersion(item, input.expectedVersion)
   const noted = noteTask(item, input.note, context.agent, context.wall)
   const result = input.result ?? null

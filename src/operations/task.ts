@@ -203,7 +203,7 @@ export const updateTask = operation({
     }
     const { workflow } = requireQueue(rows.defined, taskQueue)
     const item = requireItem(rows.item, taskQueue, ref)
-    const { late } = assertMayEdit(item, { token, force }, context.now)
+    const { late } = assertMayEdit(item, { agent: context.agent, token, force }, context.now)
     assertVersion(item, expectedVersion)
     const edited = editTask(item, edit as TaskEdit, context.agent, context.wall)
     if (dependsOn === undefined) {

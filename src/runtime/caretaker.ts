@@ -15,7 +15,7 @@ import { chanceFor } from '../operations/table.ts'
 import type { RecoveryOptions, RetentionOptions } from '../options.ts'
 import type { Board, BoardLease } from './board.ts'
 import { ClockWatch } from './clock-watch.ts'
-import { deathsAmong, type Healing, heal, instancesMax, judgeRunning } from './heal.ts'
+import { deathsAmong, type Healing, heal, judgePage } from './heal.ts'
 import { retain } from './retention.ts'
 
 export interface CaretakerOptions {
@@ -64,6 +64,8 @@ export class Caretaker {
   readonly #unwake: () => void
   #instance: string
   #rejoinedAt = Number.NEGATIVE_INFINITY
+  /** Where the next look for dead processes goes on. */
+  #probeAfter: string | null = null
   #sweptAt: number | null = null
   #working: Promise<void> = Promise.resolve()
   #healing: Promise<void> | null = null
@@ -231,13 +233,15 @@ export class Caretaker {
 
   async #probe(): Promise<void> {
     try {
-      const judged = await judgeRunning(this.#healingBy('death'))
-      const isKnown =
-        judged.length === instancesMax || judged.some(({ instance }) => instance === this.#instance)
-      if (!isKnown) await this.#beat()
+      // A page each time: however many there are, a look stays short.
+      const { judged, next } = await judgePage(this.#healingBy('death'), this.#probeAfter)
+      const isAll = this.#probeAfter === null && next === null
+      this.#probeAfter = next
+      if (isAll && !judged.some(({ instance }) => instance === this.#instance)) await this.#beat()
       const deaths = deathsAmong(judged)
       if (deaths.length > 0) await heal(this.#healingBy('death'), deaths)
     } catch (error) {
+      this.#probeAfter = null
       this.#reports.log('warn', 'recovery.failed', { trigger: 'death', error: messageOf(error) })
     }
   }

@@ -36,7 +36,7 @@ export type FromEngine =
   | { readonly type: 'status'; readonly status: StoreStatus }
   | { readonly type: 'woke' | 'dismissed' }
   | { readonly type: 'recovered'; readonly report: RecoveryReport; readonly ms: number }
-  | { readonly type: 'recovery-failed'; readonly error: string }
+  | { readonly type: 'recovery-failed'; readonly error: string; readonly queue: string | null }
   | { readonly type: 'lost'; readonly lease: LeaseRef }
   | { readonly type: 'rejoined'; readonly instance: string }
   | {

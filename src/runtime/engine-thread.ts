@@ -27,7 +27,8 @@ try {
       recoverOnClaim: data.recoverOnClaim,
       hasCaretaker: true,
       onRecovered: (report, _trigger, ms) => tell({ type: 'recovered', report, ms }),
-      onRecoveryFailed: (error) => tell({ type: 'recovery-failed', error: String(error) }),
+      onRecoveryFailed: (error, _trigger, queue) =>
+        tell({ type: 'recovery-failed', error: String(error), queue }),
       log: (level, name, facts) => tell({ type: 'log', level, name, facts }),
     }),
   )

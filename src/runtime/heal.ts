@@ -2,7 +2,7 @@
 import type { Instance } from '../domain/instance.ts'
 import type { Environment, Verdict } from '../environment.ts'
 import type { LogFacts, LogName } from '../logger.ts'
-import { type RecoveryReport, type RecoveryTrigger, recoveryMax } from '../operations/recovery.ts'
+import { deathsMax, type RecoveryReport, type RecoveryTrigger, recoveryMax } from '../operations/recovery.ts'
 
 export interface Healing {
   readonly environment: Environment
@@ -18,7 +18,8 @@ export interface Healing {
   log(level: 'info' | 'warn', name: LogName, facts: LogFacts): void
 }
 
-export const instancesMax = 500
+/** Processes judged in one go: more would keep the loop busy, so the rest come with the next page. */
+const pageMax = 500
 
 export interface Death {
   readonly instance: string
@@ -26,39 +27,75 @@ export interface Death {
   readonly isReboot: boolean
 }
 
-/** What this process can say of every running one. Reads only. */
-export async function judgeRunning({
-  environment,
-  storeIsLocal,
-  execute,
-}: Pick<Healing, 'environment' | 'storeIsLocal' | 'execute'>): Promise<(Verdict & { instance: string })[]> {
-  const running = (await execute('instance.list', { limit: instancesMax })) as Instance[]
-  return running.map((instance) => ({
+export type Judgement = Verdict & { readonly instance: string }
+
+type Judging = Pick<Healing, 'environment' | 'storeIsLocal' | 'execute'>
+
+/** What this process can say of those it can judge, page by page; the others would only be unknown. Reads only. */
+export async function judgePage(
+  { environment, storeIsLocal, execute }: Judging,
+  after: string | null,
+): Promise<{ readonly judged: Judgement[]; readonly next: string | null }> {
+  const { bootId, hostName, pidNamespace } = environment.host.identity
+  const { instances, next } = (await execute('instance.list', {
+    machine: { bootId, hostName, pidNamespace },
+    // A store on a disk of this machine has seen nobody else.
+    otherBoots: storeIsLocal,
+    limit: pageMax,
+    ...(after === null ? {} : { after }),
+  })) as { instances: Instance[]; next: string | null }
+  const judged = instances.map((instance) => ({
     instance: instance.id,
     ...environment.host.judge(instance, storeIsLocal),
   }))
+  return { judged, next }
+}
+
+/** All pages, as far as one command can name them. */
+export async function judgeRunning(judging: Judging): Promise<Judgement[]> {
+  const all: Judgement[] = []
+  for (let after: string | null = null, more = true; more; ) {
+    const { judged, next } = await judgePage(judging, after)
+    all.push(...judged)
+    after = next
+    more = next !== null && all.length < deathsMax
+  }
+  return all.slice(0, deathsMax)
 }
 
 /** Any doubt about a process leaves its leases to lapse by themselves. */
-export function deathsAmong(judged: readonly (Verdict & { instance: string })[]): Death[] {
+export function deathsAmong(judged: readonly Judgement[]): Death[] {
   return judged
     .filter(({ liveness }) => liveness === 'dead')
     .map(({ instance, evidence, isReboot = false }) => ({ instance, evidence, isReboot }))
 }
 
-export async function findDeaths(healing: Parameters<typeof judgeRunning>[0]): Promise<Death[]> {
-  return deathsAmong(await judgeRunning(healing))
+export async function findDeaths(judging: Judging): Promise<Death[]> {
+  return deathsAmong(await judgeRunning(judging))
 }
 
-/** Gives back everything lapsed, and what the dead held. One transaction takes a bounded piece; others get their turn. */
+/**
+ * Gives back everything lapsed, and what the dead held. One transaction takes a bounded piece; others get their turn.
+ * Many dead are a piece at a time too; a dry run changes nothing, so it sees all of them at once.
+ */
 export async function heal(healing: Healing, deaths: readonly Death[]): Promise<RecoveryReport> {
+  const { dryRun } = healing
+  const pieceMax = dryRun ? deathsMax : recoveryMax
+  let total = await healPiece(healing, deaths.slice(0, pieceMax))
+  for (let start = pieceMax; start < deaths.length && !healing.isOver?.(); start += pieceMax)
+    total = addReports(total, await healPiece(healing, deaths.slice(start, start + pieceMax)))
+  if (dryRun || healing.queue !== undefined || healing.trigger === 'death') return total
+  return { ...total, instancesEnded: total.instancesEnded + (await endSilent(healing)) }
+}
+
+async function healPiece(healing: Healing, deaths: readonly Death[]): Promise<RecoveryReport> {
   const { environment, trigger, queue, dryRun, maxAgeMs } = healing
   let total: RecoveryReport | null = null
   for (let more = true; more; ) {
     const started = environment.monotonic()
     const report = (await healing.execute('recovery.run', {
       trigger,
-      deaths: deaths.slice(0, recoveryMax),
+      deaths,
       ...(queue === undefined ? {} : { queue }),
       ...(dryRun === undefined ? {} : { dryRun }),
       ...(maxAgeMs === undefined ? {} : { maxAgeMs }),
@@ -68,6 +105,18 @@ export async function heal(healing: Healing, deaths: readonly Death[]): Promise<
     more = report.more && !dryRun && !healing.isOver?.()
   }
   return total as RecoveryReport
+}
+
+/**
+ * Processes of other machines that went without a word (killed containers) would stay for ever: nobody here can judge
+ * them. Those that have been silent for long and hold nothing end; one that lives after all joins again.
+ */
+async function endSilent({ environment, storeIsLocal, execute }: Judging): Promise<number> {
+  const silent = (await execute('instance.listSilent', {})) as Instance[]
+  const ids = silent
+    .filter((instance) => environment.host.judge(instance, storeIsLocal).liveness === 'unknown')
+    .map(({ id }) => id)
+  return ids.length === 0 ? 0 : ((await execute('instance.endSilent', { ids })) as number)
 }
 
 /** One line for what was done, one for each thing taken from a lost holder. */

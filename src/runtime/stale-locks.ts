@@ -4,7 +4,7 @@ import type { Session } from '../session.ts'
 import { deathsAmong, judgeRunning } from './heal.ts'
 
 export interface StaleLocksOptions {
-  /** Near its end; default 5 min, at most a third of the lease. */
+  /** Near its end, as given; default 5 min, or a third of a shorter lease. */
   readonly nearMs?: number
   /** Stale when expired for longer; default 5 min. */
   readonly staleMs?: number

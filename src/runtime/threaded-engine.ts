@@ -170,7 +170,7 @@ export class ThreadedEngine implements OpenedEngine {
         this.#options.onRecovered(message.report, 'claim', message.ms)
         break
       case 'recovery-failed':
-        this.#options.onRecoveryFailed(message.error, 'claim')
+        this.#options.onRecoveryFailed(message.error, 'claim', message.queue)
         break
       case 'lost':
         this.#employed?.lost(message.lease)

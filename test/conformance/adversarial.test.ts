@@ -220,7 +220,7 @@ forEachEngine((engine) => {
     const q = hf.queue('jobs')
     const { item } = await q.add({})
     const { item: held } = await claimed(q.next({ agent: 'worker-1' }))
-    const once = await q.complete(item.id, { token: held.token, result: 1 })
+    const once = await q.complete(item.id, { agent: 'worker-1', token: held.token, result: 1 })
 
     const twice = await q.complete(item.id, { token: held.token, result: 2 })
 

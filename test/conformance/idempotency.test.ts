@@ -45,10 +45,11 @@ forEachEngine((engine) => {
       expect(again).toEqual(first)
     })
 
+    const holder = { agent: 'worker-1' }
     const acts: Record<string, (q: Queue, token: number) => Promise<unknown>> = {
-      complete: (q, token) => q.complete('w1', { token, result: 7, idempotencyKey: 'k1' }),
-      fail: (q, token) => q.fail('w1', 'no', { token, idempotencyKey: 'k1' }),
-      release: (q, token) => q.release('w1', { token, idempotencyKey: 'k1' }),
+      complete: (q, token) => q.complete('w1', { ...holder, token, result: 7, idempotencyKey: 'k1' }),
+      fail: (q, token) => q.fail('w1', 'no', { ...holder, token, idempotencyKey: 'k1' }),
+      release: (q, token) => q.release('w1', { ...holder, token, idempotencyKey: 'k1' }),
       cancel: (q) => q.cancel('w1', { idempotencyKey: 'k1' }),
       setPriority: (q) => q.setPriority('w1', 1, { idempotencyKey: 'k1' }),
       remove: (q) => q.remove('w1', { force: true, idempotencyKey: 'k1' }),
@@ -60,7 +61,7 @@ forEachEngine((engine) => {
       const { hf } = await engine.open()
       const q = hf.queue('jobs')
       await q.add(null, { key: 'w1' })
-      const { item } = await claimed(q.next({ agent: 'worker-1' }))
+      const { item } = await claimed(q.next(holder))
 
       const first = await act(q, item.token)
       const again = await act(q, item.token)

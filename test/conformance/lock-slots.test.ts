@@ -14,7 +14,7 @@ forEachEngine((engine) => {
       to: 'cy',
       reason: 'night shift',
     })
-    const released = await hf.locks.releaseLock('pool', { token: second.lock.lease.token })
+    const released = await hf.locks.releaseLock('pool', { agent: 'bob', token: second.lock.lease.token })
 
     expect(lease.token).toBeGreaterThan(second.lock.lease.token)
     expect(released).toBe(true)

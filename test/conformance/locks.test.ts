@@ -260,12 +260,12 @@ forEachEngine((engine) => {
 
     test('one hundred agents at once frees one lock once [L19]', async () => {
       const { hf } = await engine.open({ agent: 'ada' })
-      const { lock } = await take(hf, 'deploy', { renew: false })
+      const { lock } = await take(hf, 'deploy', { agent: 'agent-42' })
       const { token } = lock.lease
 
       const storm = await Promise.all(
         Array.from({ length: 100 }, (_, number) =>
-          hf.locks.releaseLock('deploy', { agent: `agent-${number}`, token: number === 42 ? token : number }),
+          hf.locks.releaseLock('deploy', { agent: `agent-${number}`, token: number >= 42 ? token : number }),
         ),
       )
 

@@ -119,7 +119,7 @@ forEachEngine((engine) => {
         const reader = other.queue(`to ${to}`)
         const token = await bring(q, 'w1', from)
         const before = await present(reader.get('w1'))
-        const options = token === null ? {} : { token }
+        const options = token === null ? {} : { agent: 'worker-1', token }
         const isAllowed = to === from || documentedMoves[from]?.includes(to)
 
         if (isAllowed) await q.move('w1', to, options)
@@ -142,17 +142,17 @@ forEachEngine((engine) => {
       const q = hf.queue('main', { workflow: 'merge' })
       await bring(q, 'w1', state)
       const before = await present(q.get('w1'))
-      const token = before.token
+      const as = { agent: 'worker-1', token: before.token }
 
       const acts: (() => Promise<unknown>)[] = [
         () => q.retry('w1'),
         () => q.cancel('w1'),
-        () => q.fail('w1', 'no', { token }),
-        () => q.beginMerge('w1', { token }),
-        () => q.returnToRebasing('w1', 'base02', { token }),
-        () => q.failMerge('w1', 'no', { token }),
-        () => q.release('w1', { token }),
-        () => q.progress('w1', 1, { token }),
+        () => q.fail('w1', 'no', as),
+        () => q.beginMerge('w1', as),
+        () => q.returnToRebasing('w1', 'base02', as),
+        () => q.failMerge('w1', 'no', as),
+        () => q.release('w1', as),
+        () => q.progress('w1', 1, as),
         () => q.setPriority('w1', 1),
       ]
       for (const act of acts) await act().catch(() => {})
@@ -172,7 +172,8 @@ forEachEngine((engine) => {
       const token = await bring(q, 'w1', state)
       expect((await present(q.get('w1'))).standing).not.toBe('closed')
 
-      const ended = token === null ? await q.cancel('w1') : await q.fail('w1', 'no', { token })
+      const ended =
+        token === null ? await q.cancel('w1') : await q.fail('w1', 'no', { agent: 'worker-1', token })
 
       expect(ended.standing).toBe('closed')
     },

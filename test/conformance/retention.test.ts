@@ -53,7 +53,7 @@ forEachEngine((engine) => {
     expect(await q.get('parent')).toMatchObject({ state: 'cancelled' })
   })
 
-  test('of recoveries the newest thousand are kept, and the totals stay true [Q16]', async () => {
+  test('of recoveries the newest thousand are kept, and the totals stay true, also of a queue [Q16] [S5-11]', async () => {
     const { hf, env } = await engine.open({ background: false })
     const q = hf.queue('jobs', { crashesMax: 0 })
     // Each is claimed twice: after its second crash it waits.
@@ -63,6 +63,7 @@ forEachEngine((engine) => {
       await env.advance(1)
     }
     const before = await hf.recovery.getRecoveryStats()
+    const beforeInQueue = await q.getRecoveryStats()
 
     const removed: number[] = []
     for (let more = true; more; ) {
@@ -74,11 +75,14 @@ forEachEngine((engine) => {
       more = round.more
     }
     const after = await hf.recovery.getRecoveryStats()
+    const afterInQueue = await q.getRecoveryStats()
     await hf.recovery.detectAndRecoverStale()
 
     expect(before.totals).toMatchObject({ entriesReclaimed: 1_250 })
     expect(removed).toEqual([200, 50])
     expect(after).toEqual(before)
+    expect(afterInQueue).toEqual(beforeInQueue)
+    expect(afterInQueue.totals).toEqual(after.totals)
     expect((await hf.recovery.getRecoveryStats()).totals).toMatchObject({ entriesReclaimed: 1_251 })
   })
 

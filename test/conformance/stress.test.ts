@@ -110,7 +110,9 @@ forEachEngine((engine) => {
     ]
 
     const done = await Promise.all(
-      items.flatMap(({ id, token }) => queues.slice(0, 2).map((each) => each.complete(id, { token }))),
+      items.flatMap(({ id, token }) =>
+        queues.slice(0, 2).map((each) => each.complete(id, { agent: 'worker-1', token })),
+      ),
     )
 
     expect(new Set(done.map(({ state }) => state))).toEqual(new Set(['done']))

@@ -59,12 +59,14 @@ forEachEngine((engine) => {
       await env.advance(21 * minute)
 
       const usual = await hf.tasks.detectStaleLocks()
+      const wide = await hf.recovery.detectStaleLocks({ nearMs: 9 * minute + 1 })
+      const narrow = await hf.recovery.detectStaleLocks({ nearMs: 9 * minute })
       const early = await hf.tasks.detectStaleLocks({ nearMs: 15 * minute })
       await env.advance(10 * minute)
       const strict = await hf.tasks.detectStaleLocks({ staleMs: 30_000 })
 
-      // A third of the lease is the most that counts as near.
       expect([usual.nearExpiryCount, early.nearExpiryCount]).toEqual([0, 1])
+      expect([wide.nearExpiryCount, narrow.nearExpiryCount]).toEqual([1, 0])
       expect(strict).toMatchObject({ expiredCount: 1, staleCount: 1 })
     })
 
@@ -88,6 +90,23 @@ forEachEngine((engine) => {
       expect(after.locks.filter(({ isOrphaned }) => isOrphaned)).toMatchObject([
         { title: 'one', assignee: 'victim' },
       ])
+    })
+
+    test('are orphaned before they expire, in the report and one by one [S5-13]', async () => {
+      const { env, store } = await engine.open({ background: false })
+      const host = machine(env)
+      const off = { recovery: false } as const
+      const victim = await store.open({ agent: 'victim', environment: host.process(101), ...off })
+      const watcher = await store.open({ agent: 'watcher', environment: host.process(102), ...off })
+      await watcher.tasks.addTask('one', { key: 'T-1' })
+      await victim.tasks.claimTaskForAgent('T-1')
+      const before = await watcher.tasks.getLockStatus('T-1')
+
+      host.kill(101)
+
+      expect(before).toMatchObject({ isOrphaned: false })
+      expect(await watcher.tasks.getLockStatus('T-1')).toMatchObject({ isOrphaned: true, isExpired: false })
+      expect(await watcher.recovery.detectStaleLocks()).toMatchObject({ orphanedCount: 1, expiredCount: 0 })
     })
 
     test('are suspect after a whole lease of silence; an update is a sign of life [T10]', async () => {

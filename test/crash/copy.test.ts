@@ -562,7 +562,8 @@ async function makeTemplate(from: string): Promise<Grants> {
 }
 
 /** What takes a thousand recoveries, or waiting items, to come about. */
-const olderRows = `insert into recovery_total values ('default', 1, 2, 3, 1);
+const olderRows = `insert into recovery_total values ('default', 'jobs', 1, 2, 3, 1);
+insert into recovery_failure values ('default', 'jobs', 'claim', 2, 1, 'ada', 'disk full', 1);
 insert into cascade values ('default', 'closed', 1);
 pragma wal_checkpoint(truncate)`
 

@@ -191,6 +191,7 @@ describe('what a process held when it was lost', () => {
     startTime: '7',
     startedAt: at.wall,
     beatAt: at.wall,
+    seenAt: at.now,
     sweptAt: null,
     endedAt: null,
     endReason: null,

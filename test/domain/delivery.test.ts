@@ -22,6 +22,7 @@ const policy = makePolicy({})
 const sent = { outcome: 'sent' } as const
 const failed = { outcome: 'failed', error: 'gone' } as const
 const claimed = Object.freeze(claimDelivery(toBob(), ada, 1_000, at.now))
+const own = { agent: 'ada', token: claimed.token }
 
 describe('a claim', () => {
   test('is a lease with a token, and nobody finds the delivery due meanwhile [A8] [X1]', () => {
@@ -45,7 +46,7 @@ describe('a claim', () => {
 
 describe('the record of an attempt', () => {
   test('counts it and sets the next [A3] [A8]', () => {
-    const after = recordAttempt(claimed, claimed.token, policy, sent, at)
+    const after = recordAttempt(claimed, own, policy, sent, at)
 
     expect(after).toMatchObject({
       state: 'sent',
@@ -60,20 +61,26 @@ describe('the record of an attempt', () => {
   })
 
   test('that failed keeps the reason and the time of the last one that did not [A13]', () => {
-    const after = recordAttempt({ ...claimed, sentAt: 3 }, claimed.token, policy, failed, at)
+    const after = recordAttempt({ ...claimed, sentAt: 3 }, own, policy, failed, at)
 
     expect(after).toMatchObject({ state: 'failed', attempts: 1, sentAt: 3, lastError: 'gone' })
   })
 
   test('that was not made gives the claim back [A8]', () => {
-    const after = recordAttempt(claimed, claimed.token, policy, { outcome: 'released' }, at)
+    const after = recordAttempt(claimed, own, policy, { outcome: 'released' }, at)
 
     expect(after).toMatchObject({ attempts: 0, agent: null, nextDueAt: at.now })
   })
 
+  test('by another agent that names the token is refused, naming the holder [S5-15]', () => {
+    const refusal = refusalOf(() => recordAttempt(claimed, { ...own, agent: 'bob' }, policy, sent, at))
+
+    expect(refusal).toMatchObject({ code: 'HELD', facts: { holder: 'ada' } })
+  })
+
   test('under another token, or after an answer, is refused [A9]', () => {
     const record = (delivery: typeof claimed, token: number) =>
-      refusalOf(() => recordAttempt(delivery, token, policy, sent, at))
+      refusalOf(() => recordAttempt(delivery, { agent: 'ada', token }, policy, sent, at))
 
     expect(record(claimed, claimed.token - 1)).toMatchObject({ code: 'LEASE_LOST' })
     expect(record(closeDelivery(claimed, 'acked', { wall: 1 }), claimed.token)).toMatchObject({

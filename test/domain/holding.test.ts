@@ -13,6 +13,7 @@ const instance = (fields: Partial<Instance> = {}): Instance => ({
   startTime: 'then',
   startedAt: at.wall,
   beatAt: at.wall,
+  seenAt: at.now,
   sweptAt: null,
   endedAt: null,
   endReason: null,

@@ -1,5 +1,14 @@
 import { describe, expect, test } from 'vitest'
-import { endInstance, type Instance, isSameProcess, startInstance } from '../../src/domain/instance.ts'
+import {
+  endableInstances,
+  endInstance,
+  type Instance,
+  isSameProcess,
+  isSilent,
+  silentAfterMs,
+  startInstance,
+} from '../../src/domain/instance.ts'
+import { endSilent } from '../../src/operations/instance.ts'
 import { at } from './samples.ts'
 
 const running: Instance = Object.freeze({
@@ -12,6 +21,7 @@ const running: Instance = Object.freeze({
   startTime: '7',
   startedAt: at.wall,
   beatAt: at.now,
+  seenAt: at.now,
   sweptAt: null,
   endedAt: null,
   endReason: null,
@@ -46,7 +56,7 @@ describe('a process that joins', () => {
   const identity = { id, bootId, pidNamespace, hostName, pid, startTime }
 
   test('lives from its first moment on [T12]', () => {
-    expect(startInstance(identity, { agent: 'ada', registeredBy: 'bob' }, at.wall)).toEqual({
+    expect(startInstance(identity, { agent: 'ada', registeredBy: 'bob', seenAt: at.now }, at.wall)).toEqual({
       ...running,
       beatAt: at.wall,
       registeredBy: 'bob',
@@ -63,4 +73,44 @@ describe('a process that joins', () => {
       expect(isSameProcess(identity, other)).toBe(false)
     },
   )
+})
+
+describe('a process that says nothing', () => {
+  const silent = { ...running, seenAt: at.now - silentAfterMs - 1 }
+
+  test('counts as silent after ten minutes on the lease clock, not before [S5c-1]', () => {
+    expect(silentAfterMs).toBe(600_000)
+    expect(isSilent(silent, at.now)).toBe(true)
+    expect(isSilent({ ...silent, seenAt: at.now - silentAfterMs }, at.now)).toBe(false)
+  })
+
+  test('is none that has ended, or that never beats [S5c-1]', () => {
+    expect(isSilent({ ...silent, endedAt: at.wall }, at.now)).toBe(false)
+    expect(isSilent({ ...silent, seenAt: null }, at.now)).toBe(false)
+  })
+
+  test('is left alone while the clock is in doubt [S5c-1]', () => {
+    const context = {
+      ...at,
+      agent: 'bob',
+      instance: null,
+      ids: [],
+      random: 0,
+    }
+    const end = (isDoubtful: boolean) =>
+      endSilent.decide({ found: [silent], held: [] }, { ids: [silent.id] }, { ...context, isDoubtful })
+
+    expect(end(true)).toMatchObject({ changes: [], result: 0 })
+    expect(end(false)).toMatchObject({ result: 1 })
+  })
+
+  test('ends only when it holds no more than is taken from it [S5c-1]', () => {
+    const held = [{ instance: 'ada-1', count: 2 }]
+
+    expect(endableInstances([running], [], [])).toEqual([running])
+    expect(endableInstances([running], held, [{ instance: 'ada-1' }, { instance: null }])).toEqual([])
+    expect(endableInstances([running], held, [{ instance: 'ada-1' }, { instance: 'ada-1' }])).toEqual([
+      running,
+    ])
+  })
 })

@@ -268,8 +268,8 @@ describe('acting as the holder', () => {
   const running = itemIn(job, 'running')
 
   test('is allowed under the current token, and late after the lapse', () => {
-    const inTime = assertHolds(running, running.token, at.now + ada.leaseMs)
-    const late = assertHolds(running, running.token, at.now + ada.leaseMs + 1)
+    const inTime = assertHolds(running, { agent: 'ada', token: running.token }, at.now + ada.leaseMs)
+    const late = assertHolds(running, { agent: 'ada', token: running.token }, at.now + ada.leaseMs + 1)
 
     expect([inTime, late]).toEqual([{ late: false }, { late: true }])
   })
@@ -277,7 +277,7 @@ describe('acting as the holder', () => {
   test('is refused to a former holder once a successor has the item [Q18] [Z7]', () => {
     const successor = { ...running, token: running.token + 1, agent: 'bob' }
 
-    const refusal = refusalOf(() => assertHolds(successor, running.token, at.now))
+    const refusal = refusalOf(() => assertHolds(successor, { agent: 'ada', token: running.token }, at.now))
 
     expect(refusal).toMatchObject({
       code: 'LEASE_LOST',
@@ -288,7 +288,7 @@ describe('acting as the holder', () => {
   test('is refused once the item was reclaimed, saying where it is now [Z7]', () => {
     const reclaimed = reclaimItem(running, job, crash, at)
 
-    const refusal = refusalOf(() => assertHolds(reclaimed, running.token, at.now))
+    const refusal = refusalOf(() => assertHolds(reclaimed, { agent: 'ada', token: running.token }, at.now))
 
     expect(refusal).toMatchObject({
       code: 'LEASE_LOST',
@@ -299,13 +299,13 @@ describe('acting as the holder', () => {
   test('is refused once the item was cancelled, saying so', () => {
     const cancelled = cancelItem(running, job, at)
 
-    const refusal = refusalOf(() => assertHolds(cancelled, running.token, at.now))
+    const refusal = refusalOf(() => assertHolds(cancelled, { agent: 'ada', token: running.token }, at.now))
 
     expect(refusal).toMatchObject({ code: 'LEASE_LOST', facts: { reason: 'it was cancelled' } })
   })
 
   test('is refused without a token, naming the holder', () => {
-    const refusal = refusalOf(() => assertHolds(running, undefined, at.now))
+    const refusal = refusalOf(() => assertHolds(running, { agent: 'ada', token: undefined }, at.now))
 
     expect(refusal).toMatchObject({ code: 'HELD', facts: { holder: 'ada' } })
   })

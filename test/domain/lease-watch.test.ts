@@ -8,7 +8,7 @@ const look: Look = {
   now: at.now,
   unchangedForMs: 0,
   holderIsDead: false,
-  thresholds: { nearMs: 5 * minute, staleMs: 5 * minute },
+  thresholds: {},
 }
 /** Granted and last renewed a whole lease before its end. */
 const endingIn = (ms: number) =>
@@ -40,19 +40,20 @@ describe('a lease seen from outside', () => {
     })
   })
 
-  test('follows the thresholds it is given, near never beyond a third of the lease [T10]', () => {
+  test('is near when it ends within what is given, as given [T10] [S5-13]', () => {
     const generous = { ...look, thresholds: { nearMs: leaseMs, staleMs: 0 } }
 
-    expect(watchLease(endingIn(leaseMs / 3 - 1), generous).isNear).toBe(true)
-    expect(watchLease(endingIn(leaseMs / 3), generous).isNear).toBe(false)
+    expect(watchLease(endingIn(leaseMs - 1), generous).isNear).toBe(true)
+    expect(watchLease(endingIn(leaseMs), generous).isNear).toBe(false)
     expect(watchLease(endingIn(-1), generous).isStale).toBe(true)
+    expect(watchLease(endingIn(0), { ...look, thresholds: { nearMs: 0 } }).isNear).toBe(false)
   })
 
-  test('is orphaned when it has expired and its holder is dead, not before [T10] [T13]', () => {
+  test('is orphaned when its holder is dead, expired or not [T10] [T13] [S5-13]', () => {
     const dead = { ...look, holderIsDead: true }
 
     expect(watchLease(endingIn(-1), dead).isOrphaned).toBe(true)
-    expect(watchLease(endingIn(0), dead).isOrphaned).toBe(false)
+    expect(watchLease(endingIn(leaseMs), dead).isOrphaned).toBe(true)
     expect(watchLease(endingIn(-1), look).isOrphaned).toBe(false)
   })
 

@@ -368,7 +368,7 @@ describe('the last sign of life', () => {
 
 describe('the guard of a holder', () => {
   const row = endingAt(now)
-  const guard = { subject: 'lock press', held: true, token: row.token, now }
+  const guard = { subject: 'lock press', held: true, agent: 'ada', token: row.token, now }
 
   test('lets the current token act, in time', () => {
     expect(assertHolder(row, guard)).toEqual({ late: false })
@@ -387,6 +387,22 @@ describe('the guard of a holder', () => {
       code: 'LEASE_LOST',
       facts: { token, currentToken: row.token, holder: 'ada', reason: 'it was granted anew' },
     })
+  })
+
+  test('refuses another agent that names the current token, naming the holder [S5-15]', () => {
+    const refusal = refusalOf(() => assertHolder(row, { ...guard, agent: 'bob' }))
+
+    expect(refusal).toMatchObject({ code: 'HELD', facts: { holder: 'ada', expiresAt: now } })
+  })
+
+  test('looks at the token before the agent [S5-15]', () => {
+    const refusal = refusalOf(() => assertHolder(row, { ...guard, agent: 'bob', token: row.token - 1 }))
+
+    expect(refusal.code).toBe('LEASE_LOST')
+  })
+
+  test('lets the token act on a damaged row that names no holder', () => {
+    expect(assertHolder({ ...row, agent: null }, guard)).toEqual({ late: false })
   })
 
   test('tells a caller without a token who holds it until when', () => {

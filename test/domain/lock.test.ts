@@ -253,6 +253,16 @@ describe('finding the lock a caller holds', () => {
     expect(findOwn(held, { ...asAda, token: 10 })).toBeUndefined()
   })
 
+  test('is refused to another agent that names the token [S5-15]', () => {
+    const bob = { agent: 'bob', instance: 'bob-1', token: 11 }
+
+    expect(findOwn(held, bob)).toBeUndefined()
+    expect(refusalOf(() => assertOwn('press', held, bob))).toMatchObject({
+      code: 'HELD',
+      facts: { subject: 'lock press', holder: 'ada' },
+    })
+  })
+
   test('answers the lock to its holder', () => {
     expect(assertOwn('press', held, { ...asAda, token: undefined })).toBe(first)
   })

@@ -119,17 +119,20 @@ describe('a change of a task', () => {
     ['a held one with force', held, { force: true }],
     ['a held one by its holder', held, { token: held.token }],
   ])('is allowed on %s [T14]', (_, item, request) => {
-    expect(assertMayEdit(item, request, at.now)).toEqual({ late: false })
+    expect(assertMayEdit(item, { agent: 'ada', token: undefined, ...request }, at.now)).toEqual({
+      late: false,
+    })
   })
 
   test('by a holder whose lease lapsed is marked as late', () => {
-    expect(assertMayEdit(held, { token: held.token }, at.now + 30_001)).toEqual({ late: true })
+    expect(assertMayEdit(held, { agent: 'ada', token: held.token }, at.now + 30_001)).toEqual({ late: true })
   })
 
   test('is refused to a stranger, naming the holder, and to a former holder [T14] [E4]', () => {
-    const stranger = refusalOf(() => assertMayEdit(held, {}, at.now))
-    const nameless = refusalOf(() => assertMayEdit({ ...held, agent: null }, {}, at.now))
-    const former = refusalOf(() => assertMayEdit(held, { token: held.token - 1 }, at.now))
+    const bob = { agent: 'bob', token: undefined }
+    const stranger = refusalOf(() => assertMayEdit(held, bob, at.now))
+    const nameless = refusalOf(() => assertMayEdit({ ...held, agent: null }, bob, at.now))
+    const former = refusalOf(() => assertMayEdit(held, { agent: 'ada', token: held.token - 1 }, at.now))
 
     expect(stranger).toMatchObject({ code: 'HELD', facts: { holder: 'ada', expiresAt: held.expiresAt } })
     expect(nameless.facts.holder).toBe('an unknown agent')

@@ -1,7 +1,7 @@
 /** Leases of the command line: manual, under a token that is found again, or bound to a process that is named. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { open } from 'holdfast'
 import { describe, expect, onTestFinished, test } from 'vitest'
@@ -72,20 +72,34 @@ describe('the token of a lease', () => {
     expect(stranger.stderr).toContain('held by ada')
   })
 
+  test('is no use to another agent that knows it [S5-15]', async () => {
+    const shell = aShell()
+    await shell.run('queue', 'add', 'q', '1', '--key', 'k')
+    const { token } = await claim(shell)
+
+    const stranger = await shell.run('queue', 'done', 'q', 'k', '--agent', 'bob', '--token', String(token))
+    const release = await shell.run('queue', 'release', 'q', 'k', '--agent', 'bob', '--token', String(token))
+
+    expect(stranger.code).toBe(4)
+    expect(stranger.stderr).toContain('held by ada')
+    expect(release.code).not.toBe(0)
+    expect((await shell.run('queue', 'done', 'q', 'k')).code).toBe(0)
+  })
+
   test('may be given, or come from the environment of the lease it is for', async () => {
     const shell = aShell()
     for (const key of ['one', 'two', 'three']) await shell.run('queue', 'add', 'q', '1', '--key', key)
     const [one, two, three] = [await claim(shell), await claim(shell), await claim(shell)]
-    const as = ['--agent', 'bob']
+    rmSync(join(shell.folder, '.holdfast', 'store.db-leases'), { recursive: true })
 
-    const given = await shell.run('queue', 'done', 'q', 'one', '--token', String(one.token), ...as)
+    const given = await shell.run('queue', 'done', 'q', 'one', '--token', String(one.token))
     const exported = await shell.runWith(
       { env: { HOLDFAST_TOKEN: String(two.token), HOLDFAST_ID: two.id } },
-      ...['queue', 'done', 'q', 'two', ...as],
+      ...['queue', 'done', 'q', 'two'],
     )
     const forAnother = await shell.runWith(
       { env: { HOLDFAST_TOKEN: String(two.token), HOLDFAST_ID: two.id } },
-      ...['queue', 'done', 'q', three.id, ...as],
+      ...['queue', 'done', 'q', three.id],
     )
 
     expect([given.code, exported.code, forAnother.code]).toEqual([0, 0, 4])

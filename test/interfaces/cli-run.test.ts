@@ -121,6 +121,25 @@ describe('a command under a lock', () => {
     expect(await shared.json('lock', 'status', 'env')).toMatchObject({ isLocked: false })
   })
 
+  test('acts as its agent, also through the library [S5-15]', async () => {
+    await shared.run('queue', 'add', 'helped', '1', '--key', 'k')
+    const script = `import { open } from ${JSON.stringify(import.meta.resolve('holdfast'))}
+const { HOLDFAST_URL: url, HOLDFAST_QUEUE: queue, HOLDFAST_ID: id, HOLDFAST_TOKEN: token } = process.env
+const hf = await open(url)
+await hf.queue(queue).progress(id, hf.agent, { token: Number(token) })
+await hf.close()`
+    const file = join(shared.folder, 'helper.mjs')
+    writeFileSync(file, script)
+
+    const answer = await shared.run('run', '--queue', 'helped', '--', process.execPath, file)
+
+    expect([answer.code, answer.stderr]).toEqual([0, ''])
+    const { item } = await shared.json<{ item: { progress: string; state: string } }>(
+      ...['queue', 'show', 'helped', 'k'],
+    )
+    expect(item).toMatchObject({ progress: 'ada', state: 'done' })
+  })
+
   test('finds everything else that is in the environment, whatever its name', async () => {
     const file = join(shared.folder, 'odd.txt')
     const env = { 'npm_config_//registry/:a': 'one', 'INPUT_FROM-GITHUB': 'two' }

@@ -1,7 +1,7 @@
 /** What healing did: a dated line for each thing that was freed, and one for the whole; fit for the log of a cron job. */
 import { counted } from '../../domain/count.ts'
 import type { RecoveryReport } from '../../operations/recovery.ts'
-import type { RecoveryStats } from '../../session.ts'
+import type { RecoveryStats } from '../../operations/recovery-stats.ts'
 import type { Call, OwnOption } from '../verb.ts'
 import { printable, type View } from '../view.ts'
 
@@ -50,7 +50,7 @@ export function healingLines<Report extends Healing>(call: Call, report: Report)
 }
 
 export function recoveryStatsText(stats: RecoveryStats, view: View): string {
-  const { lastRun, totals } = stats
+  const { lastRun, totals, lastError } = stats
   return view.pairs([
     ['due now', freedText(stats)],
     [
@@ -59,6 +59,11 @@ export function recoveryStatsText(stats: RecoveryStats, view: View): string {
         `${view.time(lastRun.at)} by ${printable(lastRun.by)} (${lastRun.trigger}): ${freedText(lastRun)}`,
     ],
     ['in all', freedText(totals)],
+    [
+      'failures',
+      lastError &&
+        `${totals.failures}; the last ${view.time(lastError.at)} by ${printable(lastError.by)} (${lastError.trigger}): ${printable(lastError.error)}`,
+    ],
     ['last look', stats.lastSweptAt === null ? null : view.time(stats.lastSweptAt)],
   ])
 }

@@ -2,8 +2,8 @@
 import { counted } from '../../domain/count.ts'
 import type { QueueView } from '../../operations/queue-define.ts'
 import type { RecoveryReport } from '../../operations/recovery.ts'
+import type { RecoveryStats } from '../../operations/recovery-stats.ts'
 import type { ItemView } from '../../operations/view.ts'
-import type { RecoveryStats } from '../../session.ts'
 import { verb } from '../verb.ts'
 import { printable } from '../view.ts'
 import {
@@ -154,6 +154,12 @@ const recoveryStats = verb<RecoveryStats>({
   name: 'recovery-stats',
   operation: 'recovery.stats',
   positional: ['queue'],
+  hides: ['dead'],
+  async act(call) {
+    const hf = await call.open()
+    const { queue } = call.input as { queue?: string }
+    return queue === undefined ? hf.recovery.getRecoveryStats() : hf.queue(queue).getRecoveryStats()
+  },
   text: (stats, view) => recoveryStatsText(stats, view),
 })
 

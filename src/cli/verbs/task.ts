@@ -256,6 +256,11 @@ const lockStatus = verb<LockStatus | null>({
   name: 'lock-status',
   operation: 'tasks.getLockStatus',
   positional: ['ref'],
+  hides: ['deaths'],
+  async act(call) {
+    const hf = await call.open()
+    return hf.tasks.getLockStatus(String(call.input.ref))
+  },
   text: (status, view) => (status === null ? 'not locked' : statusText(status, view)),
   json: (status) => ({ lock: status }),
 })

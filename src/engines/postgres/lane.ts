@@ -4,7 +4,7 @@
  */
 import type { Environment } from '../../environment.ts'
 import { HoldfastError } from '../../errors.ts'
-import { type Prepared, prepare } from '../../operations/decide.ts'
+import { claimedQueues, type Prepared, prepare } from '../../operations/decide.ts'
 import type { RecoveryReport } from '../../operations/recovery.ts'
 import { chanceFor } from '../../operations/table.ts'
 import type { Command } from '../engine.ts'
@@ -59,7 +59,7 @@ export interface LaneOptions extends FindOptions {
   /** With healing before claims turned off, delays still end on time. */
   readonly promotesOnly: boolean
   onRecovered(report: RecoveryReport, trigger: 'claim', ms: number): void
-  onRecoveryFailed(error: unknown, trigger: 'claim'): void
+  onRecoveryFailed(error: unknown, trigger: 'claim', queue: string | null): void
   times(): { now: number; wall: number } | null
   isDoubtful(): boolean
   /** What the server's clock showed, in answer to what was asked then. */
@@ -222,21 +222,22 @@ export class Lane {
         return this.#try(batch, { heals, shorts: shorts + 1 })
       }
       if (!(error instanceof Again && error.heals)) return error
-      await this.#heal(claimOf(batch))
+      await this.#heal(batch)
       return this.#try(batch, { heals: false })
     }
   }
 
   /** In a transaction of its own, whose failure is reported and keeps nobody from claiming. */
-  async #heal(claim: Command): Promise<void> {
+  async #heal(batch: readonly Waiting[]): Promise<void> {
     const { onRecovered, onRecoveryFailed } = this.#options
+    const queues = claimedQueues(batch)
     const started = this.#environment.monotonic()
     this.#environment.reached?.('recovery.begun')
     await this.#settleOne({
-      prepared: this.#recoveryBefore(claim),
+      prepared: this.#recoveryBefore(claimOf(batch), queues),
       resolve: (report) =>
         onRecovered(report as RecoveryReport, 'claim', this.#environment.monotonic() - started),
-      reject: (error) => onRecoveryFailed(error, 'claim'),
+      reject: (error) => onRecoveryFailed(error, 'claim', queues[0] ?? null),
       deadline: started,
       moreNames: new Set(),
       looksWide: false,
@@ -244,8 +245,8 @@ export class Lane {
     })
   }
 
-  #recoveryBefore({ namespace, caller }: Command): Prepared {
-    const input = { trigger: 'claim', promoteOnly: this.#options.promotesOnly }
+  #recoveryBefore({ namespace, caller }: Command, first: readonly string[]): Prepared {
+    const input = { trigger: 'claim', promoteOnly: this.#options.promotesOnly, first }
     const chance = chanceFor('recovery.run', input, this.#environment)
     return prepare({ operation: 'recovery.run', input, namespace, caller, chance })
   }

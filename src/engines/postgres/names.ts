@@ -43,6 +43,8 @@ export function namesOf(change: Change): string[] {
       return ['state-floor']
     case 'recoveryTotal':
       return ['recovery-total']
+    case 'recoveryFailure':
+      return ['recovery-failure']
     case 'checkpoint':
       return ['checkpoint']
     default:

@@ -6,7 +6,7 @@
 import { resolve } from 'node:path'
 import type { Environment } from '../../environment.ts'
 import { closedError, isHoldfastError } from '../../errors.ts'
-import { decide, type Prepared, prepare } from '../../operations/decide.ts'
+import { claimedQueues, decide, type Prepared, prepare } from '../../operations/decide.ts'
 import type { RecoveryReport } from '../../operations/recovery.ts'
 import { chanceFor } from '../../operations/table.ts'
 import type { Command, Decision, Engine, EngineOptions, StoreStatus } from '../engine.ts'
@@ -399,6 +399,7 @@ export class SqliteEngine implements Engine {
     const claim = batch.find(({ prepared }) => prepared.operation.claims)
     if (!claim) return
     const { namespace, caller } = claim.prepared.command
+    const [queue = null] = claimedQueues([claim])
     const started = this.#environment.monotonic()
     try {
       const { stale, due } = lookAhead(this.#source(namespace, this.#memory.of(namespace)))
@@ -407,14 +408,14 @@ export class SqliteEngine implements Engine {
       if (!due && (promoteOnly || !stale)) return
       this.#rollBack()
       this.#environment.reached?.('recovery.begun')
-      const input = { trigger: 'claim', promoteOnly }
+      const input = { trigger: 'claim', promoteOnly, first: claimedQueues(batch) }
       const chance = chanceFor('recovery.run', input, this.#environment)
       const command: Command = { operation: 'recovery.run', input, namespace, caller, chance }
       const report = this.#transactNow(prepare(command)) as RecoveryReport
       this.#options.onRecovered(report, 'claim', this.#environment.monotonic() - started)
     } catch (error) {
       if (isBusy(error)) throw error
-      this.#options.onRecoveryFailed(classify(error, this.#location), 'claim')
+      this.#options.onRecoveryFailed(classify(error, this.#location), 'claim', queue)
     }
     if (!this.#connection.isTransaction) this.#begin()
   }

@@ -1,6 +1,8 @@
 /** Incarnations of processes. */
 import { type Instance, processesOf } from '../../../domain/instance.ts'
-import { decodeAll, decodeFirst, Parameters, query, wall } from '../rows.ts'
+import { instanceCursor, instanceCursorOf } from '../../instance-cursor.ts'
+import { pageOf } from '../../page.ts'
+import { decodeAll, decodeFirst, now, Parameters, query, readableItem, wall } from '../rows.ts'
 import { tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
@@ -54,6 +56,60 @@ group by i.instance`
       queries: [query(place, tables.instance, 'none', rest, parameters)],
       searched: ['instance'],
       read: ([rows]) => decodeAll<Instance>(tables.instance, rows),
+    }
+  },
+
+  machineInstances({ machine, pid, otherBoots, after, limit }, place) {
+    const parameters = new Parameters(place)
+    const bootId = parameters.add(machine.bootId)
+    const others = otherBoots ? `or t.boot_id <> ${bootId}` : ''
+    const one = pid === null ? '' : `and t.pid = ${parameters.add(pid)}`
+    const [startedAt, id] = after === null ? [Number.MIN_SAFE_INTEGER, ''] : instanceCursor(after)
+    const rest = `and t.ended_at is null and (t.boot_id = ${bootId} and t.host_name = ${parameters.add(machine.hostName)} and t.pid_namespace = ${parameters.add(machine.pidNamespace)} ${others}) ${one}
+and (t.started_at, t.id) > (${parameters.add(startedAt)}, ${parameters.add(id)})
+order by t.started_at, t.id
+limit ${parameters.add(limit + 1)}`
+    return {
+      // Only looked at: what ends an instance names it.
+      queries: [query(place, tables.instance, 'none', rest, parameters)],
+      searched: ['instance'],
+      read: ([rows]) => pageOf(decodeAll<Instance>(tables.instance, rows), limit, instanceCursorOf),
+    }
+  },
+
+  silentInstances({ silentMs, limit }, place) {
+    const parameters = new Parameters(place)
+    const rest = `and t.ended_at is null and t.seen_at is not null and t.seen_at < ${now} - ${parameters.add(silentMs)}
+order by t.seen_at
+limit ${parameters.add(limit)}`
+    return {
+      queries: [query(place, tables.instance, 'none', rest, parameters)],
+      searched: ['instance'],
+      read: ([rows]) => decodeAll<Instance>(tables.instance, rows),
+    }
+  },
+
+  heldByInstances({ instances }, place) {
+    const parameters = new Parameters(place)
+    const theirs = `where t.namespace = $1 and t.instance = any(${parameters.add(instances)})`
+    // Nothing is locked and nothing skipped: what somebody else is at work on is held too. A damaged row cannot be
+    // given back, so it must not keep its instance from ending.
+    const text = `select h.instance, count(*)
+from (
+  select t.instance from holdfast.item t ${theirs} and t.standing = 'held' ${readableItem}
+  union all
+  select t.instance from holdfast.lock t ${theirs} and (t.patterns is null or holdfast.is_json(t.patterns))
+  union all
+  select t.instance from holdfast.lock_waiter t ${theirs}
+  union all
+  select t.instance from holdfast.delivery t ${theirs} and t.agent is not null
+) h
+group by h.instance`
+    return {
+      queries: instances.length === 0 ? [] : [{ text, values: parameters.values }],
+      searched: ['item', 'lock', 'waiter', 'delivery'],
+      read: ([rows]) =>
+        (rows ?? []).map(([instance, count]) => ({ instance: String(instance), count: Number(count) })),
     }
   },
 

@@ -109,10 +109,10 @@ export const itemLoaders = {
     }
   },
 
-  lapsedItems({ queue, limit }, place) {
+  lapsedItems({ queues, limit }, place) {
     const parameters = new Parameters(place)
-    const one = queue === null ? '' : `and t.queue = ${parameters.add(queue)}`
-    const rest = `and t.standing = 'held' and coalesce(t.expires_at, 0) < ${now} ${one} ${readableItem}\norder by coalesce(t.expires_at, 0)\nlimit ${parameters.add(limit)}`
+    const some = queues === null ? '' : `and t.queue = any(${parameters.add(queues)})`
+    const rest = `and t.standing = 'held' and coalesce(t.expires_at, 0) < ${now} ${some} ${readableItem}\norder by coalesce(t.expires_at, 0)\nlimit ${parameters.add(limit)}`
     return planSearch(place, parameters, rest)
   },
 
@@ -130,9 +130,10 @@ export const itemLoaders = {
     return planSearch(place, parameters, rest)
   },
 
-  dueItems({ limit }, place) {
+  dueItems({ queues, limit }, place) {
     const parameters = new Parameters(place)
-    const rest = `and t.run_at <= ${wall} ${readableItem}\norder by t.run_at\nlimit ${parameters.add(limit)}`
+    const some = queues === null ? '' : `and t.queue = any(${parameters.add(queues)})`
+    const rest = `and t.run_at <= ${wall} ${some} ${readableItem}\norder by t.run_at\nlimit ${parameters.add(limit)}`
     return {
       queries: [query(place, tables.item, 'skip', rest, parameters)],
       searched: ['item'],

@@ -1,31 +1,65 @@
 /** What healing did and would do. */
-import type { RecoveryRun, RecoveryTotal } from '../../engine.ts'
-import { decodeAll, decodeFirst, now, Parameters, query } from '../rows.ts'
+import type { RecoveryFailure, RecoveryRun, RecoveryTotal } from '../../engine.ts'
+import type { Row } from '../plan.ts'
+import { decodeAll, decodeFirst, now, Parameters, query, readableItem } from '../rows.ts'
 import { tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
 export const recoveryLoaders = {
-  recoveryHistory: (_, place) => ({
-    queries: [
-      query(place, tables.recoveryRun, 'none', 'order by t.at desc, t.id desc\nlimit 1'),
-      {
-        text: `select coalesce(sum(locks_cleaned), 0), coalesce(sum(entries_reclaimed), 0), coalesce(sum(messages_reclaimed), 0)
+  recoveryHistory({ queue }, place) {
+    const parameters = new Parameters(place)
+    const ofQueue = queue === null ? '' : `and queue = ${parameters.add(queue)}`
+    const { values } = parameters
+    return {
+      queries: [
+        {
+          // A run is one row for each queue.
+          text: `select at, trigger, by, sum(locks_cleaned), sum(entries_reclaimed), sum(quarantined), sum(messages_reclaimed)
+from holdfast.recovery_run
+where namespace = $1 ${ofQueue}
+and id = (select id from holdfast.recovery_run where namespace = $1 ${ofQueue} order by at desc, id desc limit 1)
+group by at, trigger, by`,
+          values,
+        },
+        {
+          text: `select coalesce(sum(locks_cleaned), 0), coalesce(sum(entries_reclaimed), 0), coalesce(sum(messages_reclaimed), 0)
 from (
-  select locks_cleaned, entries_reclaimed, messages_reclaimed from holdfast.recovery_run where namespace = $1
+  select locks_cleaned, entries_reclaimed, messages_reclaimed from holdfast.recovery_run where namespace = $1 ${ofQueue}
   union all
-  select locks_cleaned, entries_reclaimed, messages_reclaimed from holdfast.recovery_total where namespace = $1
+  select locks_cleaned, entries_reclaimed, messages_reclaimed from holdfast.recovery_total where namespace = $1 ${ofQueue}
 ) runs`,
-        values: [place.namespace],
-      },
-    ],
-    searched: ['recoveryRun', 'recoveryTotal'],
-    read: ([last, sums]) => ({
-      last: decodeFirst<RecoveryRun>(tables.recoveryRun, last),
-      locksCleaned: Number(sums?.[0]?.[0]),
-      entriesReclaimed: Number(sums?.[0]?.[1]),
-      messagesReclaimed: Number(sums?.[0]?.[2]),
-    }),
-  }),
+          values,
+        },
+      ],
+      searched: ['recoveryRun', 'recoveryTotal'],
+      read: ([last, sums]) => ({
+        last: last?.[0] ? lastRunOf(last[0]) : null,
+        locksCleaned: Number(sums?.[0]?.[0]),
+        entriesReclaimed: Number(sums?.[0]?.[1]),
+        messagesReclaimed: Number(sums?.[0]?.[2]),
+      }),
+    }
+  },
+
+  recoveryFailures({ queue }, place) {
+    const parameters = new Parameters(place)
+    const ofQueue = queue === null ? '' : `and t.queue = ${parameters.add(queue)}`
+    return {
+      queries: [query(place, tables.recoveryFailure, 'none', `${ofQueue}\norder by t.at desc`, parameters)],
+      searched: ['recoveryFailure'],
+      read: ([rows]) => decodeAll<RecoveryFailure>(tables.recoveryFailure, rows),
+    }
+  },
+
+  recoveryFailure({ queue, trigger }, place) {
+    const parameters = new Parameters(place)
+    const rest = `and t.queue = ${parameters.add(queue)} and t.trigger = ${parameters.add(trigger)}`
+    return {
+      names: ['recovery-failure'],
+      queries: [query(place, tables.recoveryFailure, 'wait', rest, parameters)],
+      read: ([rows]) => decodeFirst<RecoveryFailure>(tables.recoveryFailure, rows),
+    }
+  },
 
   oldRecoveryRuns({ keep, limit }, place) {
     const parameters = new Parameters(place)
@@ -41,24 +75,32 @@ limit ${parameters.add(limit)}`
     }
   },
 
-  recoveryTotal: (_, place) => ({
-    names: ['recovery-total'],
-    queries: [query(place, tables.recoveryTotal, 'wait', '')],
-    read: ([rows]) => decodeFirst<RecoveryTotal>(tables.recoveryTotal, rows),
-  }),
-
-  lapsedCounts({ queue, name }, place) {
+  recoveryTotals({ queues }, place) {
     const parameters = new Parameters(place)
-    const inQueue = queue === null ? '' : `and queue = ${parameters.add(queue)}`
-    const named = name === null ? '' : `and name = ${parameters.add(name)}`
+    const rest = `and t.queue = any(${parameters.add(queues)})\norder by t.queue`
+    return {
+      names: queues.length === 0 ? [] : ['recovery-total'],
+      queries: queues.length === 0 ? [] : [query(place, tables.recoveryTotal, 'wait', rest, parameters)],
+      read: ([rows]) => decodeAll<RecoveryTotal>(tables.recoveryTotal, rows),
+    }
+  },
+
+  lapsedCounts({ queue, name, instances }, place) {
+    const parameters = new Parameters(place)
+    const inQueue = queue === null ? '' : `and t.queue = ${parameters.add(queue)}`
+    const named = name === null ? '' : `and t.name = ${parameters.add(name)}`
+    const isOfDead = `t.instance = any(${parameters.add(instances)})`
+    // While the clock is in doubt nothing counts as lapsed.
+    const isLost = (expiry: string) => (place.isDoubtful ? isOfDead : `(${expiry} < ${now} or ${isOfDead})`)
     // Deliveries belong to no queue.
     const deliveries =
       queue === null
-        ? `(select count(*) from holdfast.delivery where namespace = $1 and agent is not null and expires_at < ${now})`
+        ? `(select count(*) from holdfast.delivery t where t.namespace = $1 and t.agent is not null and ${isLost('t.expires_at')})`
         : '0'
+    // The end of a delay takes nothing from anybody.
     const text = `select
-  (select count(*) from holdfast.item where namespace = $1 and standing = 'held' and coalesce(expires_at, 0) < ${now} ${inQueue}),
-  (select count(*) from holdfast.lock where namespace = $1 and expires_at < ${now} ${named}),
+  (select count(*) from holdfast.item t where t.namespace = $1 and t.standing = 'held' and ${isLost('coalesce(t.expires_at, 0)')} ${inQueue} ${readableItem}),
+  (select count(*) from holdfast.lock t where t.namespace = $1 and t.delayed_since is null and ${isLost('t.expires_at')} ${named} and (t.patterns is null or holdfast.is_json(t.patterns))),
   ${deliveries}`
     return {
       queries: [{ text, values: parameters.values }],
@@ -71,3 +113,16 @@ limit ${parameters.add(limit)}`
     }
   },
 } satisfies Partial<Loaders>
+
+function lastRunOf(row: Row) {
+  const [at, trigger, by, locksCleaned, entriesReclaimed, quarantined, messagesReclaimed] = row
+  return {
+    at: Number(at),
+    trigger: String(trigger),
+    by: String(by),
+    locksCleaned: Number(locksCleaned),
+    entriesReclaimed: Number(entriesReclaimed),
+    quarantined: Number(quarantined),
+    messagesReclaimed: Number(messagesReclaimed),
+  }
+}

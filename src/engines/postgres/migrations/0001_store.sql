@@ -256,6 +256,8 @@ create table holdfast.instance (
   start_time text,
   started_at bigint not null,
   beat_at bigint not null,
+  -- The last beat on the lease clock; null for a process that others named, which does not beat.
+  seen_at bigint,
   swept_at bigint,
   ended_at bigint,
   end_reason text,
@@ -271,6 +273,9 @@ create table holdfast.instance (
 
 create index instance_running on holdfast.instance (namespace, started_at) where ended_at is null;
 create index instance_process on holdfast.instance (namespace, pid);
+-- Those a process can judge: of its own machine, in the order of their start.
+create index instance_machine on holdfast.instance (namespace, boot_id, host_name, pid_namespace, started_at, id) where ended_at is null;
+create index instance_silent on holdfast.instance (namespace, seen_at) where ended_at is null and seen_at is not null;
 create index instance_ended on holdfast.instance (namespace, ended_at) where ended_at is not null;
 create index instance_registered on holdfast.instance (namespace, agent, started_at) where ended_at is null and registered_by is not null;
 create index instance_agent on holdfast.instance (namespace, agent);
@@ -289,27 +294,46 @@ create table holdfast.answer (
 
 create index answer_at on holdfast.answer (namespace, at);
 
+-- One row for each queue that a recovery took something of; named locks and messages are of no queue: ''.
 create table holdfast.recovery_run (
   namespace text collate "C" not null,
   id text collate "C" not null,
+  queue text collate "C" not null,
   at bigint not null,
   trigger text not null,
   by text not null,
   locks_cleaned bigint not null,
   entries_reclaimed bigint not null,
   quarantined bigint not null,
-  messages_reclaimed bigint not null default 0,
-  primary key (namespace, id)
+  messages_reclaimed bigint not null,
+  primary key (namespace, id, queue)
 );
 
-create index recovery_run_at on holdfast.recovery_run (namespace, at);
+create index recovery_run_at on holdfast.recovery_run (namespace, at, id);
+create index recovery_run_queue on holdfast.recovery_run (namespace, queue, at, id);
 
+-- What the recoveries did whose rows retention has removed: one row for each queue.
 create table holdfast.recovery_total (
-  namespace text collate "C" primary key,
+  namespace text collate "C" not null,
+  queue text collate "C" not null,
   locks_cleaned bigint not null,
   entries_reclaimed bigint not null,
   messages_reclaimed bigint not null,
-  version bigint not null
+  version bigint not null,
+  primary key (namespace, queue)
+);
+
+-- Recoveries that failed: how often, and the last of each trigger and queue.
+create table holdfast.recovery_failure (
+  namespace text collate "C" not null,
+  queue text collate "C" not null,
+  trigger text collate "C" not null,
+  count bigint not null,
+  at bigint not null,
+  by text not null,
+  error text not null,
+  version bigint not null,
+  primary key (namespace, queue, trigger)
 );
 
 create table holdfast.event (

@@ -1,10 +1,13 @@
 /** Incarnations of processes. */
 import type { Held } from '../../../domain/crash.ts'
 import { type Instance, processesOf } from '../../../domain/instance.ts'
+import { instanceCursor, instanceCursorOf } from '../../instance-cursor.ts'
+import { pageOf } from '../../page.ts'
 import type { Value } from '../driver.ts'
-import { inList, type Source, select } from '../rows.ts'
+import { inList, readable, type Source, select } from '../rows.ts'
 import { decode, tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
+import { readableLock } from './lock.ts'
 
 const selectInstance = select(tables.instance)
 
@@ -13,6 +16,20 @@ function instances(source: Source, where: string, ...values: Value[]): Instance[
     .all(`${selectInstance}\n${where}`, source.namespace, ...values)
     .map((row) => decode<Instance>(tables.instance, row))
 }
+
+const ofInstances = 'where namespace = ?1 and instance in (select value from json_each(?2))'
+/** A damaged row cannot be given back, so it must not keep its instance from ending. */
+const selectHeldBy = `select instance, count(*)
+from (
+  select instance from item ${ofInstances} and standing = 'held' ${readable}
+  union all
+  select instance from lock ${ofInstances} ${readableLock}
+  union all
+  select instance from lock_waiter ${ofInstances}
+  union all
+  select instance from delivery ${ofInstances} and agent is not null
+)
+group by instance`
 
 export const instanceLoaders = {
   instances: (source, { ids }) =>
@@ -43,6 +60,37 @@ group by instance`,
 
   runningInstances: (source, { limit }) =>
     instances(source, `where namespace = ? and ended_at is null\norder by started_at\nlimit ${limit}`),
+
+  machineInstances(source, { machine, pid, otherBoots, after, limit }) {
+    const others = otherBoots ? 'or boot_id <> ?2' : ''
+    const one = pid === null ? '' : `and pid = ${pid}`
+    const [startedAt, id] = after === null ? [Number.MIN_SAFE_INTEGER, ''] : instanceCursor(after)
+    const found = instances(
+      source,
+      `where namespace = ?1 and ended_at is null and (boot_id = ?2 and host_name = ?3 and pid_namespace = ?4 ${others}) ${one}
+and (started_at, id) > (?5, ?6)
+order by started_at, id
+limit ${limit + 1}`,
+      machine.bootId,
+      machine.hostName,
+      machine.pidNamespace,
+      BigInt(startedAt),
+      id,
+    )
+    return pageOf(found, limit, instanceCursorOf)
+  },
+
+  silentInstances: (source, { silentMs, limit }) =>
+    instances(
+      source,
+      `where namespace = ? and ended_at is null and seen_at is not null and seen_at < ?\norder by seen_at\nlimit ${limit}`,
+      BigInt(source.now - silentMs),
+    ),
+
+  heldByInstances: (source, { instances: ids }) =>
+    source.connection
+      .all(selectHeldBy, source.namespace, inList(ids))
+      .map(([instance, count]) => ({ instance: String(instance), count: Number(count) })),
 
   registeredInstance: (source, { agent }) =>
     instances(

@@ -37,6 +37,16 @@ function hasSuspects({ connection, namespace }: Source): boolean {
   )
 }
 
+type Queues = readonly string[] | null
+
+function inQueues(queues: Queues): string {
+  return queues === null ? '' : 'and queue in (select value from json_each(?))'
+}
+
+function queueList(queues: Queues): string[] {
+  return queues === null ? [] : [inList(queues)]
+}
+
 export const itemLoaders = {
   item(source, { queue, ref }) {
     const byId = source.known.items.get(ref) ?? (uuid.test(ref) ? itemById(source, ref) : null)
@@ -101,16 +111,13 @@ limit ${limit}`,
       name,
     ),
 
-  lapsedItems(source, { queue, limit }) {
-    const one = queue === null ? '' : 'and queue = ?'
-    const name = queue === null ? [] : [queue]
-    return items(
+  lapsedItems: (source, { queues, limit }) =>
+    items(
       source,
-      `where namespace = ? and standing = 'held' and coalesce(expires_at, 0) < ? ${one} ${readable}\norder by coalesce(expires_at, 0)\nlimit ${limit}`,
+      `where namespace = ? and standing = 'held' and coalesce(expires_at, 0) < ? ${inQueues(queues)} ${readable}\norder by coalesce(expires_at, 0)\nlimit ${limit}`,
       BigInt(source.now),
-      ...name,
-    )
-  },
+      ...queueList(queues),
+    ),
 
   itemsOfInstances(source, { instances, queue, limit }) {
     const one = queue === null ? '' : 'and queue = ?'
@@ -131,11 +138,12 @@ limit ${limit}`,
       BigInt(source.now - thresholdMs),
     ),
 
-  dueItems: (source, { limit }) =>
+  dueItems: (source, { queues, limit }) =>
     items(
       source,
-      `where namespace = ? and run_at <= ? ${readable}\norder by run_at\nlimit ${limit}`,
+      `where namespace = ? and run_at <= ? ${inQueues(queues)} ${readable}\norder by run_at\nlimit ${limit}`,
       BigInt(source.wall),
+      ...queueList(queues),
     ),
 
   nextDueAt: (source) =>

@@ -1,7 +1,6 @@
 /** What healing did and would do. */
-import type { RecoveryRun, RecoveryTotal } from '../../engine.ts'
-import type { Value } from '../driver.ts'
-import { readable, type Source, select } from '../rows.ts'
+import type { RecoveryFailure, RecoveryRun, RecoveryTotal } from '../../engine.ts'
+import { inList, readable, type Source, select } from '../rows.ts'
 import { decode, tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 import { readableLock } from './lock.ts'
@@ -13,12 +12,21 @@ const selectQuiet = `select
 (select run_at from item where namespace = ?1 and run_at is not null ${readable} order by run_at limit 1),
 (select 0 from cascade where namespace = ?1 limit 1)`
 
+const ofQueue = '(?2 is null or queue = ?2)'
+
 const selectTotals = `select coalesce(sum(locks_cleaned), 0), coalesce(sum(entries_reclaimed), 0), coalesce(sum(messages_reclaimed), 0)
 from (
-  select locks_cleaned, entries_reclaimed, messages_reclaimed from recovery_run where namespace = ?1
+  select locks_cleaned, entries_reclaimed, messages_reclaimed from recovery_run where namespace = ?1 and ${ofQueue}
   union all
-  select locks_cleaned, entries_reclaimed, messages_reclaimed from recovery_total where namespace = ?1
+  select locks_cleaned, entries_reclaimed, messages_reclaimed from recovery_total where namespace = ?1 and ${ofQueue}
 )`
+
+/** A run is one row for each queue. */
+const selectLast = `select at, trigger, by, sum(locks_cleaned), sum(entries_reclaimed), sum(quarantined), sum(messages_reclaimed)
+from recovery_run
+where namespace = ?1 and ${ofQueue}
+and id = (select id from recovery_run where namespace = ?1 and ${ofQueue} order by at desc, id desc limit 1)
+group by at, trigger, by`
 
 /** Is anything stale, is anything due? Looked up once and then known, so that a claim with neither pays nothing. */
 export function lookAhead(source: Source): { stale: boolean; due: boolean } {
@@ -37,18 +45,34 @@ function earliest(...times: (number | null | undefined)[]): number {
 }
 
 export const recoveryLoaders = {
-  recoveryHistory(source) {
-    const last = source.connection.get(
-      `${select(tables.recoveryRun)}\nwhere namespace = ?\norder by at desc, id desc\nlimit 1`,
-      source.namespace,
-    )
-    const sums = source.connection.get(selectTotals, source.namespace)
+  recoveryHistory(source, { queue }) {
+    const last = source.connection.get(selectLast, source.namespace, queue)
+    const sums = source.connection.get(selectTotals, source.namespace, queue)
     return {
-      last: last ? decode<RecoveryRun>(tables.recoveryRun, last) : null,
+      last: last ? lastRunOf(last) : null,
       locksCleaned: Number(sums?.[0]),
       entriesReclaimed: Number(sums?.[1]),
       messagesReclaimed: Number(sums?.[2]),
     }
+  },
+
+  recoveryFailures: (source, { queue }) =>
+    source.connection
+      .all(
+        `${select(tables.recoveryFailure)}\nwhere namespace = ?1 and ${ofQueue}\norder by at desc`,
+        source.namespace,
+        queue,
+      )
+      .map((row) => decode<RecoveryFailure>(tables.recoveryFailure, row)),
+
+  recoveryFailure(source, { queue, trigger }) {
+    const row = source.connection.get(
+      `${select(tables.recoveryFailure)}\nwhere namespace = ? and queue = ? and trigger = ?`,
+      source.namespace,
+      queue,
+      trigger,
+    )
+    return row ? decode<RecoveryFailure>(tables.recoveryFailure, row) : null
   },
 
   oldRecoveryRuns: (source, { keep, limit }) =>
@@ -62,35 +86,50 @@ limit ${limit}`,
       )
       .map((row) => decode<RecoveryRun>(tables.recoveryRun, row)),
 
-  recoveryTotal(source) {
-    const row = source.connection.get(
-      `${select(tables.recoveryTotal)}\nwhere namespace = ?`,
-      source.namespace,
-    )
-    return row ? decode<RecoveryTotal>(tables.recoveryTotal, row) : null
-  },
+  recoveryTotals: (source, { queues }) =>
+    source.connection
+      .all(
+        `${select(tables.recoveryTotal)}\nwhere namespace = ? and queue in (select value from json_each(?))`,
+        source.namespace,
+        inList(queues),
+      )
+      .map((row) => decode<RecoveryTotal>(tables.recoveryTotal, row)),
 
-  lapsedCounts(source, { queue, name }) {
-    const count = (sql: string, ...values: Value[]) =>
-      Number(source.connection.get(sql, source.namespace, BigInt(source.now), ...values)?.[0])
-    const inQueue = queue === null ? [] : [queue]
-    const named = name === null ? [] : [name]
+  lapsedCounts(source, { queue, name, instances }) {
+    const count = (sql: string, of: string | null = null) =>
+      Number(source.connection.get(sql, source.namespace, BigInt(source.now), inList(instances), of)?.[0])
     return {
       items: count(
-        `select count(*) from item where namespace = ? and standing = 'held' and coalesce(expires_at, 0) < ? ${queue === null ? '' : 'and queue = ?'} ${readable}`,
-        ...inQueue,
+        `select count(*) from item where namespace = ?1 and standing = 'held' and (coalesce(expires_at, 0) < ?2 or ${isOfDead}) and (?4 is null or queue = ?4) ${readable}`,
+        queue,
       ),
+      // The end of a delay takes nothing from anybody.
       locks: count(
-        `select count(*) from lock where namespace = ? and expires_at < ? ${name === null ? '' : 'and name = ?'} ${readableLock}`,
-        ...named,
+        `select count(*) from lock where namespace = ?1 and delayed_since is null and (expires_at < ?2 or ${isOfDead}) and (?4 is null or name = ?4) ${readableLock}`,
+        name,
       ),
       // Deliveries belong to no queue.
       deliveries:
         queue === null
           ? count(
-              'select count(*) from delivery where namespace = ? and agent is not null and expires_at < ?',
+              `select count(*) from delivery where namespace = ?1 and agent is not null and (expires_at < ?2 or ${isOfDead}) and ?4 is null`,
             )
           : 0,
     }
   },
 } satisfies Partial<Loaders>
+
+const isOfDead = 'instance in (select value from json_each(?3))'
+
+function lastRunOf(row: readonly unknown[]) {
+  const [at, trigger, by, locksCleaned, entriesReclaimed, quarantined, messagesReclaimed] = row
+  return {
+    at: Number(at),
+    trigger: String(trigger),
+    by: String(by),
+    locksCleaned: Number(locksCleaned),
+    entriesReclaimed: Number(entriesReclaimed),
+    quarantined: Number(quarantined),
+    messagesReclaimed: Number(messagesReclaimed),
+  }
+}

@@ -247,6 +247,8 @@ create table instance (
   start_time text,
   started_at integer not null,
   beat_at integer not null,
+  -- The last beat on the lease clock; null for a process that others named, which does not beat.
+  seen_at integer,
   swept_at integer,
   ended_at integer,
   end_reason text,
@@ -264,6 +266,9 @@ create index instance_agent on instance (namespace, agent);
 create index instance_registered on instance (namespace, agent, started_at) where ended_at is null and registered_by is not null;
 create index instance_running on instance (namespace, started_at) where ended_at is null;
 create index instance_process on instance (namespace, pid);
+-- Those a process can judge: of its own machine, in the order of their start.
+create index instance_machine on instance (namespace, boot_id, host_name, pid_namespace, started_at, id) where ended_at is null;
+create index instance_silent on instance (namespace, seen_at) where ended_at is null and seen_at is not null;
 create index instance_ended on instance (namespace, ended_at) where ended_at is not null;
 
 -- Answers to mutations that carried an idempotency key.
@@ -280,9 +285,11 @@ create table answer (
 
 create index answer_at on answer (namespace, at);
 
+-- One row for each queue that a recovery took something of; named locks and messages are of no queue: ''.
 create table recovery_run (
   namespace text not null,
   id text not null,
+  queue text not null,
   at integer not null,
   trigger text not null,
   by text not null,
@@ -290,18 +297,34 @@ create table recovery_run (
   entries_reclaimed integer not null,
   quarantined integer not null,
   messages_reclaimed integer not null,
-  primary key (namespace, id)
+  primary key (namespace, id, queue)
 ) strict, without rowid;
 
-create index recovery_run_at on recovery_run (namespace, at);
+create index recovery_run_at on recovery_run (namespace, at, id);
+create index recovery_run_queue on recovery_run (namespace, queue, at, id);
 
--- What the recoveries did whose rows retention has removed: one row a namespace.
+-- What the recoveries did whose rows retention has removed: one row for each queue.
 create table recovery_total (
-  namespace text primary key,
+  namespace text not null,
+  queue text not null,
   locks_cleaned integer not null,
   entries_reclaimed integer not null,
   messages_reclaimed integer not null,
-  version integer not null
+  version integer not null,
+  primary key (namespace, queue)
+) strict, without rowid;
+
+-- Recoveries that failed: how often, and the last of each trigger and queue.
+create table recovery_failure (
+  namespace text not null,
+  queue text not null,
+  trigger text not null,
+  count integer not null,
+  at integer not null,
+  by text not null,
+  error text not null,
+  version integer not null,
+  primary key (namespace, queue, trigger)
 ) strict, without rowid;
 
 create table event (

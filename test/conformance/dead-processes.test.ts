@@ -1,0 +1,182 @@
+/** Processes that died: all of them are healed, each ends once it holds nothing, and the unknown do not pile up. */
+import type { Holdfast } from 'holdfast'
+import type { MovableEnvironment } from 'holdfast/testing'
+import { describe, expect, test } from 'vitest'
+import { present } from '../support/outcomes.ts'
+import { machine } from '../support/processes.ts'
+import { forEachEngine } from '../support/stores.ts'
+
+const minuteMs = 60_000
+
+interface Place {
+  readonly hostName?: string
+  readonly bootId?: string
+  readonly pidNamespace?: string
+}
+
+/** Processes that joined and say nothing any more. */
+async function joinMany(hf: Holdfast, env: MovableEnvironment, pids: readonly number[], place: Place = {}) {
+  const ids: string[] = []
+  for (const pid of pids) {
+    const id = env.id()
+    const { bootId, hostName, pidNamespace } = { ...env.host.identity, ...place }
+    const identity = { bootId, hostName, pidNamespace, pid, startTime: `start of ${pid}` }
+    await hf.execute('instance.start', { id, ...identity }, { agent: `agent-${pid}` })
+    ids.push(id)
+  }
+  return ids
+}
+
+const range = (from: number, count: number) => Array.from({ length: count }, (_, index) => from + index)
+const container = { hostName: 'container', pidNamespace: 'pid:[9]' }
+
+forEachEngine((engine) => {
+  test('everything that 150 dead processes held is given back by one recovery [S5c-1]', async () => {
+    const { hf, env, store } = await engine.open({ background: false, recovery: false, agent: 'ada' })
+    const host = machine(env)
+    const pids = range(1_000, 150)
+    const ids = await joinMany(hf, env, pids)
+    await hf.queue('jobs').addMany(pids.map((payload) => ({ payload })))
+    for (const instance of ids) await hf.execute('queue.next', { queue: 'jobs' }, { agent: 'dead', instance })
+    for (const pid of pids) host.kill(pid)
+    const survivor = await store.open({
+      recovery: false,
+      background: false,
+      environment: host.process(1),
+      agent: 'zoe',
+    })
+
+    const tried = await survivor.recovery.detectAndRecoverStale({ dryRun: true })
+    const stats = await survivor.recovery.getRecoveryStats()
+    const done = await survivor.recovery.detectAndRecoverStale()
+
+    expect([tried.entriesReclaimed, stats.entriesReclaimed, done.entriesReclaimed]).toEqual([150, 150, 150])
+    expect(done).toMatchObject({ instancesEnded: 150, more: false })
+    expect(await survivor.queue('jobs').stats()).toMatchObject({ pending: 150, processing: 0 })
+  })
+
+  describe('processes that nobody can judge', () => {
+    test('do not keep a dead one of this machine from being found, however many they are [S5c-1]', async () => {
+      const { hf, env, store } = await engine.open({ background: false, recovery: false, agent: 'ada' })
+      await joinMany(hf, env, range(1_000, 510), container)
+      const host = machine(env)
+      const victim = await store.open({ agent: 'victim', environment: host.process(101), leaseMs: 3_600_000 })
+      const survivor = await store.open({ agent: 'survivor', environment: host.process(102) })
+      await survivor.queue('jobs').add('p')
+      await victim.queue('jobs').next()
+
+      host.kill(101)
+      await env.advance(1_000)
+
+      expect(await survivor.queue('jobs').stats()).toMatchObject({ pending: 1, processing: 0 })
+    })
+
+    test('end after ten minutes of silence when they hold nothing [S5c-1]', async () => {
+      const { hf, env } = await engine.open({ background: false, recovery: false, agent: 'ada' })
+      const [idle = '', busy = ''] = await joinMany(hf, env, [7, 8], container)
+      await hf.queue('jobs').add('p')
+      await hf.execute(
+        'queue.next',
+        { queue: 'jobs', leaseMs: 40 * minuteMs },
+        { agent: 'x', instance: busy },
+      )
+
+      await env.advance(10 * minuteMs)
+      const inTime = await hf.recovery.detectAndRecoverStale()
+      await env.advance(1)
+      const over = await hf.recovery.detectAndRecoverStale()
+      await env.advance(31 * minuteMs)
+      await hf.recovery.detectAndRecoverStale()
+      const lapsed = await hf.recovery.detectAndRecoverStale()
+
+      expect([inTime.instancesEnded, over.instancesEnded]).toEqual([0, 1])
+      const events = (await hf.execute('events.list', { subject: 'instance', id: idle })) as object[]
+      expect(events.at(-1)).toMatchObject({
+        kind: 'instance.ended',
+        detail: { evidence: expect.stringMatching(/^no beat for \d+ ms/) },
+      })
+      expect(lapsed.instancesEnded).toBe(0)
+      expect((await hf.agents.list()).map(({ id }) => id)).not.toContain(busy)
+    })
+
+    test('stay while they are registered or were named by a claim: those do not beat [S5c-1]', async () => {
+      const { hf, env } = await engine.open({ background: false, recovery: false, agent: 'ada' })
+      const identity = { ...env.host.identity, ...container, pid: 9, startTime: 'then' }
+      await hf.execute('agents.register', identity, { agent: 'registered' })
+      await hf.execute('instance.join', { ...identity, pid: 10 }, { agent: 'named' })
+
+      await env.advance(60 * minuteMs)
+      const { instancesEnded } = await hf.recovery.detectAndRecoverStale()
+
+      expect(instancesEnded).toBe(0)
+      expect((await hf.agents.list()).map(({ agent }) => agent).sort()).toEqual(['named', 'registered'])
+    })
+
+    test('stay while this machine sees them alive, be they silent [S5c-1]', async () => {
+      const { hf, env, store } = await engine.open({ background: false, recovery: false, agent: 'ada' })
+      await joinMany(hf, env, [7])
+      const judge = await store.open({
+        background: false,
+        recovery: false,
+        environment: machine(env).process(1),
+        agent: 'zoe',
+      })
+
+      await env.advance(60 * minuteMs)
+
+      expect((await judge.recovery.detectAndRecoverStale()).instancesEnded).toBe(0)
+    })
+
+    test('no longer count among those a message is for [S5c-1]', async () => {
+      const { hf, env } = await engine.open({ background: false, recovery: false, agent: 'ada' })
+      await joinMany(hf, env, [7, 8], container)
+      await env.advance(10 * minuteMs + 1)
+      await hf.recovery.detectAndRecoverStale()
+
+      expect(await hf.agents.list()).toEqual([])
+    })
+  })
+
+  test('a process that was silent for long and wakes joins again and goes on [S5c-1]', async () => {
+    const { env, store } = await engine.open({ background: false, recovery: false })
+    const [here, elsewhere] = [machine(env), machine(env, container)]
+    const sleeper = await store.open({ agent: 'sleeper', environment: elsewhere.process(5) })
+    const peer = await store.open({ agent: 'peer', environment: unknowing(here.process(1)) })
+    elsewhere.freeze(5)
+    await env.advance(11 * minuteMs)
+    const gone = (await peer.agents.list()).map(({ agent }) => agent)
+
+    elsewhere.thaw(5)
+    await env.advance(minuteMs)
+    await peer.queue('jobs').add('p')
+    await sleeper.queue('jobs').next()
+
+    expect(gone).toEqual(['peer'])
+    expect((await peer.agents.list()).map(({ agent }) => agent).sort()).toEqual(['peer', 'sleeper'])
+    expect(
+      await present(
+        peer
+          .queue('jobs')
+          .peek()
+          .then(() => peer.queue('jobs').stats()),
+      ),
+    ).toMatchObject({
+      processing: 1,
+    })
+  })
+})
+
+/** It can judge nobody but itself. */
+function unknowing(environment: ReturnType<ReturnType<typeof machine>['process']>): typeof environment {
+  const { host } = environment
+  return {
+    ...environment,
+    host: {
+      ...host,
+      judge: (other, isLocal) =>
+        other.hostName === host.identity.hostName
+          ? host.judge(other, isLocal)
+          : { liveness: 'unknown', evidence: 'it runs elsewhere' },
+    },
+  }
+}
