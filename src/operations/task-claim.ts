@@ -1,7 +1,8 @@
 /** Taking tasks: one by name, the next that fits, or several at once. */
 import * as z from 'zod'
-import type { Instance } from '../domain/instance.ts'
+import type { Instance, Process } from '../domain/instance.ts'
 import { compareInLine, type Item } from '../domain/item.ts'
+import { isExpired } from '../domain/lease.ts'
 import { claimTask, type TaskClaim, type TaskRequest, taskLeaseMs, taskQueue } from '../domain/task.ts'
 import type { Change, Context, Decision, DefinedQueue, Grant } from '../engines/engine.ts'
 import { isHoldfastError } from '../errors.ts'
@@ -9,7 +10,7 @@ import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
 import { ask, type OutputOf, operation, type Step } from './operation.ts'
 import { leaseLength, suspectsOf } from './queue-claim.ts'
-import { itemReclaim } from './reclaim.ts'
+import { itemReclaim, processNeeds, rulesFor } from './reclaim.ts'
 import { holderWith, registered } from './registered.ts'
 import { itemChange, requireItem, requireQueue } from './subject.ts'
 import { filter } from './task.ts'
@@ -84,13 +85,24 @@ function requestOf(
 
 function claimOne(
   item: Item,
-  defined: DefinedQueue | null,
+  { defined, processes }: { defined: DefinedQueue | null; processes: readonly Process[] | null },
   request: TaskRequest,
   context: Context,
 ): TaskClaim {
-  const { queue, workflow } = requireQueue(defined, taskQueue)
-  // Healing comes before a claim and knows what a lost process held; what lapsed since then blames nobody.
-  return claimTask(item, { workflow, crashesMax: queue.crashesMax, held: null }, request, context)
+  const { queue, definition, workflow } = requireQueue(defined, taskQueue)
+  const rules = rulesFor(item, [{ queue, definition }], processes)
+  return claimTask(item, { ...rules, workflow }, request, context)
+}
+
+/** Only who takes over from a lost holder needs to know what else that one held. */
+function withProcesses<Output>(
+  items: readonly (Item | null)[],
+  { now }: Context,
+  decide: (processes: readonly Process[] | null) => Decision<Output>,
+): Step<Output> {
+  const lapsed = items.filter((item) => item?.standing === 'held' && isExpired(item, now)) as Item[]
+  if (lapsed.length === 0) return decide(null)
+  return ask(processNeeds(lapsed), ({ processes }) => decide(processes))
 }
 
 function changesOf(claim: TaskClaim, context: Context): Change[] {
@@ -143,16 +155,19 @@ export const claimTaskForAgent = operation({
   needs: (input, caller) => ({ ...taskNeeds(input), process: registered(caller) }),
   decide({ defined, item: found, process }, input, context): Step<TaskClaimOutcome> {
     const item = requireItem(found, taskQueue, input.ref)
-    const claim = claimOne(item, defined, requestOf(input, process, context), context)
     const { queue } = requireQueue(defined, taskQueue)
-    // What is already held goes on; only something new is refused.
-    if (queue.pausedAt !== null && claim.outcome === 'claimed' && !claim.renewed)
-      return { changes: [], result: { outcome: 'paused', reason: queue.pauseReason } }
-    return {
-      changes: changesOf(claim, context),
-      result: answerOf(claim, context.now),
-      granted: grantsOf(claim),
-    }
+    const request = requestOf(input, process, context)
+    return withProcesses([item], context, (processes): Decision<TaskClaimOutcome> => {
+      const claim = claimOne(item, { defined, processes }, request, context)
+      // What is already held goes on; only something new is refused.
+      if (queue.pausedAt !== null && claim.outcome === 'claimed' && !claim.renewed)
+        return { changes: [], result: { outcome: 'paused', reason: queue.pauseReason } }
+      return {
+        changes: changesOf(claim, context),
+        result: answerOf(claim, context.now),
+        granted: grantsOf(claim),
+      }
+    })
   },
 })
 
@@ -195,7 +210,7 @@ export const claimNext = operation({
     if (!candidate) return { changes: [], result: { outcome: 'empty' } }
     const request = requestOf(input, process, context)
     const claim = (): Decision<NextTaskOutcome> => {
-      const made = claimOne(candidate, defined, request, context)
+      const made = claimOne(candidate, { defined, processes: null }, request, context)
       const result = answerOf(made, context.now) as NextTaskOutcome
       return { changes: changesOf(made, context), result, granted: grantsOf(made) }
     }
@@ -257,24 +272,31 @@ export const batchClaim = operation({
     const request = requestOf(input, process, context)
     if (defined?.queue.pausedAt != null)
       return { changes: [], result: { outcome: 'paused', reason: defined.queue.pauseReason } }
-    const tried = input.refs.map((each) => {
-      const found = (rows as unknown as Record<string, Item | null>)[`task ${each}`] ?? null
-      return attempt(each, () => claimOne(requireItem(found, taskQueue, each), defined, request, context))
-    })
-    const failed = tried.flatMap((each) => ('failed' in each ? [each.failed] : []))
-    if (failed.length > 0) return { changes: [], result: { outcome: 'refused', claimed: [], failed } }
-    // A task named twice, by id and by key, is claimed once.
-    const claims = new Map(
-      tried.flatMap((each) => ('claim' in each ? [[each.claim.after.id, each.claim]] : [])),
+    const found = input.refs.map(
+      (each) => (rows as unknown as Record<string, Item | null>)[`task ${each}`] ?? null,
     )
-    return {
-      changes: [...claims.values()].flatMap((claim) => changesOf(claim, context)),
-      result: {
-        outcome: 'claimed',
-        tasks: [...claims.values()].map(({ after }) => viewTask(viewItem(after, context.now))),
-      },
-      granted: [...claims.values()].flatMap(grantsOf),
-    }
+    return withProcesses(found, context, (processes): Decision<BatchClaimOutcome> => {
+      const tried = input.refs.map((each, index) =>
+        attempt(each, () => {
+          const item = requireItem(found[index] ?? null, taskQueue, each)
+          return claimOne(item, { defined, processes }, request, context)
+        }),
+      )
+      const failed = tried.flatMap((each) => ('failed' in each ? [each.failed] : []))
+      if (failed.length > 0) return { changes: [], result: { outcome: 'refused', claimed: [], failed } }
+      // A task named twice, by id and by key, is claimed once.
+      const claims = new Map(
+        tried.flatMap((each) => ('claim' in each ? [[each.claim.after.id, each.claim]] : [])),
+      )
+      return {
+        changes: [...claims.values()].flatMap((claim) => changesOf(claim, context)),
+        result: {
+          outcome: 'claimed',
+          tasks: [...claims.values()].map(({ after }) => viewTask(viewItem(after, context.now))),
+        },
+        granted: [...claims.values()].flatMap(grantsOf),
+      }
+    })
 
     function attempt(name: string, claiming: () => TaskClaim): { claim: Granted } | { failed: Refused } {
       try {

@@ -84,7 +84,7 @@ forEachEngine((engine) => {
     expect(afterInQueue).toEqual(beforeInQueue)
     expect(afterInQueue.totals).toEqual(after.totals)
     expect((await hf.recovery.getRecoveryStats()).totals).toMatchObject({ entriesReclaimed: 1_251 })
-  })
+  }, 90_000)
 
   test('more than a piece is removed without holding others up for long', async () => {
     const { hf, env } = await engine.open({ retention: { itemsMs: 1_000 } })

@@ -304,7 +304,7 @@ forEachEngine((engine) => {
       await hf.tasks.addTask('poison', { key: 'poison' })
       for (let crash = 0; crash < 3; crash++) {
         await hf.tasks.claimTaskForAgent('poison', { agent: 'ada', leaseMs: 1_000 })
-        await env.advance(10_000)
+        await env.advance(60_000)
       }
 
       const blocked = await hf.tasks.claimTaskForAgent('blocked')

@@ -90,7 +90,7 @@ test('after a restart of the machine bound leases are free at once and manual on
   expect(claim).toMatchObject({ outcome: 'claimed', item: { id: bound.id } })
   expect((await reclaimOf(hf, bound.id)).detail).toMatchObject({
     holder: 'before',
-    evidence: 'the machine has been started anew since',
+    evidence: 'the machine has been restarted since',
   })
   expect(await hf.queue('q').get(manual.id)).toMatchObject({
     standing: 'held',

@@ -58,6 +58,8 @@ const leaseColumns = [
   'granted_at',
   'renewed_at',
   'expires_at',
+  'seen_at',
+  'lost_at',
   'delayed_since',
   'running_since',
   'due_at',
