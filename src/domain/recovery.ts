@@ -10,6 +10,7 @@ import { type Item, type Moment, reclaimItem, setItemAside } from './item.ts'
 import { isExpired, type LeaseColumns, lastSignOfLife } from './lease.ts'
 import type { Lock } from './lock.ts'
 import { loseLock } from './lock-line.ts'
+import { lapsedInOutage, type Outage } from './outage.ts'
 import { knownState, type Workflow } from './workflow.ts'
 
 export interface Death {
@@ -51,11 +52,17 @@ export function evidenceOfLoss(row: LeaseColumns, deaths: Deaths, now: number): 
     : `its lease lapsed ${now - row.expiresAt} ms ago`
 }
 
-export function recoverItem(item: Item, rules: ItemRules, deaths: Deaths, at: Moment): ReclaimedItem | null {
+export function recoverItem(
+  item: Item,
+  rules: ItemRules,
+  deaths: Deaths,
+  at: Moment & { readonly outage?: Outage | null },
+): ReclaimedItem | null {
   const evidence = item.standing === 'held' ? evidenceOfLoss(item, deaths, at.now) : null
   if (evidence === null) return null
-  const isReboot = item.instance !== null && deaths.get(item.instance)?.isReboot === true
-  return takeItem(item, rules, evidence, isReboot ? 'none' : blameFor(item, rules.held), at)
+  const death = item.instance === null ? undefined : deaths.get(item.instance)
+  const saysNothing = death ? death.isReboot : item.instance !== null && lapsedInOutage(item, at.outage)
+  return takeItem(item, rules, evidence, saysNothing ? 'none' : blameFor(item, rules.held), at)
 }
 
 export function recoverLock(lock: Lock, deaths: Deaths, now: number): Reclaimed<Lock> | null {

@@ -14,6 +14,7 @@ import type { Lock } from '../domain/lock.ts'
 import type { LockLine, Waiter } from '../domain/lock-line.ts'
 import type { Message } from '../domain/message.ts'
 import type { OpenTransaction } from '../domain/open-transaction.ts'
+import type { Outage } from '../domain/outage.ts'
 import type { Outcome, Progress } from '../domain/progress.ts'
 import type { Queue } from '../domain/queue.ts'
 import type { Recipient } from '../domain/recipient.ts'
@@ -484,6 +485,8 @@ export interface Context extends Caller {
   readonly wall: number
   /** The lease clock may be wrong: nobody loses a lease by it. */
   readonly isDoubtful: boolean
+  /** When this process last could not reach the store, if it did not for long. */
+  readonly outage: Outage | null
   readonly ids: readonly string[]
   readonly random: number
 }

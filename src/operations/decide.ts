@@ -7,6 +7,7 @@ import type { Item } from '../domain/item.ts'
 import { renew } from '../domain/lease.ts'
 import type { Lock } from '../domain/lock.ts'
 import { assertName, isName } from '../domain/name.ts'
+import type { Outage } from '../domain/outage.ts'
 import type {
   Answer,
   Ask,
@@ -98,6 +99,7 @@ interface Moment {
   readonly now: number
   readonly wall: number
   readonly isDoubtful?: boolean
+  readonly outage: Outage | null
 }
 
 export function* decide(prepared: Prepared, moment: () => Moment): Generator<Needs, Decision, Loaded<Needs>> {
@@ -116,9 +118,9 @@ export function* decide(prepared: Prepared, moment: () => Moment): Generator<Nee
   return { ...decision, changes: [...decision.changes, remember(prepared, decision, context.wall)] }
 }
 
-function contextOf({ caller, chance }: Command, { now, wall, isDoubtful = false }: Moment): Context {
+function contextOf({ caller, chance }: Command, { now, wall, isDoubtful = false, outage }: Moment): Context {
   const { agent, instance, renews } = caller
-  return { agent, instance, renews, now, wall, isDoubtful, ids: chance.ids, random: chance.random }
+  return { agent, instance, renews, now, wall, isDoubtful, outage, ids: chance.ids, random: chance.random }
 }
 
 function* settle(step: Decision | Ask): Generator<Needs, Decision, Loaded<Needs>> {

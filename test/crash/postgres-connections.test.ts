@@ -5,7 +5,17 @@ import { expect, onTestFinished, test } from 'vitest'
 import { refusal } from '../support/outcomes.ts'
 import { expectAcknowledgedOnce, goesOn, openLoad } from './load.ts'
 import { ownServer, schemaOf, wholeAudit } from './server-store.ts'
-import { type Actor, claimBy, isRenewed, openActor, openHere, print, until, warmUp } from './support.ts'
+import {
+  type Actor,
+  claimBy,
+  isRenewed,
+  openActor,
+  openHere,
+  print,
+  reclaimOf,
+  until,
+  warmUp,
+} from './support.ts'
 
 /** Few connections, so that a test can take them all. */
 const own = ownServer({ max_connections: 20 })
@@ -68,6 +78,27 @@ test('under load every acknowledged change is there once, whatever ends the conn
   await goesOn(loads)
 
   await expectAcknowledgedOnce(hf, loads, own.server)
+})
+
+test('an item whose lease lapsed while the server was out of reach is blamed for nothing [S5-1]', async () => {
+  const store = own.newStore()
+  const [healersWay, holdersWay] = await Promise.all([own.openProxy(), own.openProxy()])
+  const healer = await openHere(healersWay.through(store), { recovery: { everyMs: 50 } })
+  const holder = await openActor(holdersWay.through(store), { agent: 'cut off', leaseMs })
+  await warmUp(healer, holder)
+  await healer.queue('q').add('work')
+  const item = await claimBy(holder, 'q')
+
+  holdersWay.cut()
+  healersWay.cut()
+  await holder.told('aborted', (message) => message.item === item.id)
+  // The healer asks several times a second; so long without an answer is an outage.
+  await new Promise((resolve) => setTimeout(resolve, 4_000))
+  healersWay.mend()
+  const { detail } = await reclaimOf(healer, item.id)
+
+  expect(detail).toMatchObject({ holder: 'cut off', blame: 'none' })
+  expect(await healer.queue('q').get(item.id)).toMatchObject({ crashes: 0, exposures: 0 })
 })
 
 test('a client cut off past its lease is told before the end, and its late completion is refused [X6]', async () => {

@@ -96,6 +96,7 @@ describe('a process that says nothing', () => {
       instance: null,
       ids: [],
       random: 0,
+      outage: null,
     }
     const end = (isDoubtful: boolean) =>
       endSilent.decide({ found: [silent], held: [] }, { ids: [silent.id] }, { ...context, isDoubtful })

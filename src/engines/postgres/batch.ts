@@ -5,6 +5,7 @@
  * and claimed, which skips what others hold. So two batches never wait for each other in a circle.
  */
 import type { Item } from '../../domain/item.ts'
+import type { Outage } from '../../domain/outage.ts'
 import { isHoldfastError } from '../../errors.ts'
 import { decide, type Prepared } from '../../operations/decide.ts'
 import type { Decision, Loaded, Needs, SealedEvents, Selector, Tables } from '../engine.ts'
@@ -62,6 +63,8 @@ export interface BatchPlace {
   readonly acceptsShort: boolean
   /** Leases are not judged by the clock now. */
   readonly isDoubtful: boolean
+  /** When the server last gave no answer for long. */
+  outage(): Outage | null
   /** What the server's clock shows. True when that is a reason to doubt it, and there was none before. */
   noteClock(clock: { now: number; wall: number }): boolean
   /** Behind a pooler nothing lasts longer than a transaction. */
@@ -213,8 +216,8 @@ export class Batch {
   }
 
   #begin(waiting: Waiting, locks: boolean): Member {
-    const { isDoubtful } = this.#place
-    const steps = decide(waiting.prepared, () => ({ ...this.#clock, isDoubtful }))
+    const { isDoubtful, outage } = this.#place
+    const steps = decide(waiting.prepared, () => ({ ...this.#clock, isDoubtful, outage: outage() }))
     const first = steps.next()
     const needs = first.done ? [] : this.#planAll(first.value, locks, waiting)
     return { waiting, steps, needs }

@@ -2,11 +2,14 @@
  * The lease clock of a PostgreSQL store is the server's. A process that sees it disagree with its own awake time, or
  * that met another server after a failover, judges no lease by it for a while.
  */
+import type { Outage } from '../../domain/outage.ts'
 import type { Environment } from '../../environment.ts'
 import type { Query, Row } from './plan.ts'
 
 const disagreesMs = 2_000
 export const doubtfulForMs = 10_000
+/** A process with a caretaker asks the store several times a second. */
+const outageMs = 3_000
 
 /** The server's clock minus the awake time of this process lies between these. */
 interface Offset {
@@ -19,6 +22,8 @@ export class ServerClock {
   readonly #onDoubt: (facts: { reason: string; byMs: number }) => void
   #offset: Offset | null = null
   #doubtfulUntil = Number.NEGATIVE_INFINITY
+  #seen: number | null = null
+  #outage: Outage | null = null
 
   constructor(environment: Environment, onDoubt: (facts: { reason: string; byMs: number }) => void) {
     this.#environment = environment
@@ -30,6 +35,8 @@ export class ServerClock {
    * says little, and is no sign of a clock that was moved.
    */
   note(now: number, askedAt: number): void {
+    if (this.#seen !== null && now - this.#seen > outageMs) this.#outage = { since: this.#seen, until: now }
+    this.#seen = now
     const seen: Offset = { least: now - this.#environment.monotonic(), most: now - askedAt }
     const byMs = this.#offset === null ? 0 : distance(this.#offset, seen)
     this.#offset = this.#offset === null ? seen : (overlap(this.#offset, seen) ?? seen)
@@ -40,6 +47,11 @@ export class ServerClock {
   doubt(reason: string, byMs = 0): void {
     this.#doubtfulUntil = this.#environment.monotonic() + doubtfulForMs
     this.#onDoubt({ reason, byMs: Math.round(byMs) })
+  }
+
+  /** When the server last gave no answer for long, on its clock. */
+  get outage(): Outage | null {
+    return this.#outage
   }
 
   get isDoubtful(): boolean {

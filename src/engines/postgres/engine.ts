@@ -133,6 +133,8 @@ export class PostgresEngine implements Engine {
       onRecoveryFailed: options.onRecoveryFailed,
       times: () => this.#times(),
       isDoubtful: () => this.#clock.isDoubtful,
+      // Without a caretaker it may be this process that did not ask.
+      outage: () => (options.hasCaretaker ? this.#clock.outage : null),
       onClock: ({ now }, askedAt) => this.#clock.note(now, askedAt),
       onCommitted: (wakes) => this.#committed(wakes),
     }

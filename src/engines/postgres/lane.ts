@@ -2,6 +2,7 @@
  * A lane: one connection that runs batches one after the other, and what waits for the next. When the connection was
  * lost and found again, the lane settles what was being committed: its row in the store tells which batch was the last.
  */
+import type { Outage } from '../../domain/outage.ts'
 import type { Environment } from '../../environment.ts'
 import { HoldfastError } from '../../errors.ts'
 import { claimedQueues, type Prepared, prepare } from '../../operations/decide.ts'
@@ -62,6 +63,8 @@ export interface LaneOptions extends FindOptions {
   onRecoveryFailed(error: unknown, trigger: 'claim', queue: string | null): void
   times(): { now: number; wall: number } | null
   isDoubtful(): boolean
+  /** When the server last gave no answer for long. */
+  outage(): Outage | null
   /** What the server's clock showed, in answer to what was asked then. */
   onClock(clock: { now: number; wall: number }, askedAt: number): void
   onCommitted(wakes: boolean): void
@@ -284,6 +287,7 @@ export class Lane {
       session: this.#options.session,
       avoidsDamaged: this.#avoidsDamaged,
       isDoubtful,
+      outage: this.#options.outage,
       noteClock: (clock) => {
         this.#options.onClock(clock, askedAt)
         return !isDoubtful && this.#options.isDoubtful()

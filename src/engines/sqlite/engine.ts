@@ -339,6 +339,7 @@ export class SqliteEngine implements Engine {
       namespace,
       now: this.#leaseNow(),
       wall: this.#environment.now(),
+      outage: this.#turn.outage(this.#offset),
       known,
     }
   }

@@ -1,5 +1,6 @@
 /** Rows as the rules see them, read from a connection at a moment. */
 import type { Item } from '../../domain/item.ts'
+import type { Outage } from '../../domain/outage.ts'
 import { isHoldfastError } from '../../errors.ts'
 import type { Connection } from './connection.ts'
 import type { Value } from './driver.ts'
@@ -12,6 +13,8 @@ export interface Source {
   /** Lease clock. */
   readonly now: number
   readonly wall: number
+  /** When others last kept this process from writing for long. */
+  readonly outage: Outage | null
   readonly known: Known
 }
 

@@ -4,6 +4,7 @@
  * what they knew, so whoever was refused lately writes in turns, in the order of asking (`turn-file.ts`). Nobody
  * relies on that: whoever has stood in line for too long asks the store itself.
  */
+import type { Outage } from '../../domain/outage.ts'
 import { type Environment, pause } from '../../environment.ts'
 import { HoldfastError } from '../../errors.ts'
 import { isBusy } from './classify.ts'
@@ -31,6 +32,8 @@ const lookMinMs = 1
 const lookMaxMs = 3
 const lookAtLeastEveryMs = 30
 const missedMs = 4 * lookMaxMs
+/** Refused for so long without a break, a process takes the store for out of reach. */
+const outageMs = 1000
 /** After this long the line is taken for misleading. */
 const inLineMaxMs = 1000
 
@@ -41,16 +44,32 @@ export class Turn {
   #file: TurnFile | null = null
   #contendedUntil = Number.NEGATIVE_INFINITY
   #isOurs = false
+  /** When this process last wrote, and since when it is refused; monotonic ms. */
+  #writtenAt: number
+  #refusedSince: number | null = null
+  #outage: Outage | null = null
 
   constructor(environment: Environment, timeoutMs: number, location: string) {
     this.#environment = environment
     this.#timeoutMs = timeoutMs
     this.#location = location
+    this.#writtenAt = environment.monotonic()
   }
 
   /** From here on turns are shared with other processes, by a file that is made when it is first needed. */
   share(path: string): void {
     this.#file = new TurnFile(path, this.#environment)
+  }
+
+  /** When the store last was out of reach, on the clock with this offset to the awake time. */
+  outage(offset: number): Outage | null {
+    return this.#outage && { since: this.#outage.since + offset, until: this.#outage.until + offset }
+  }
+
+  /** Nobody knows whether others could write between our last write and the first refusal. */
+  #noteRefusal(now: number): void {
+    this.#refusedSince ??= now
+    if (now - this.#refusedSince >= outageMs) this.#outage = { since: this.#writtenAt, until: now }
   }
 
   /** Runs `write` as soon as nobody else writes; BUSY only after the whole time-out. */
@@ -60,10 +79,14 @@ export class Turn {
       const coming = this.#comeToTurn(started)
       if (coming !== null) await coming
       try {
-        return write()
+        const result = write()
+        this.#writtenAt = this.#environment.monotonic()
+        this.#refusedSince = null
+        return result
       } catch (error) {
         if (!isBusy(error)) throw error
         const now = this.#environment.monotonic()
+        this.#noteRefusal(now)
         if (now - started > this.#timeoutMs) throw busyError(this.#location, this.#timeoutMs, error)
         const isExpected = now < this.#contendedUntil
         this.#contendedUntil = now + contendedForMs
