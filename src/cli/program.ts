@@ -177,10 +177,12 @@ function ownOptions(verb: Verb): NonNullable<Verb['options']> {
   ]
 }
 
-function argumentOf(field: Field, { requires }: Verb, isLast: boolean): string {
+function argumentOf(field: Field, { requires, body }: Verb, isLast: boolean): string {
   const several = field.kind === 'texts' && isLast ? '...' : ''
   const name = `${kebab(field.name.replace(/Ms$/, ''))}${several}`
-  return field.isOptional && !requires?.includes(field.name) ? `[${name}]` : `<${name}>`
+  // What may come from a file need not be typed; the operation asks for it where neither is given.
+  const isOptional = field.isOptional || field.name === body
+  return isOptional && !requires?.includes(field.name) ? `[${name}]` : `<${name}>`
 }
 
 const placeholders: Readonly<Record<Field['kind'], string>> = {

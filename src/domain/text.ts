@@ -12,6 +12,16 @@ export function fitText(text: string, lengthMax: number): string {
   return text.slice(0, lengthMax).replace(everyUnfit, '\ufffd')
 }
 
+/** Anything at all in a message: text in quotes and cut, anything else by what it is. Never throws. */
+export function shown(value: unknown): string {
+  if (typeof value === 'string')
+    return JSON.stringify(value.length > shownMax ? `${value.slice(0, shownMax)}…` : value)
+  if (typeof value === 'object' && value !== null) return Array.isArray(value) ? 'a list' : 'an object'
+  return typeof value === 'function' ? 'a function' : String(value)
+}
+
+const shownMax = 60
+
 /** Null for bytes that are no UTF-8: each that cannot be read would silently become another letter. */
 export function decodeText(bytes: Uint8Array): string | null {
   try {

@@ -408,6 +408,8 @@ export interface Command {
   readonly namespace: string
   readonly caller: Caller
   readonly idempotencyKey?: string | undefined
+  /** Set where the input was checked and made plain data: it is not checked again. */
+  readonly checked?: { readonly requestHash: string | null }
   /** Fresh ids and a random number, made where the command was made. */
   readonly chance: { readonly ids: readonly string[]; readonly random: number }
 }

@@ -166,6 +166,7 @@ export const claimNext = operation({
   summary: 'Claim the next task that fits: priority, then age; only where every dependency is done.',
   effect: 'write',
   claims: true,
+  waits: true,
   input: () =>
     z.strictObject({
       ...filter(),
