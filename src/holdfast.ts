@@ -1,13 +1,15 @@
 /** `open(url, options)`: the handle to a store, from which everything else is reached. */
 import { Agents } from './agents.ts'
+import { shown } from './domain/text.ts'
 import type { StoreStatus } from './engines/engine.ts'
 import { openEngine } from './engines/open.ts'
 import { isPostgresUrl } from './engines/postgres/address.ts'
 import { type Environment, pause } from './environment.ts'
-import { closedError } from './errors.ts'
+import { closedError, InvalidError } from './errors.ts'
 import { Fleet } from './fleet.ts'
 import { getAgentId } from './host/agent-id.ts'
 import { systemEnvironment } from './host/system.ts'
+import { assertSignal, optionsOf } from './input.ts'
 import { Locks } from './locks.ts'
 import { type Logger, silentLogger, stderrLogger } from './logger.ts'
 import { Messages } from './messages.ts'
@@ -35,6 +37,7 @@ import { Tasks } from './tasks.ts'
  * `close()`, this process renews what it holds and heals what others lost.
  */
 export async function open(url: string, options: OpenOptions = {}): Promise<Holdfast> {
+  assertUrl(url)
   const settings = parseOptions(options)
   const environment: Environment = settings.environment ?? systemEnvironment
   const health: Health = { lastError: null }
@@ -63,6 +66,14 @@ export async function open(url: string, options: OpenOptions = {}): Promise<Hold
     await engine.close()
     throw error
   }
+}
+
+function assertUrl(url: unknown): void {
+  if (typeof url === 'string' && url !== '') return
+  throw new InvalidError({
+    what: `open: ${url === undefined ? 'the store is missing' : `${shown(url)} is not a store`}`,
+    next: 'give a path, sqlite:path, sqlite::memory: or postgres://…',
+  })
 }
 
 /** Failures to heal pass through here on their way to the log, so that the stats can tell of the last one. */
@@ -194,7 +205,7 @@ export class Holdfast {
     options: WorkOptions = {},
   ): Worker<Payload> {
     if (this.#session.isClosed) throw closedError(this.status.location)
-    const of = typeof queue === 'string' ? this.queue<Payload>(queue) : queue
+    const of = queue instanceof Queue ? queue : this.queue<Payload>(queue)
     const worker = new Worker<Payload>(this.#session, of, handler, options)
     this.#workers.add(worker as unknown as Worker<never>)
     return worker
@@ -209,7 +220,7 @@ export class Holdfast {
     input: unknown,
     options: { idempotencyKey?: string; agent?: string; instance?: string } = {},
   ): Promise<unknown> {
-    return this.#session.call(operation, input, options)
+    return this.#session.call(operation, input, optionsOf('execute', options))
   }
 
   /** Asks again when there may be work in a queue, until the answer is enough or the time is over; for interfaces. */
@@ -220,8 +231,10 @@ export class Holdfast {
   /** The same recovery calls over everything. */
   readonly recovery = {
     /** `maxAgeMs`: only what lapsed longer ago; what the dead held is not waited for. */
-    detectAndRecoverStale: (options: { dryRun?: boolean; maxAgeMs?: number } = {}): Promise<RecoveryReport> =>
-      this.#session.heal('manual', options),
+    detectAndRecoverStale: async (
+      options: { dryRun?: boolean; maxAgeMs?: number } = {},
+    ): Promise<RecoveryReport> =>
+      this.#session.heal('manual', optionsOf('recovery.detectAndRecoverStale', options)),
     getRecoveryStats: (): Promise<RecoveryStats> => this.#session.recoveryStats({}),
     /** Everything held, soonest expiry first, and what looks wrong with it. Changes nothing. */
     detectStaleLocks: (options: StaleLocksOptions = {}): Promise<StaleLocks> =>
@@ -229,7 +242,9 @@ export class Holdfast {
   }
 
   /** Everything that happens, in order and without gaps; waits for more until the signal fires or the store closes. */
-  async *events({ since = 0, signal }: EventOptions = {}): AsyncGenerator<EventView> {
+  async *events(options: EventOptions = {}): AsyncGenerator<EventView> {
+    const { since = 0, signal } = optionsOf('events', options)
+    assertSignal('events', signal)
     let seq = since
     while (!signal?.aborted && !this.#closing) {
       const woken = new AbortController()

@@ -3,8 +3,10 @@
  * asked in the same turn, so both share a transaction. Items fetched ahead are held under leases like any other.
  */
 import { nearestName } from '../domain/name.ts'
+import { shown } from '../domain/text.ts'
 import { type Environment, pause } from '../environment.ts'
 import { HoldfastError, isHoldfastError } from '../errors.ts'
+import { assertSignal, optionsOf } from '../input.ts'
 import type { Queue, QueueItem } from '../queue.ts'
 import type { Session } from '../session.ts'
 import type { Lease } from './keeper.ts'
@@ -108,7 +110,8 @@ export class Worker<Payload> {
     this.#queue = queue
     this.#handler = handler
     this.#environment = session.environment
-    assertKnown(options)
+    assertKnown(optionsOf('work', options))
+    assertSignal('work', options.signal)
     assertRenewing(session)
     this.#options = { ...defaults, ...options }
     assertWhole('concurrency', this.#options.concurrency, 1, 1000)
@@ -408,7 +411,7 @@ function retryableOf(error: unknown): { retryable?: boolean } {
 function assertWhole(name: string, value: number, min: number, max: number): void {
   if (Number.isSafeInteger(value) && value >= min && value <= max) return
   throw new HoldfastError('INVALID', {
-    what: `${name} is ${value}`,
+    what: `${name} is ${shown(value)}`,
     next: `give a whole number from ${min} to ${max}`,
   })
 }
