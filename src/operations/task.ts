@@ -86,7 +86,10 @@ export const addTask = operation({
   decide(rows, input, context) {
     const { queue, workflow, changes } = taskQueueOf(rows, context)
     if (rows.sameKey)
-      throw new DuplicateError({ field: 'key', value: input.key as string, existing: rows.sameKey.id })
+      throw new DuplicateError(
+        { field: 'key', value: input.key as string, existing: rows.sameKey.id },
+        'use that task, or change it with updateTask()',
+      )
     const { body = '', labels = [], paths = [], owner = null, host = null, metadata = null } = input
     const item = createItem(
       {
