@@ -602,14 +602,19 @@ export class Queue<Payload = unknown> {
 }
 
 export interface QueueStats {
+  /** Every item, once; the next seven add up to it. */
   readonly total: number
+  /** Can be claimed now. */
   readonly pending: number
+  /** Delayed, or waits for others. */
+  readonly blocked: number
+  /** Set aside after crashes. */
+  readonly quarantined: number
   readonly processing: number
   readonly completed: number
+  /** For good, or until somebody retries it. */
   readonly failed: number
   readonly cancelled: number
-  readonly blocked: number
-  readonly quarantined: number
   readonly byState: Readonly<Record<string, number>>
   readonly oldestReadyMs: number | null
   readonly paused: boolean

@@ -361,7 +361,7 @@ export class Tasks {
     })
   }
 
-  /** Which tasks overlap, which can run together, and the longest chain. Blocks nothing. */
+  /** Which tasks overlap, which can run together, and the longest chain, by their keys (or ids). Blocks nothing. */
   hints(): Promise<TaskHints> {
     return this.#session.call('tasks.hints', {})
   }

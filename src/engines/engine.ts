@@ -154,6 +154,7 @@ export interface QueueCounts {
   readonly byState: Readonly<Record<string, number>>
   readonly byStanding: Readonly<Record<Standing, number>>
   readonly quarantined: number
+  readonly quarantinedByState: Readonly<Record<string, number>>
   readonly oldestReadyAt: number | null
 }
 
