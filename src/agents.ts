@@ -1,8 +1,10 @@
 /** `hf.agents`: who takes part, and which processes stand behind them. */
+import { shown } from './domain/text.ts'
 import type { Liveness } from './environment.ts'
 import { NotFoundError } from './errors.ts'
 import { agentProcessExists, getAgentId, getAgentIdSimple, parsePidFromAgentId } from './host/agent-id.ts'
 import { processExists } from './host/process.ts'
+import { optionsOf } from './input.ts'
 import type { AgentView } from './operations/agent.ts'
 import type { Session } from './session.ts'
 
@@ -26,13 +28,13 @@ export class Agents {
    */
   async register(options: { agent?: string; pid?: number } = {}): Promise<Agent> {
     const { environment } = this.#session
-    const { agent, pid = environment.host.identity.pid, ...rest } = options
+    const { agent, pid = environment.host.identity.pid, ...rest } = optionsOf('agents.register', options)
     const identity = environment.host.identify(pid)
     if (identity === null) {
       throw new NotFoundError({
-        what: `there is no process ${pid} on this machine`,
+        what: `there is no process ${shown(pid)} on this machine`,
         next: 'register the pid of a running process, here',
-        facts: { pid },
+        facts: typeof pid === 'number' ? { pid } : {},
       })
     }
     if (!this.#session.storeIsLocal) environment.host.leaveMark(identity)
@@ -45,14 +47,16 @@ export class Agents {
   }
 
   /** Shows that an agent lives. False when it has no running process: register it again. */
-  beat(options: { agent?: string } = {}): Promise<boolean> {
-    const { agent, ...rest } = options
+  async beat(options: { agent?: string } = {}): Promise<boolean> {
+    const { agent, ...rest } = optionsOf('agents.beat', options)
     return this.#session.call('agents.beat', rest, { agent })
   }
 
   /** Running processes, each with what this machine can say of it. */
   async list(options: { limit?: number } = {}): Promise<Agent[]> {
-    const agents = await this.#session.call<AgentView[]>('agents.list', { ...options })
+    const agents = await this.#session.call<AgentView[]>('agents.list', {
+      ...optionsOf('agents.list', options),
+    })
     return agents.map((agent) => this.#judged(agent))
   }
 

@@ -91,10 +91,10 @@ export class HeldError extends HoldfastError {
 }
 
 export class DuplicateError extends HoldfastError {
-  constructor(facts: { field: 'key' | 'dedupeKey'; value: string; existing: string }) {
+  constructor(facts: { field: 'key' | 'dedupeKey'; value: string; existing: string }, next?: string) {
     super('DUPLICATE', {
       what: `${facts.field} "${facts.value}" belongs to the open item ${facts.existing}`,
-      next: 'use that item, or submit() to update it',
+      next: next ?? 'use that item, or wait until it is closed',
       facts,
     })
   }

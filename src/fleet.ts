@@ -1,15 +1,19 @@
 /** `hf.fleet`: the whole at a glance, why something is as it is, what is wrong, and where an agent begins. */
 
-import { fitText } from './domain/text.ts'
+import * as z from 'zod'
+import { leaseMsMax } from './domain/lease.ts'
+import { fitText, shown } from './domain/text.ts'
 import type { StoreStatus } from './engines/engine.ts'
 import { pause } from './environment.ts'
 import { InvalidError, NotFoundError } from './errors.ts'
 import { storageOf } from './host/file-system.ts'
 import { packageVersion } from './host/package-version.ts'
+import { optionsOf } from './input.ts'
 import type { FleetStatus } from './operations/fleet.ts'
 import type { DoctorReport } from './operations/fleet-doctor.ts'
-import type { FleetExplanation } from './operations/fleet-explain.ts'
+import { type FleetExplanation, kinds } from './operations/fleet-explain.ts'
 import type { PrimePage } from './operations/fleet-prime.ts'
+import { parseInput } from './operations/operation.ts'
 import type { RecoveryReport } from './operations/recovery.ts'
 import { judgeHolders } from './runtime/stale-locks.ts'
 import type { Session } from './session.ts'
@@ -43,6 +47,14 @@ export interface DoctorVisit extends DoctorReport {
 const watchEveryMs = 1000
 /** Failures to heal are kept for ever; one of long ago is nothing to mend. */
 const errorShownMs = 60 * 60 * 1000
+const explainOptions = { name: 'fleet.explain', input: z.strictObject({ kind: z.enum(kinds).optional() }) }
+const watchOptions = {
+  name: 'fleet.watch',
+  input: z.strictObject({
+    everyMs: z.int().min(1).max(leaseMsMax).optional(),
+    signal: z.instanceof(AbortSignal, { error: 'must be an AbortSignal' }).optional(),
+  }),
+}
 
 export class Fleet {
   readonly #session: Session
@@ -69,12 +81,13 @@ export class Fleet {
    * when it means several things: then say which kind.
    */
   async explain(ref: string, options: { kind?: FleetExplanation['kind'] } = {}): Promise<FleetExplanation> {
+    parseInput(explainOptions, optionsOf('fleet.explain', options))
     const { kind } = options
     const found = (await this.find(ref)).filter((each) => each.kind === (kind ?? each.kind))
     const [thing, another] = found
     if (!thing) {
       throw new NotFoundError({
-        what: `nothing here is called "${ref}"${kind === undefined ? '' : `, or it is no ${kind}`}`,
+        what: `nothing here is called ${shown(ref)}${kind === undefined ? '' : `, or it is no ${kind}`}`,
         next: 'give an id, a key, or the name of a lock, run, agent or queue',
         facts: { name: ref },
       })
@@ -95,7 +108,7 @@ export class Fleet {
    * Transactions that other programs have open on a server for `longTransactionMs` (30 s) are named.
    */
   async doctor(options: { fix?: boolean; longTransactionMs?: number } = {}): Promise<DoctorVisit> {
-    const fixed = options.fix ? await this.#session.recover() : null
+    const fixed = optionsOf('fleet.doctor', options).fix ? await this.#session.recover() : null
     const { status } = this.#session.engine
     const { lastError } = await this.#session.recoveryStats({})
     const isRecent = lastError !== null && lastError.at > this.#session.environment.now() - errorShownMs
@@ -134,12 +147,21 @@ export class Fleet {
 
   /** One page for an agent that starts: who it is, what it holds, what it was sent, what is next. */
   async prime(options: { agent?: string } = {}): Promise<PrimePage> {
+    const { agent, ...rest } = optionsOf('fleet.prime', options)
     const judged = await judgeHolders(this.#session)
-    return this.#session.call('fleet.prime', { judged }, options)
+    return this.#session.call('fleet.prime', { ...rest, judged }, { agent })
   }
 
   /** The status now, and again when something was changed; also when nothing was, because time passes. */
-  async *watch({ everyMs = watchEveryMs, signal }: FleetWatchOptions = {}): AsyncGenerator<FleetReport> {
+  watch(options: FleetWatchOptions = {}): AsyncGenerator<FleetReport, void, undefined> {
+    parseInput(watchOptions, optionsOf('fleet.watch', options))
+    return this.#watch(options)
+  }
+
+  async *#watch({
+    everyMs = watchEveryMs,
+    signal,
+  }: FleetWatchOptions): AsyncGenerator<FleetReport, void, undefined> {
     const { environment } = this.#session
     while (!signal?.aborted && !this.#session.isClosed) {
       yield await this.status()

@@ -1,6 +1,7 @@
 /** `open(url, options)`: the handle to a store, from which everything else is reached. */
 import { Agents } from './agents.ts'
 import { assertName } from './domain/name.ts'
+import { shown } from './domain/text.ts'
 import type { StoreStatus } from './engines/engine.ts'
 import { openEngine } from './engines/open.ts'
 import { isPostgresUrl } from './engines/postgres/address.ts'
@@ -9,6 +10,7 @@ import { closedError, InvalidError } from './errors.ts'
 import { Fleet } from './fleet.ts'
 import { defaultAgent } from './host/agent-id.ts'
 import { systemEnvironment } from './host/system.ts'
+import { assertSignal, optionsOf } from './input.ts'
 import { Locks } from './locks.ts'
 import { type Logger, silentLogger, stderrLogger } from './logger.ts'
 import { Messages } from './messages.ts'
@@ -39,6 +41,7 @@ import { Tasks } from './tasks.ts'
  * `close()`, this process renews what it holds and heals what others lost.
  */
 export async function open(url: string, options: OpenOptions = {}): Promise<Holdfast> {
+  assertUrl(url)
   const settings = parseOptions(options)
   const environment: Environment = settings.environment ?? systemEnvironment
   const agent = settings.agent ?? defaultAgent()
@@ -67,6 +70,14 @@ export async function open(url: string, options: OpenOptions = {}): Promise<Hold
     await engine.close()
     throw error
   }
+}
+
+function assertUrl(url: unknown): void {
+  if (typeof url === 'string' && url !== '') return
+  throw new InvalidError({
+    what: `open: ${url === undefined ? 'the store is missing' : `${shown(url)} is not a store`}`,
+    next: 'give a path, sqlite:path, sqlite::memory: or postgres://…',
+  })
 }
 
 /** Failures to heal pass through here on their way to the log, so that they are counted whoever met them. */
@@ -197,7 +208,7 @@ export class Holdfast {
   ): Worker<Payload> {
     if (this.#session.isClosed) throw closedError(this.status.location)
     assertWork(queue, handler)
-    const of = typeof queue === 'string' ? this.queue<Payload>(queue) : queue
+    const of = queue instanceof Queue ? queue : this.queue<Payload>(queue)
     let leaveSignals = () => {}
     const worker: Worker<Payload> = new Worker(this.#session, of, handler, options, () => {
       leaveSignals()
@@ -229,7 +240,7 @@ export class Holdfast {
     input: unknown,
     options: { idempotencyKey?: string; agent?: string; instance?: string } = {},
   ): Promise<unknown> {
-    return this.#session.call(operation, input, options)
+    return this.#session.call(operation, input, optionsOf('execute', options))
   }
 
   /** Asks again when there may be work in a queue, until the answer is enough or the time is over; for interfaces. */
@@ -240,8 +251,9 @@ export class Holdfast {
   /** The same recovery calls over everything. */
   readonly recovery = {
     /** `maxAgeMs`: only what lapsed longer ago; what the dead held is not waited for. */
-    detectAndRecoverStale: (options: { dryRun?: boolean; maxAgeMs?: number } = {}): Promise<RecoveryReport> =>
-      this.#session.recover(options),
+    detectAndRecoverStale: async (
+      options: { dryRun?: boolean; maxAgeMs?: number } = {},
+    ): Promise<RecoveryReport> => this.#session.recover(optionsOf('recovery.detectAndRecoverStale', options)),
     getRecoveryStats: (): Promise<RecoveryStats> => this.#session.recoveryStats({}),
     /** Everything held, soonest expiry first, and what looks wrong with it. Changes nothing. */
     detectStaleLocks: (options: StaleLocksOptions = {}): Promise<StaleLocks> =>
@@ -249,7 +261,9 @@ export class Holdfast {
   }
 
   /** Everything that happens, in order and without gaps; waits for more until the signal fires or the store closes. */
-  async *events({ since = 0, signal }: EventOptions = {}): AsyncGenerator<EventView> {
+  async *events(options: EventOptions = {}): AsyncGenerator<EventView> {
+    const { since = 0, signal } = optionsOf('events', options)
+    assertSignal('events', signal)
     let seq = since
     while (!signal?.aborted && !this.#closing) {
       const woken = new AbortController()

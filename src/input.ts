@@ -1,5 +1,35 @@
 /** What a method hands to its operation: the options that were given, without those that say who calls and how. */
 
+import { InvalidError } from './errors.ts'
+
+/** From plain JavaScript options may be missing where they are required, or be anything. */
+export function optionsOf<Options extends object>(what: string, options: Options | undefined): Options {
+  if (options === undefined) return {} as Options
+  if (typeof options === 'object' && options !== null && !Array.isArray(options)) return options
+  throw new InvalidError({
+    what: `${what}: the options are not an object`,
+    next: 'give { name: value, … }, or none',
+  })
+}
+
+/** What is refused before anything is asked rejects like what is refused by the store. */
+export function orReject<Result>(act: () => Promise<Result>): Promise<Result> {
+  try {
+    return act()
+  } catch (error) {
+    return Promise.reject(error)
+  }
+}
+
+/** Whoever calls without types may give anything to wait on. */
+export function assertSignal(what: string, signal: unknown): void {
+  if (signal === undefined || signal instanceof AbortSignal) return
+  throw new InvalidError({
+    what: `${what}: signal: must be an AbortSignal`,
+    next: 'give controller.signal, or none',
+  })
+}
+
 /** The names of `CallOptions`. */
 const callNames: ReadonlySet<string> = new Set(['agent', 'renew', 'idempotencyKey', 'instance'])
 /** And those of a call that may wait. */

@@ -2,7 +2,7 @@
 import { type LeaseRef, lockRef } from './operations/lease.ts'
 import type { LockView } from './operations/view.ts'
 import type { Lease } from './runtime/keeper.ts'
-import type { CallOptions, Session } from './session.ts'
+import { type CallOptions, type Session, textOf } from './session.ts'
 
 type Who = CallOptions & { readonly token?: number | undefined }
 
@@ -67,6 +67,6 @@ export class LockGrants {
 
   #keyOf(name: string, { agent }: CallOptions): string {
     // Names may hold spaces, but no line break.
-    return `${agent ?? this.#session.agent}\n${name}`
+    return `${textOf(agent ?? this.#session.agent)}\n${textOf(name)}`
   }
 }

@@ -1,7 +1,7 @@
 /** `hf.locks`: named locks, with a line for those who wait, reservations of paths, and progress of runs. */
 import { pause } from './environment.ts'
 import { InvalidError, isHoldfastError } from './errors.ts'
-import { given, inputOf, waitNames } from './input.ts'
+import { assertSignal, given, inputOf, optionsOf, orReject, waitNames } from './input.ts'
 import { LockGrants } from './lock-grants.ts'
 import type { NamedAcquireOutcome } from './operations/lock.ts'
 import type { LockInfo } from './operations/lock-read.ts'
@@ -103,13 +103,15 @@ export class Locks {
    * served. The lock of this handle's own agent is renewed until it is released; a manual one lasts 1 h.
    */
   acquireLock(name = defaultLock, options: AcquireOptions = {}): Promise<AcquiredLock> {
+    const asked = () => optionsOf('locks.acquireLock', options)
     // Also for as long as it waits: a lock that is granted then must be renewed.
-    return this.#session.withRoom(1, options, () => this.#acquire(name, options))
+    return orReject(() => this.#session.withRoom(1, asked(), () => this.#acquire(name, options)))
   }
 
   async #acquire(name: string, options: AcquireOptions): Promise<AcquiredLock> {
     const { waitMs = 0, signal } = options
     assertWait('locks.acquireLock', waitMs, options.idempotencyKey)
+    assertSignal('locks.acquireLock', signal)
     assertNoPlace(options)
     signal?.throwIfAborted()
     const leaseMs = this.#session.leaseMs(options.leaseMs, options)
@@ -132,7 +134,7 @@ export class Locks {
 
   /** Runs for its length from now. LEASE_LOST once it is another's. */
   async renewLock(name = defaultLock, options: TokenOptions & { leaseMs?: number } = {}): Promise<LockView> {
-    const token = this.#grants.tokenFor(name, options)
+    const token = this.#grants.tokenFor(name, optionsOf('locks.renewLock', options))
     try {
       return await this.#call('locks.renewLock', options, { name, token })
     } catch (error) {
@@ -144,7 +146,7 @@ export class Locks {
 
   /** Gives a lock back by its token. False, and nothing changed, when that is not the current one. */
   async releaseLock(name = defaultLock, options: TokenOptions = {}): Promise<boolean> {
-    const token = this.#grants.tokenFor(name, options)
+    const token = this.#grants.tokenFor(name, optionsOf('locks.releaseLock', options))
     const { released, depth } = await this.#call<{ released: boolean; depth: number }>(
       'locks.releaseLock',
       options,
@@ -156,7 +158,7 @@ export class Locks {
 
   /** Whether a lock is held now by an agent (default: this handle's) or for a run. */
   isLockedBy(name = defaultLock, options: { agent?: string; run?: string } = {}): Promise<boolean> {
-    return this.#session.call('locks.isLockedBy', given({ ...options, name }))
+    return this.#read('locks.isLockedBy', options, { name })
   }
 
   /** Whether any named lock is held now. */
@@ -173,7 +175,7 @@ export class Locks {
   list(
     options: { prefix?: string; agent?: string; limit?: number; after?: string } = {},
   ): Promise<{ locks: LockView[]; next: string | null }> {
-    return this.#session.call('locks.list', given({ ...options }))
+    return this.#read('locks.list', options, {})
   }
 
   /** An operator's act: takes a lock from its holder, whose signal fires. False when nobody held it. */
@@ -184,8 +186,8 @@ export class Locks {
 
   /** An operator's act: takes every named lock and reservation from an agent. Returns how many. */
   async forceReleaseAgent(agent: string, options: { reason: string }): Promise<number> {
+    const input = { ...optionsOf('locks.forceReleaseAgent', options), agent }
     for (let total = 0; ; ) {
-      const input = { ...options, agent }
       const answer: { released: number; more: boolean } = await this.#session.call(
         'locks.forceReleaseAgent',
         input,
@@ -205,7 +207,8 @@ export class Locks {
 
   /** Reserves paths by glob patterns, all or none. Renewed and released as a lock, by the name it got. */
   reserve(patterns: string | readonly string[], options: ReserveOptions = {}): Promise<ReservedPaths> {
-    return this.#session.withRoom(1, options, () => this.#reserve(patterns, options))
+    const asked = () => optionsOf('locks.reserve', options)
+    return orReject(() => this.#session.withRoom(1, asked(), () => this.#reserve(patterns, options)))
   }
 
   async #reserve(patterns: string | readonly string[], options: ReserveOptions): Promise<ReservedPaths> {
@@ -270,7 +273,7 @@ export class Locks {
     handler: BatchHandler<Item>,
     options: RunBatchOptions<Item>,
   ): Promise<BatchReport> {
-    assertBatch(items, handler, options)
+    assertBatch(items, handler, optionsOf('locks.runBatch', options))
     const { lock = defaultLock, reason, user, waitMs, delayMs, leaseMs, ...batch } = options
     const { signal } = batch
     const asked = { run, reason, user, waitMs, delayMs, leaseMs, signal }
@@ -297,7 +300,14 @@ export class Locks {
   }
 
   #call<Result>(operation: string, options: CallOptions, more: object): Promise<Result> {
-    return this.#session.call(operation, inputOf(options, more), options)
+    return orReject(() => {
+      const asked = optionsOf(operation, options)
+      return this.#session.call(operation, inputOf(asked, more), asked)
+    })
+  }
+
+  #read<Result>(operation: string, options: object, more: object): Promise<Result> {
+    return orReject(() => this.#session.call(operation, given({ ...optionsOf(operation, options), ...more })))
   }
 }
 

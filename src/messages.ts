@@ -4,6 +4,7 @@ import { assertName } from './domain/name.ts'
 import { inboxAdapter } from './domain/recipient.ts'
 import type { EscalationLevel } from './domain/redelivery-policy.ts'
 import { InvalidError } from './errors.ts'
+import { given, optionsOf, orReject } from './input.ts'
 import type { EventView } from './operations/event.ts'
 import type { AckAnswer, MessageAnswer } from './operations/message-answer.ts'
 import type { RecipientView } from './operations/message-control.ts'
@@ -91,7 +92,7 @@ export class Messages {
    * `deferredMs` says for how long.
    */
   async sendWithAck(to: string | readonly string[], options: SendOptions): Promise<Sent> {
-    const sent = await this.#call<Sent>('messages.sendWithAck', { ...options, to })
+    const sent = await this.#call<Sent>('messages.sendWithAck', options, { to })
     this.#redelivery.ring()
     return sent
   }
@@ -105,17 +106,17 @@ export class Messages {
 
   /** Marks a message as read; false when it was already, or is not there. It still waits for its answer. */
   markAsRead(message: string, options: AnswerOptions = {}): Promise<boolean> {
-    return this.#call('messages.markAsRead', { ...options, message })
+    return this.#call('messages.markAsRead', options, { message })
   }
 
   /** Acknowledges as a recipient, by the id, the id of an attempt, or a unique beginning. Wins over a retry under way. */
   receiveAck(message: string, options: AnswerOptions = {}): Promise<AckAnswer> {
-    return this.#call('messages.receiveAck', { ...options, message })
+    return this.#call('messages.receiveAck', options, { message })
   }
 
   /** Refuses a message, or asks for it again, with a reason. */
   async nack(message: string, options: NackOptions = {}): Promise<MessageAnswer> {
-    const answer = await this.#call<MessageAnswer>('messages.nack', { ...options, message })
+    const answer = await this.#call<MessageAnswer>('messages.nack', options, { message })
     this.#redelivery.ring()
     return answer
   }
@@ -125,7 +126,7 @@ export class Messages {
     message: string,
     options: AnswerOptions & { note?: string; extendMs?: number } = {},
   ): Promise<MessageAnswer> {
-    return this.#call('messages.progressAck', { ...options, message })
+    return this.#call('messages.progressAck', options, { message })
   }
 
   /** Sends what is due and escalates what nobody answered; every open process does so by itself. */
@@ -149,7 +150,7 @@ export class Messages {
   ): Promise<number> {
     let cancelled = 0
     // Not more than there were when it began: what is sent meanwhile is not meant.
-    const { sender } = options
+    const { sender } = optionsOf('messages.clearPendingAcks', options)
     const pending = await this.getPendingCount(sender === undefined ? {} : { sender })
     for (let more = true; more && cancelled < pending; ) {
       const piece = await this.#call<{ cancelled: number; more: boolean }>(
@@ -187,14 +188,14 @@ export class Messages {
 
   /** Sends a dead letter again, from the first attempt on, to those who did not answer. */
   async redrive(message: string, options: AnswerOptions & { reason?: string } = {}): Promise<MessageView> {
-    const view = await this.#call<MessageView>('messages.redrive', { ...options, message })
+    const view = await this.#call<MessageView>('messages.redrive', options, { message })
     this.#redelivery.ring()
     return view
   }
 
   /** Makes a recipient known that never opens the store itself, or changes how it is reached and its limits. */
   register(name: string, options: RegisterOptions = {}): Promise<RecipientView> {
-    return this.#call('messages.register', { ...options, name })
+    return this.#call('messages.register', options, { name })
   }
 
   /** Gives this process an adapter; from now on it sends what recipients of that adapter are due. */
@@ -215,9 +216,11 @@ export class Messages {
     this.#redelivery.addAdapter(name, adapter)
   }
 
-  #call<Result>(operation: string, options: object): Promise<Result> {
-    const { agent, idempotencyKey, ...input } = options as CallOptions
-    return this.#session.call(operation, input, { agent, idempotencyKey })
+  #call<Result>(operation: string, options: object, more: object = {}): Promise<Result> {
+    return orReject(() => {
+      const { agent, idempotencyKey, ...input } = optionsOf(operation, options) as CallOptions
+      return this.#session.call(operation, { ...given(input), ...more }, { agent, idempotencyKey })
+    })
   }
 }
 

@@ -1,10 +1,11 @@
 /** Every option of `open`: its sentence, unit, default and bounds, in one place. */
 import * as z from 'zod'
 import { type Adapter, isAdapter } from './delivery/adapter.ts'
-import { isName, nearestName } from './domain/name.ts'
+import { isName } from './domain/name.ts'
 import { inboxAdapter } from './domain/recipient.ts'
 import type { Environment } from './environment.ts'
 import { InvalidError } from './errors.ts'
+import { check, type Issue } from './issue.ts'
 import type { Logger } from './logger.ts'
 
 const dayMs = 86_400_000
@@ -124,9 +125,9 @@ const noRecovery: RecoveryOptions = Object.freeze({
 
 /** Fills in defaults; refuses unknown options with the nearest known name. */
 export function parseOptions(options: unknown): Settings {
-  const parsed = openOptions.safeParse(options ?? {})
-  if (!parsed.success) throw invalidOption(parsed.error.issues[0] as z.core.$ZodIssue)
-  const { recovery: triggers, retention: kept, ...rest } = parsed.data
+  const checked = check(openOptions, options ?? {})
+  if (!checked.isSound) throw invalidOption(checked.issues[0])
+  const { recovery: triggers, retention: kept, ...rest } = checked.value
   return {
     ...rest,
     recovery: triggers === false ? noRecovery : recovery.parse(triggers === true ? {} : triggers),
@@ -134,21 +135,10 @@ export function parseOptions(options: unknown): Settings {
   }
 }
 
-const parts: Readonly<Record<string, z.ZodObject>> = { recovery, retention }
-
-function invalidOption(issue: z.core.$ZodIssue): InvalidError {
-  if (issue.code !== 'unrecognized_keys') {
-    return new InvalidError({
-      what: `option ${issue.path.join('.')}: ${issue.message}`,
-      next: 'mend it and open again',
-      facts: { option: issue.path.join('.') },
-    })
-  }
-  const known = Object.keys((parts[String(issue.path[0])] ?? openOptions).shape)
-  const nearest = nearestName(String(issue.keys[0]), known)
+function invalidOption({ path, message, next, facts }: Issue): InvalidError {
   return new InvalidError({
-    what: `unknown option ${issue.keys.map((key) => `"${key}"`).join(', ')}`,
-    next: nearest ? `did you mean "${nearest}"?` : `known are ${known.join(', ')}`,
-    facts: { unknown: issue.keys },
+    what: `open: ${path === '' ? message : `option ${path}: ${message}`}`,
+    next: next ?? 'correct it and open again',
+    facts: { ...facts, ...(path === '' ? {} : { option: path }) },
   })
 }

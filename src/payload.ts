@@ -1,5 +1,6 @@
 /** Values checked by any Standard Schema: payloads at both ends of a queue, documents on their way in and out. */
 import type { StandardSchemaV1 } from '@standard-schema/spec'
+import { shown } from './domain/text.ts'
 import { InvalidError } from './errors.ts'
 
 export type PayloadSchema<Payload> = StandardSchemaV1<unknown, Payload>
@@ -26,9 +27,15 @@ export async function checkValue<Value>(
   value: unknown,
   { what, noun, name }: Place,
 ): Promise<Value> {
-  if (!schema) return value as Value
-  const checked = await schema['~standard'].validate(value)
-  if (!checked.issues) return checked.value
+  const checked = schema ? await schema['~standard'].validate(value) : { value: value as Value }
+  if (!checked.issues) {
+    if (checked.value !== undefined) return checked.value
+    throw new InvalidError({
+      what: `the ${what} for ${noun} ${shown(name)} is missing`,
+      next: 'give any JSON value, or null',
+      facts: { [noun]: name },
+    })
+  }
   const [issue] = checked.issues
   const path = issue?.path?.map((part) => String(typeof part === 'object' ? part.key : part)).join('.')
   throw new InvalidError({

@@ -1,10 +1,10 @@
 /** `hf.queue(name)`: a thin view on the operations of one queue. */
 import { failureFacts, failureOf } from './domain/failure.ts'
 import { processingLockName } from './domain/queue.ts'
-import { fitText } from './domain/text.ts'
+import { fitText, shown } from './domain/text.ts'
 import type { Workflow } from './domain/workflow.ts'
 import { InvalidError } from './errors.ts'
-import { given, inputOf } from './input.ts'
+import { assertSignal, given, inputOf, optionsOf, orReject } from './input.ts'
 import type { EventView } from './operations/event.ts'
 import { lockRef } from './operations/lease.ts'
 import type { AcquireOutcome } from './operations/processing-lock.ts'
@@ -117,8 +117,9 @@ export class Queue<Payload = unknown> {
   constructor(session: Session, name: string, options: QueueOptions<Payload> = {}) {
     this.name = name
     this.#session = session
-    this.#options = options
-    const { schema, ...settings } = options
+    this.#options = optionsOf('queue', options)
+    const { schema, ...settings } = this.#options
+    assertSchema(schema)
     this.#hasSettings = Object.values(settings).some((value) => value !== undefined)
   }
 
@@ -135,7 +136,8 @@ export class Queue<Payload = unknown> {
     payload: Payload,
     options: AddOptions = {},
   ): Promise<{ item: QueueItem<Payload>; position: number | null; totalPending: number }> {
-    return this.#write('queue.add', { ...withWallTime(options), payload: await this.#checked(payload) })
+    const asked = withWallTime(optionsOf('queue.add', options))
+    return this.#write('queue.add', { ...asked, payload: await this.#checked(payload) })
   }
 
   /** Adds up to 1,000 plain items at once, all or none. */
@@ -143,10 +145,15 @@ export class Queue<Payload = unknown> {
     items: readonly { payload: Payload; priority?: number; runAt?: number | Date; attemptsMax?: number }[],
     options: MutationOptions = {},
   ): Promise<{ ids: string[] }> {
+    if (!Array.isArray(items)) return this.#write('queue.addMany', options, { items })
     const checked = await Promise.all(
-      items.map(async (each) => given({ ...withWallTime(each), payload: await this.#checked(each.payload) })),
+      items.map(async (each) =>
+        each !== Object(each)
+          ? each
+          : given({ ...withWallTime(each), payload: await this.#checked(each.payload) }),
+      ),
     )
-    return this.#write('queue.addMany', { ...options, items: checked })
+    return this.#write('queue.addMany', options, { items: checked })
   }
 
   /** Submits a change under its workspace: new, updated (open) or resubmitted (finished). */
@@ -159,8 +166,9 @@ export class Queue<Payload = unknown> {
     position: number | null
     totalPending: number
   }> {
-    const payload = options.payload === undefined ? null : await this.#checked(options.payload)
-    return this.#write('queue.submit', { ...withWallTime(options), key, payload })
+    const asked = withWallTime(optionsOf('queue.submit', options))
+    const payload = asked.payload === undefined ? null : await this.#checked(asked.payload)
+    return this.#write('queue.submit', { ...asked, key, payload })
   }
 
   /** The item that would be claimed next. */
@@ -173,12 +181,14 @@ export class Queue<Payload = unknown> {
    * `waitMs` it waits while there is nothing to claim, the processing lock is held, or the queue is paused.
    */
   next(options: ClaimOptions & WaitOptions = {}): Promise<Claim<Payload>> {
-    return this.#claimWaiting('queue.next', 1, options)
+    return orReject(() => this.#claimWaiting('queue.next', 1, optionsOf('queue.next', options)))
   }
 
   /** Takes the processing lock and the next item together; called again by the holder, its unfinished item. */
   nextWithLock(options: ClaimOptions & WaitOptions = {}): Promise<Claim<Payload>> {
-    return this.#claimWaiting('queue.nextWithLock', 2, options)
+    return orReject(() =>
+      this.#claimWaiting('queue.nextWithLock', 2, optionsOf('queue.nextWithLock', options)),
+    )
   }
 
   #claimWaiting(
@@ -187,6 +197,7 @@ export class Queue<Payload = unknown> {
     { waitMs = 0, signal, ...options }: ClaimOptions & WaitOptions,
   ): Promise<Claim<Payload>> {
     assertWait(operation, waitMs, options.idempotencyKey)
+    assertSignal(operation, signal)
     const claim = () => this.#session.withRoom(leases, options, () => this.#claim(operation, options))
     if (waitMs === 0) return claim()
     const isEnough = ({ outcome }: Claim<Payload>) => outcome === 'claimed'
@@ -213,7 +224,8 @@ export class Queue<Payload = unknown> {
   }
 
   /** Claims up to `limit` items, each under a lease of its own. */
-  claimMany(limit: number, options: Omit<ClaimOptions, 'token'> = {}): Promise<ManyClaims<Payload>> {
+  async claimMany(limit: number, options: Omit<ClaimOptions, 'token'> = {}): Promise<ManyClaims<Payload>> {
+    optionsOf('queue.claimMany', options)
     return this.#session.withRoom(limit, options, () => this.#claimMany(limit, options))
   }
 
@@ -308,10 +320,11 @@ export class Queue<Payload = unknown> {
 
   /** Gives an item back unfinished. False, and nothing changed, when it was no longer yours. */
   async release(ref: string, options: TokenOptions & { reason?: string } = {}): Promise<boolean> {
+    optionsOf('queue.release', options)
     const direct = this.#session.tokenFor('item', ref, options)
     const id = direct === undefined ? await this.#idOf(ref) : ref
     const token = direct ?? this.#session.tokenFor('item', id, options)
-    const released = await this.#write<boolean>('queue.release', { ...options, ref: id, token })
+    const released = await this.#write<boolean>('queue.release', options, { ref: id, token })
     this.#session.ended('item', id, token, options)
     return released
   }
@@ -321,7 +334,7 @@ export class Queue<Payload = unknown> {
   }
 
   list(options: ListOptions = {}): Promise<{ items: QueueItem<Payload>[]; next: string | null }> {
-    return this.#read('queue.list', { ...options })
+    return this.#read('queue.list', options)
   }
 
   /** 1-based place among what can be claimed; null when it is not in line. */
@@ -334,29 +347,29 @@ export class Queue<Payload = unknown> {
   }
 
   retry(ref: string, options: OperatorOptions = {}): Promise<QueueItem<Payload>> {
-    return this.#write('queue.retry', { ...options, ref })
+    return this.#write('queue.retry', options, { ref })
   }
 
   cancel(ref: string, options: OperatorOptions = {}): Promise<QueueItem<Payload>> {
-    return this.#write('queue.cancel', { ...options, ref })
+    return this.#write('queue.cancel', options, { ref })
   }
 
   setPriority(ref: string, priority: number, options: OperatorOptions = {}): Promise<QueueItem<Payload>> {
-    return this.#write('queue.setPriority', { ...options, ref, priority })
+    return this.#write('queue.setPriority', options, { ref, priority })
   }
 
   releaseFromQuarantine(ref: string, options: OperatorOptions = {}): Promise<QueueItem<Payload>> {
-    return this.#write('queue.releaseFromQuarantine', { ...options, ref })
+    return this.#write('queue.releaseFromQuarantine', options, { ref })
   }
 
   /** Removes an item; its events stay. False when there is none. */
   remove(ref: string, options: OperatorOptions & { force?: boolean } = {}): Promise<boolean> {
-    return this.#write('queue.remove', { ...options, ref })
+    return this.#write('queue.remove', options, { ref })
   }
 
   /** Removes finished items older than an age; 0 = all finished. */
   async cleanup(options: { maxAgeMs: number } & MutationOptions): Promise<number> {
-    const { idempotencyKey, ...rest } = options
+    const { idempotencyKey, ...rest } = optionsOf('queue.cleanup', options)
     let removed = 0
     for (let piece = 0, more = true; more; piece++) {
       // Each piece is a request of its own.
@@ -373,16 +386,17 @@ export class Queue<Payload = unknown> {
 
   /** Stops new claims; what is held goes on. False when it was paused already. */
   async pause(options: MutationOptions & { reason?: string } = {}): Promise<boolean> {
-    const { changed } = await this.#write<{ changed: boolean }>('queue.pause', { ...options })
+    const { changed } = await this.#write<{ changed: boolean }>('queue.pause', options)
     return changed
   }
 
   async resume(options: MutationOptions = {}): Promise<boolean> {
-    const { changed } = await this.#write<{ changed: boolean }>('queue.resume', { ...options })
+    const { changed } = await this.#write<{ changed: boolean }>('queue.resume', options)
     return changed
   }
 
-  acquireProcessingLock(options: ClaimOptions & { reason?: string } = {}): Promise<ProcessingLock> {
+  async acquireProcessingLock(options: ClaimOptions & { reason?: string } = {}): Promise<ProcessingLock> {
+    optionsOf('queue.acquireProcessingLock', options)
     return this.#session.withRoom(1, options, () => this.#acquireProcessingLock(options))
   }
 
@@ -400,8 +414,8 @@ export class Queue<Payload = unknown> {
 
   /** Gives the processing lock back; its item stays claimed. False when it is not yours. */
   async releaseProcessingLock(options: TokenOptions = {}): Promise<boolean> {
-    const token = this.#lockToken(options)
-    const released = await this.#write<boolean>('queue.releaseProcessingLock', { ...options, token })
+    const token = this.#lockToken(optionsOf('queue.releaseProcessingLock', options))
+    const released = await this.#write<boolean>('queue.releaseProcessingLock', options, { token })
     this.#session.ended('lock', this.#lockName, token, options)
     return released
   }
@@ -436,15 +450,18 @@ export class Queue<Payload = unknown> {
   async reclaimStale(
     options: { thresholdMs: number; force?: boolean; reason?: string; dryRun?: boolean } & MutationOptions,
   ): Promise<number> {
-    const { entriesReclaimed } = await this.#write<{ entriesReclaimed: number }>('queue.reclaimStale', {
-      ...options,
-    })
+    const { entriesReclaimed } = await this.#write<{ entriesReclaimed: number }>(
+      'queue.reclaimStale',
+      options,
+    )
     return entriesReclaimed
   }
 
   /** Gives back everything lapsed in this queue. Runs by itself before claims and on a timer. */
   detectAndRecoverStale(options: { dryRun?: boolean } = {}): Promise<RecoveryReport> {
-    return this.#session.recover({ ...options, queue: this.name })
+    return orReject(() =>
+      this.#session.recover({ ...optionsOf('queue.detectAndRecoverStale', options), queue: this.name }),
+    )
   }
 
   /** What a recovery would do now, and what past ones did. Changes nothing. */
@@ -485,6 +502,7 @@ export class Queue<Payload = unknown> {
 
   /** Events of one item, oldest first; only the last `limit` of them when given. */
   async events(ref: string, options: { limit?: number } = {}): Promise<EventView[]> {
+    optionsOf('queue.events', options)
     const id = (await this.get(ref))?.id ?? ref
     const list = (page: object) =>
       this.#session.call<EventView[]>('events.list', { subject: 'item', id, ...page })
@@ -506,10 +524,11 @@ export class Queue<Payload = unknown> {
     return this.#session.tokenFor('lock', this.#lockName, options)
   }
 
-  async #guardedLock<Result>(operation: string, options: TokenOptions): Promise<Result> {
+  async #guardedLock<Result>(operation: string, given: TokenOptions): Promise<Result> {
+    const options = optionsOf(operation, given)
     const token = this.#lockToken(options)
     try {
-      return await this.#write<Result>(operation, { ...options, token })
+      return await this.#write<Result>(operation, options, { token })
     } catch (error) {
       this.#session.refused(error, 'lock', this.#lockName, token, options)
       throw error
@@ -521,8 +540,9 @@ export class Queue<Payload = unknown> {
     operation: string,
     ref: string,
     input: object,
-    options: TokenOptions,
+    given: TokenOptions,
   ): Promise<QueueItem<Payload>> {
+    const options = optionsOf(operation, given)
     const direct = this.#session.tokenFor('item', ref, options)
     const id = direct === undefined ? await this.#idOf(ref) : ref
     const token = direct ?? this.#session.tokenFor('item', id, options)
@@ -547,6 +567,10 @@ export class Queue<Payload = unknown> {
 
   /** Who acts and how is split off; everything else is input, so that an unknown option is refused by its schema. */
   #write<Result>(operation: string, options: object, more: object = {}): Promise<Result> {
+    return orReject(() => this.#writeNow(operation, optionsOf(operation, options), more))
+  }
+
+  #writeNow<Result>(operation: string, options: object, more: object): Promise<Result> {
     const input = inputOf(options, more)
     input.queue = this.name
     const write = () => {
@@ -574,19 +598,24 @@ export class Queue<Payload = unknown> {
   }
 
   #read<Result>(operation: string, input: object): Promise<Result> {
-    return this.#session.call(operation, this.#named(input))
+    return orReject(() => this.#session.call(operation, this.#named(optionsOf(operation, input))))
   }
 }
 
 export interface QueueStats {
+  /** Every item, once; the next seven add up to it. */
   readonly total: number
+  /** Can be claimed now. */
   readonly pending: number
+  /** Delayed, or waits for others. */
+  readonly blocked: number
+  /** Set aside after crashes. */
+  readonly quarantined: number
   readonly processing: number
   readonly completed: number
+  /** For good, or until somebody retries it. */
   readonly failed: number
   readonly cancelled: number
-  readonly blocked: number
-  readonly quarantined: number
   readonly byState: Readonly<Record<string, number>>
   readonly oldestReadyMs: number | null
   readonly paused: boolean
@@ -599,7 +628,20 @@ function withWallTime<Options extends { runAt?: number | Date }>(options: Option
 
 /** In the words of a program, which may be anything; only what a caller wrote itself is refused when it is too long. */
 function reported(error: Failure): { message: string; code?: string | undefined } {
-  return typeof error === 'string' ? { message: fitText(error, error.length) } : failureOf(error)
+  if (typeof error === 'string') return { message: fitText(error, error.length) }
+  // What somebody wrote down by hand is refused by the operation, in its words; programs throw errors of every kind.
+  if (!(error instanceof Error) && typeof (Object(error) as { message?: unknown }).message !== 'string')
+    return error
+  return failureOf(error)
+}
+
+/** A mistake here would show only with the first payload. */
+function assertSchema(schema: unknown): void {
+  if (schema === undefined || (Object(schema) === schema && '~standard' in (schema as object))) return
+  throw new InvalidError({
+    what: 'queue: schema: is not a Standard Schema',
+    next: 'give one made with zod, valibot, arktype or the like',
+  })
 }
 
 const waitMsMax = 24 * 60 * 60 * 1000
@@ -608,9 +650,8 @@ const waitMsMax = 24 * 60 * 60 * 1000
 export function assertWait(what: string, waitMs: number, idempotencyKey: string | undefined): void {
   if (!Number.isInteger(waitMs) || waitMs < 0 || waitMs > waitMsMax) {
     throw new InvalidError({
-      what: `${what}: waitMs: ${waitMs} is not a time to wait`,
+      what: `${what}: waitMs: ${shown(waitMs)} is not a time to wait`,
       next: `give whole milliseconds from 0 to ${waitMsMax} (24 h)`,
-      facts: { waitMs },
     })
   }
   if (waitMs === 0 || idempotencyKey === undefined) return

@@ -1,6 +1,6 @@
 /** `hf.locks.progress`: how far runs are. Counts are raised under the token of the lock held for the run. */
 
-import { given } from './input.ts'
+import { given, optionsOf, orReject } from './input.ts'
 import type { LockGrants } from './lock-grants.ts'
 import type { StopAnswer } from './operations/progress-read.ts'
 import type { RecordedProgress } from './operations/progress-record.ts'
@@ -62,13 +62,21 @@ export class Runs {
   }
 
   #underLock(operation: string, run: string, options: StartOptions): Promise<ProgressView> {
+    return orReject(() => this.#startUnder(operation, run, optionsOf(operation, options)))
+  }
+
+  #startUnder(operation: string, run: string, options: StartOptions): Promise<ProgressView> {
     const { lock = defaultLock, ...rest } = options
     return this.#call(operation, run, { ...rest, lock, token: this.#grants.tokenFor(lock, options) })
   }
 
   /** Adds to the counts; LEASE_LOST once the lock is not the caller's. A pause stays a pause. */
   async record(run: string, options: RecordOptions): Promise<RecordedProgress> {
-    return this.#call('progress.record', run, await this.#withToken(run, options))
+    return this.#call(
+      'progress.record',
+      run,
+      await this.#withToken(run, optionsOf('progress.record', options)),
+    )
   }
 
   /** Stops a run before its next item; anybody may. With a token: only the run of that grant. */
@@ -78,7 +86,7 @@ export class Runs {
 
   /** The runner gives the run up; it can be resumed. */
   async fail(run: string, options: TokenOptions & { reason: string }): Promise<ProgressView> {
-    return this.#call('progress.fail', run, await this.#withToken(run, options))
+    return this.#call('progress.fail', run, await this.#withToken(run, optionsOf('progress.fail', options)))
   }
 
   /** More items arrived for a completed run: it is paused with the new total. */
@@ -93,7 +101,7 @@ export class Runs {
   list(
     options: { status?: ProgressView['status']; limit?: number; after?: string } = {},
   ): Promise<{ runs: ProgressView[]; next: string | null }> {
-    return this.#session.call('progress.list', given({ ...options }))
+    return orReject(() => this.#session.call('progress.list', given(optionsOf('progress.list', options))))
   }
 
   /** What became of the items of a run, by key. */
@@ -134,7 +142,9 @@ export class Runs {
   }
 
   #call<Result>(operation: string, run: string, options: object): Promise<Result> {
-    const { agent, idempotencyKey, ...input } = options as CallOptions
-    return this.#session.call(operation, given({ ...input, run }), { agent, idempotencyKey })
+    return orReject(() => {
+      const { agent, idempotencyKey, ...input } = optionsOf(operation, options) as CallOptions
+      return this.#session.call(operation, given({ ...input, run }), { agent, idempotencyKey })
+    })
   }
 }

@@ -25,6 +25,11 @@ export interface CallOptions {
   readonly instance?: string | undefined
 }
 
+/** A name as it is; anything else may not even have words. */
+export function textOf(name: unknown): string {
+  return typeof name === 'string' ? name : ''
+}
+
 interface Grant {
   readonly kind: 'item' | 'lock'
   readonly token: number
@@ -232,8 +237,8 @@ export class Session {
   }
 
   #grantKey(kind: 'item' | 'lock', name: string, { agent }: CallOptions): string {
-    // Names may hold spaces, but no line break.
-    return `${kind}\n${agent ?? this.agent}\n${name}`
+    // Names may hold spaces, but no line break. What is no name is refused by the operation; here it only finds nothing.
+    return `${kind}\n${textOf(agent ?? this.agent)}\n${textOf(name)}`
   }
 
   /** The token this handle was granted, unless the caller names one. */

@@ -3,6 +3,7 @@ import * as z from 'zod'
 import { conflictWaitMs } from './domain/state.ts'
 import { pause } from './environment.ts'
 import { type HoldfastError, isHoldfastError, VersionMismatchError } from './errors.ts'
+import { given, optionsOf, orReject } from './input.ts'
 import { parseInput } from './operations/operation.ts'
 import type { SavedView, StatePage, StateView } from './operations/state.ts'
 import type { StateHistory } from './operations/state-history.ts'
@@ -83,7 +84,7 @@ export class State<Value = unknown> {
   readonly #schema: PayloadSchema<Value> | undefined
 
   constructor(session: Session, key: string, options: StateOptions<Value> = {}) {
-    parseInput(stateOptions, options)
+    parseInput(stateOptions, optionsOf('state', options))
     this.key = key
     this.#session = session
     this.#schema = options.schema
@@ -101,7 +102,7 @@ export class State<Value = unknown> {
   }
 
   async #save(value: Value, options: StateSetOptions): Promise<SavedView> {
-    const saved = await this.#write<SavedView>('state.set', { ...options, value })
+    const saved = await this.#write<SavedView>('state.set', options, { value })
     this.#session.logger.debug?.({ key: this.key, version: saved.version }, 'state.saved')
     return saved
   }
@@ -162,12 +163,14 @@ export class State<Value = unknown> {
 
   /** Removes the document; its history stays, and its versions go on where they were. False when there is none. */
   delete(options: StateSetOptions = {}): Promise<boolean> {
-    return this.#write('state.delete', { ...options })
+    return this.#write('state.delete', options)
   }
 
   /** Values it had, newest first, as far back as events are kept; not checked by the schema. */
   history(options: { limit?: number; before?: number } = {}): Promise<StateHistory> {
-    return this.#session.call('state.history', { ...options, key: this.key })
+    return orReject(() =>
+      this.#session.call('state.history', { ...optionsOf('state.history', options), key: this.key }),
+    )
   }
 
   /**
@@ -218,9 +221,17 @@ export class State<Value = unknown> {
   /** Who acts and how is split off; everything else is input, so that an unknown option is refused by its schema. */
   #write<Result>(
     operation: string,
-    { agent, idempotencyKey, ...input }: StateSetOptions & { readonly value?: unknown },
+    options: StateSetOptions,
+    more: { readonly value?: unknown } = {},
   ): Promise<Result> {
-    return this.#session.call(operation, { ...input, key: this.key }, { agent, idempotencyKey })
+    return orReject(() => {
+      const { agent, idempotencyKey, ...input } = optionsOf(operation, options)
+      return this.#session.call(
+        operation,
+        { ...given(input), ...more, key: this.key },
+        { agent, idempotencyKey },
+      )
+    })
   }
 }
 
@@ -234,6 +245,9 @@ export interface States {
 export function statesOf(session: Session): States {
   return Object.assign(
     <Value>(key: string, options?: StateOptions<Value>) => new State<Value>(session, key, options),
-    { list: (options: object = {}) => session.call<StatePage>('state.list', options) },
+    {
+      list: (options: object = {}) =>
+        orReject(() => session.call<StatePage>('state.list', given(optionsOf('state.list', options)))),
+    },
   )
 }

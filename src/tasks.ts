@@ -1,7 +1,9 @@
 /** `hf.tasks`: a thin view on the operations of tasks. */
 import * as z from 'zod'
+import { leaseMsMax } from './domain/lease.ts'
 import { type TaskStatus, taskQueue } from './domain/task.ts'
 import { isVersionMismatchError } from './errors.ts'
+import { assertSignal, given, inputOf, optionsOf, orReject } from './input.ts'
 import type { LockStatus, StaleLocks } from './operations/lease-watch.ts'
 import { parseInput } from './operations/operation.ts'
 import type { BatchClaimOutcome, NextTaskOutcome, TaskClaimOutcome } from './operations/task-claim.ts'
@@ -91,6 +93,16 @@ export type BatchClaim =
   | Exclude<BatchClaimOutcome, { outcome: 'claimed' }>
 
 const updateAttempts = 5
+const renewalOptions = {
+  name: 'tasks.runLeaseRenewal',
+  input: z.strictObject({
+    leaseMs: z.int().min(0).max(leaseMsMax).optional(),
+    everyMs: z.number().optional(),
+    onLost: z
+      .custom<object>((value) => typeof value === 'function', { error: 'must be a function' })
+      .optional(),
+  }),
+}
 const retryOptions = {
   name: 'tasks.updateWithRetry',
   input: z.strictObject({
@@ -108,7 +120,7 @@ export class Tasks {
 
   /** Adds a task. DUPLICATE while its key belongs to an open one. */
   addTask(title: string, options: AddTaskOptions = {}): Promise<Task> {
-    return this.#write('tasks.addTask', { ...options, title })
+    return this.#write('tasks.addTask', options, { title })
   }
 
   getTask(ref: string): Promise<Task | null> {
@@ -116,7 +128,7 @@ export class Tasks {
   }
 
   listTasks(options: ListTasksOptions = {}): Promise<{ tasks: Task[]; next: string | null }> {
-    return this.#session.call('tasks.listTasks', { ...options })
+    return orReject(() => this.#session.call('tasks.listTasks', given(optionsOf('tasks.listTasks', options))))
   }
 
   /**
@@ -124,7 +136,7 @@ export class Tasks {
    * forced with a reason. Without `expectedVersion` the change is unconditional.
    */
   updateTask(ref: string, changes: UpdateTaskOptions): Promise<Task> {
-    return this.#guarded('tasks.updateTask', ref, { ...changes })
+    return this.#guarded('tasks.updateTask', ref, changes)
   }
 
   /**
@@ -137,7 +149,7 @@ export class Tasks {
     change: (task: Task) => TaskChanges | null | Promise<TaskChanges | null>,
     options: TokenOptions & { readonly attemptsMax?: number } = {},
   ): Promise<Task> {
-    const { attemptsMax = updateAttempts, ...rest } = options
+    const { attemptsMax = updateAttempts, ...rest } = optionsOf('tasks.updateWithRetry', options)
     parseInput(retryOptions, { change, attemptsMax })
     for (let attempt = 1; ; attempt++) {
       const task = await this.#required(ref)
@@ -164,15 +176,15 @@ export class Tasks {
    * released; for another agent it is a manual one of 30 min.
    */
   claimTaskForAgent(ref: string, options: ClaimTaskOptions = {}): Promise<TaskClaim> {
-    return this.#session.withRoom(1, options, () => this.#claimTask(ref, options))
+    const asked = () => optionsOf('tasks.claimTaskForAgent', options)
+    return orReject(() => this.#session.withRoom(1, asked(), () => this.#claimTask(ref, options)))
   }
 
   async #claimTask(ref: string, options: ClaimTaskOptions): Promise<TaskClaim> {
     const { id, token } = await this.#held(ref, options)
     const requestedAt = this.#session.environment.monotonic()
     const leaseMs = this.#session.leaseMs(options.leaseMs, options)
-    const claim = await this.#write<TaskClaimOutcome>('tasks.claimTaskForAgent', {
-      ...options,
+    const claim = await this.#write<TaskClaimOutcome>('tasks.claimTaskForAgent', options, {
       ref: id,
       leaseMs,
       token,
@@ -184,7 +196,12 @@ export class Tasks {
    * Claims the next task that fits: priority, then age; only where every dependency is done. With `waitMs` it waits
    * while there is none, tasks are paused, or as many are held as allowed.
    */
-  claimNext({ waitMs = 0, signal, ...options }: ClaimNextOptions & WaitOptions = {}): Promise<NextTask> {
+  claimNext(options: ClaimNextOptions & WaitOptions = {}): Promise<NextTask> {
+    return orReject(() => this.#claimNextWaiting(optionsOf('tasks.claimNext', options)))
+  }
+
+  #claimNextWaiting({ waitMs = 0, signal, ...options }: ClaimNextOptions & WaitOptions): Promise<NextTask> {
+    assertSignal('tasks.claimNext', signal)
     assertWait('tasks.claimNext', waitMs, options.idempotencyKey)
     const claim = () => this.#session.withRoom(1, options, () => this.#claimNext(options))
     if (waitMs === 0) return claim()
@@ -195,19 +212,21 @@ export class Tasks {
   async #claimNext(options: ClaimNextOptions): Promise<NextTask> {
     const requestedAt = this.#session.environment.monotonic()
     const leaseMs = this.#session.leaseMs(options.leaseMs, options)
-    const claim = await this.#write<NextTaskOutcome>('tasks.claimNext', { ...options, leaseMs })
+    const claim = await this.#write<NextTaskOutcome>('tasks.claimNext', options, { leaseMs })
     return this.#keep(claim, requestedAt, options) as NextTask
   }
 
   /** Claims all of these tasks or none of them. */
   async batchClaim(refs: readonly string[], options: Omit<ClaimOptions, 'token'> = {}): Promise<BatchClaim> {
-    return this.#session.withRoom(refs.length, options, () => this.#claimAll(refs, options))
+    optionsOf('tasks.batchClaim', options)
+    const count = Array.isArray(refs) ? refs.length : 0
+    return this.#session.withRoom(count, options, () => this.#claimAll(refs, options))
   }
 
   async #claimAll(refs: readonly string[], options: ClaimOptions): Promise<BatchClaim> {
     const requestedAt = this.#session.environment.monotonic()
     const leaseMs = this.#session.leaseMs(options.leaseMs, options)
-    const answer = await this.#write<BatchClaimOutcome>('tasks.batchClaim', { ...options, refs, leaseMs })
+    const answer = await this.#write<BatchClaimOutcome>('tasks.batchClaim', options, { refs, leaseMs })
     if (answer.outcome !== 'claimed') return answer
     const tasks = answer.tasks.map((task) => ({ task, lease: this.#granted(task, requestedAt, options) }))
     return { outcome: 'claimed', tasks }
@@ -215,7 +234,7 @@ export class Tasks {
 
   /** Renews a lease by hand: it runs for its whole length from now. LEASE_LOST once it is another's. */
   renewLease(ref: string, options: TokenOptions & { leaseMs?: number } = {}): Promise<Task> {
-    return this.#guarded('tasks.renewLease', ref, { ...options })
+    return this.#guarded('tasks.renewLease', ref, options)
   }
 
   /**
@@ -223,7 +242,9 @@ export class Tasks {
    * Loss is told by its signal and `onLost`. For manual leases: what this handle claimed for itself is renewed anyway.
    */
   async runLeaseRenewal(ref: string, options: RenewalOptions & TokenOptions = {}): Promise<LeaseRenewal> {
-    const { everyMs, signal, onLost, leaseMs, ...rest } = options
+    const { everyMs, signal, onLost, leaseMs, ...rest } = optionsOf('tasks.runLeaseRenewal', options)
+    assertSignal('tasks.runLeaseRenewal', signal)
+    parseInput(renewalOptions, given({ leaseMs, everyMs, onLost }))
     const requestedAt = this.#session.environment.monotonic()
     const task = await this.#required(ref)
     // Asked this way, the refusal is the same as everywhere.
@@ -251,8 +272,8 @@ export class Tasks {
     ref: string,
     options: TokenOptions & { status?: 'Todo' | 'Review' | 'Done'; note?: string } = {},
   ): Promise<boolean> {
-    const { id, token } = await this.#held(ref, options)
-    const released = await this.#write<boolean>('tasks.releaseTask', { ...options, ref: id, token })
+    const { id, token } = await this.#held(ref, optionsOf('tasks.releaseTask', options))
+    const released = await this.#write<boolean>('tasks.releaseTask', options, { ref: id, token })
     this.#session.ended('item', id, token, options)
     return released
   }
@@ -262,7 +283,7 @@ export class Tasks {
     ref: string,
     options: TokenOptions & { note?: string; expectedVersion?: number } = {},
   ): Promise<Task> {
-    return this.#guarded('tasks.reviewTask', ref, { ...options })
+    return this.#guarded('tasks.reviewTask', ref, options)
   }
 
   /** The task is done: by its holder, or out of review. Repeating it is harmless. */
@@ -270,14 +291,14 @@ export class Tasks {
     ref: string,
     options: TokenOptions & { result?: unknown; note?: string; expectedVersion?: number } = {},
   ): Promise<Task> {
-    return this.#guarded('tasks.completeTask', ref, { ...options })
+    return this.#guarded('tasks.completeTask', ref, options)
   }
 
   /** Gives back every task the agent holds, with a note; answers their ids. */
   async handoff(
     options: MutationOptions & { note?: string; to?: string | null } = {},
   ): Promise<{ taskIds: string[] }> {
-    const { idempotencyKey, ...rest } = options
+    const { idempotencyKey, ...rest } = optionsOf('tasks.handoff', options)
     const taskIds: string[] = []
     for (let piece = 0, more = true; more; piece++) {
       // Each piece is a request of its own.
@@ -295,7 +316,9 @@ export class Tasks {
 
   /** Everything held among the tasks, soonest expiry first, and what looks wrong with it. Changes nothing. */
   detectStaleLocks(options: StaleLocksOptions = {}): Promise<StaleLocks> {
-    return reportStaleLocks(this.#session, { ...options, queue: taskQueue })
+    return orReject(() =>
+      reportStaleLocks(this.#session, { ...optionsOf('tasks.detectStaleLocks', options), queue: taskQueue }),
+    )
   }
 
   /** The lock of one task; null when nobody has it. */
@@ -310,27 +333,36 @@ export class Tasks {
   }
 
   /** Only locks that expired longer ago than `maxAgeMs`; a valid one is never touched. */
-  cleanupExpiredLocksWithReport(options: { maxAgeMs?: number; dryRun?: boolean } = {}): Promise<LockCleanup> {
-    return this.#cleanup('tasks.cleanupExpiredLocks', options)
+  async cleanupExpiredLocksWithReport(
+    options: { maxAgeMs?: number; dryRun?: boolean } = {},
+  ): Promise<LockCleanup> {
+    return this.#cleanup(
+      'tasks.cleanupExpiredLocks',
+      optionsOf('tasks.cleanupExpiredLocksWithReport', options),
+    )
   }
 
   /** Frees what the proven dead hold, and what expired and whose holder is not alive. */
   async cleanupDeadAgentLocks(options: { dryRun?: boolean } = {}): Promise<LockCleanup> {
     const judged = await judgeHolders(this.#session)
     const alive = judged.filter(({ liveness }) => liveness === 'alive').map(({ instance }) => instance)
-    return this.#cleanup('tasks.cleanupDeadAgentLocks', { ...options, alive, deaths: deathsAmong(judged) })
+    return this.#cleanup('tasks.cleanupDeadAgentLocks', {
+      ...optionsOf('tasks.cleanupDeadAgentLocks', options),
+      alive,
+      deaths: deathsAmong(judged),
+    })
   }
 
   /** Cleans up at a period of its own until it is stopped or the store is closed. Healing runs without it. */
   startLockCleanupBackground(options: CleanupOptions = {}): { stop(): void } {
-    return repeatCleanup(this.#session, options, async () => {
+    return repeatCleanup(this.#session, optionsOf('tasks.startLockCleanupBackground', options), async () => {
       await this.detectStaleLocks()
       await this.cleanupDeadAgentLocks()
       await this.cleanupExpiredLocks()
     })
   }
 
-  /** Which tasks overlap, which can run together, and the longest chain. Blocks nothing. */
+  /** Which tasks overlap, which can run together, and the longest chain, by their keys (or ids). Blocks nothing. */
   hints(): Promise<TaskHints> {
     return this.#session.call('tasks.hints', {})
   }
@@ -373,15 +405,14 @@ export class Tasks {
   async #guarded(
     operation: string,
     ref: string,
-    options: TokenOptions & { readonly [name: string]: unknown },
+    given: TokenOptions & { readonly leaseMs?: number },
   ): Promise<Task> {
+    const options = optionsOf(operation, given)
     const { id, token } = await this.#held(ref, options)
-    const task = await this.#write<Task>(operation, { ...options, ref: id, token }).catch(
-      (error: unknown) => {
-        this.#session.refused(error, 'item', id, token, options)
-        throw error
-      },
-    )
+    const task = await this.#write<Task>(operation, options, { ref: id, token }).catch((error: unknown) => {
+      this.#session.refused(error, 'item', id, token, options)
+      throw error
+    })
     if (task.lease === null) this.#session.ended('item', task.id, token, options)
     return task
   }
@@ -395,11 +426,10 @@ export class Tasks {
   }
 
   /** Who acts and how is split off; everything else is input, so that an unknown option is refused by its schema. */
-  #write<Result>(
-    operation: string,
-    options: CallOptions & { readonly [name: string]: unknown },
-  ): Promise<Result> {
-    const { agent, renew, idempotencyKey, instance, ...input } = options
-    return this.#session.call(operation, input, { agent, renew, idempotencyKey, instance })
+  #write<Result>(operation: string, options: CallOptions, more: object = {}): Promise<Result> {
+    return orReject(() => {
+      const asked = optionsOf(operation, options)
+      return this.#session.call(operation, inputOf(asked, more), asked)
+    })
   }
 }

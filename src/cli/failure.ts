@@ -6,10 +6,10 @@ import { printable, type View } from './view.ts'
 
 export const schemaVersion = 1
 
-/** Anything thrown as an error of the family. */
-export function failureOf(error: unknown): HoldfastError {
+/** Anything thrown as an error of the family. `meant` is what a mistyped command or option is taken for. */
+export function failureOf(error: unknown, meant: string | null = null): HoldfastError {
   if (isHoldfastError(error)) return error
-  if (error instanceof CommanderError) return misuse(error)
+  if (error instanceof CommanderError) return misuse(error, meant)
   const what = error instanceof Error ? error.message : String(error)
   return new HoldfastError('INTERNAL', {
     what,
@@ -18,18 +18,13 @@ export function failureOf(error: unknown): HoldfastError {
   })
 }
 
-/** Commander writes its suggestion in brackets behind the message. */
-function misuse({ message, code }: CommanderError): InvalidError {
-  const [first = '', suggestion] = message.replace(/^error: /, '').split('\n')
+function misuse({ message, code }: CommanderError, meant: string | null): InvalidError {
+  const [first = ''] = message.replace(/^error: /, '').split('\n')
   return new InvalidError({
     what: first,
-    next: suggestion ? lowerFirst(suggestion.replace(/[()]/g, '')) : 'see what there is with --help',
+    next: meant === null ? 'see what there is with --help' : `did you mean ${meant}?`,
     facts: { code },
   })
-}
-
-function lowerFirst(text: string): string {
-  return text.charAt(0).toLowerCase() + text.slice(1)
 }
 
 /** Prints it and answers the exit code. */

@@ -9,6 +9,7 @@ import { type Field, fieldsOf, kebab, offeredFields, optionName } from './field.
 import type { Io } from './io.ts'
 import { type Given, perform } from './perform.ts'
 import type { GlobalOptions } from './settings.ts'
+import { suggestionFor } from './suggestion.ts'
 import type { Verb } from './verb.ts'
 import { viewFor } from './view.ts'
 
@@ -31,7 +32,8 @@ export async function main(args: readonly string[], io: Io, version: string): Pr
     const own = args.includes('--') ? args.slice(0, args.indexOf('--')) : args
     const isJson = json === true || own.includes('--json')
     const view = viewFor(io, systemEnvironment.now())
-    return printFailure(failureOf(error), io, isJson, view)
+    const meant = error instanceof CommanderError ? suggestionFor(error, program, own) : null
+    return printFailure(failureOf(error, meant), io, isJson, view)
   }
 }
 
@@ -57,6 +59,7 @@ function makeProgram(args: readonly string[], io: Io, version: string, outcome: 
     })
     .configureHelp({ subcommandTerm: termOf })
     .showHelpAfterError(false)
+    .showSuggestionAfterError(false)
   for (const [flags, description] of globalOptions) program.option(flags, description)
 
   for (const group of catalogue) {
@@ -177,10 +180,12 @@ function ownOptions(verb: Verb): NonNullable<Verb['options']> {
   ]
 }
 
-function argumentOf(field: Field, { requires }: Verb, isLast: boolean): string {
+function argumentOf(field: Field, { requires, body }: Verb, isLast: boolean): string {
   const several = field.kind === 'texts' && isLast ? '...' : ''
   const name = `${kebab(field.name.replace(/Ms$/, ''))}${several}`
-  return field.isOptional && !requires?.includes(field.name) ? `[${name}]` : `<${name}>`
+  // What may come from a file need not be typed; the operation asks for it where neither is given.
+  const isOptional = field.isOptional || field.name === body
+  return isOptional && !requires?.includes(field.name) ? `[${name}]` : `<${name}>`
 }
 
 const placeholders: Readonly<Record<Field['kind'], string>> = {

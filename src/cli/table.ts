@@ -7,7 +7,10 @@ const gap = '  '
 /** Narrower than this, a column tells nothing any more. */
 const columnMin = 8
 
-/** Where lines may only be so long, the widest column gives way, so that a row stays a line. */
+/**
+ * Where lines may only be so long, the widest column gives way, so that a row stays a line. The first comes last: it
+ * names the row, and half an id serves nobody.
+ */
 export function tableLines(rows: readonly (readonly string[])[], lineMax: number | null): string[] {
   const count = Math.max(...rows.map((row) => row.length))
   const widths = Array.from({ length: count }, (_, column) =>
@@ -26,7 +29,9 @@ function shrink(widths: readonly number[], lineMax: number): number[] {
   const rooms = [...widths]
   let excess = rooms.reduce((sum, width) => sum + width, gap.length * (rooms.length - 1)) - lineMax
   while (excess > 0) {
-    const widest = rooms.indexOf(Math.max(...rooms))
+    const others = rooms.slice(1)
+    const widestOther = 1 + others.indexOf(Math.max(...others))
+    const widest = (rooms[widestOther] ?? 0) > columnMin ? widestOther : 0
     if ((rooms[widest] as number) <= columnMin) break
     rooms[widest] = (rooms[widest] as number) - 1
     excess -= 1

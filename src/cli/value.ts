@@ -1,4 +1,6 @@
 /** Words of a command line as values of an operation's input. */
+import { JsonFault } from '../domain/json.ts'
+import { parseJsonText } from '../domain/json-text.ts'
 import { nearestName } from '../domain/name.ts'
 import { InvalidError } from '../errors.ts'
 import { parseDuration, parseTime } from './duration.ts'
@@ -11,9 +13,6 @@ export type Words = string | boolean | readonly string[]
 export interface Typed extends Field {
   readonly typed: string
 }
-
-/** Priorities of the command line; the library takes any number. */
-const priorityMax = 10
 
 export function readValue(field: Typed, words: Words, now: number): unknown {
   if (words === false) return field.isNullable ? null : false
@@ -54,10 +53,7 @@ function readBoolean(field: Typed, word: string): boolean {
 
 function readInteger(field: Typed, word: string): number {
   if (!/^-?\d{1,16}$/.test(word)) throw wrong(field, `"${word}" is not a whole number`, 'give digits only')
-  const value = Number(word)
-  const isOutside = field.name === 'priority' && (value < 0 || value > priorityMax)
-  if (!isOutside) return value
-  throw wrong(field, `${value} is not a priority`, `give 0 (first) to ${priorityMax} (last)`)
+  return Number(word)
 }
 
 /** `in-progress`, `in_progress` and `In Progress` are the same word. */
@@ -77,8 +73,9 @@ function readChoice(field: Typed, word: string): string {
 /** JSON, or plain text taken as a string: `holdfast queue add q hello` needs no quotes within quotes. */
 export function readJson(name: string, text: string): unknown {
   try {
-    return JSON.parse(text)
+    return parseJsonText(text)
   } catch (cause) {
+    if (cause instanceof JsonFault) throw lossy(name, cause)
     if (!/^\s*[[{"]/.test(text)) return text
     throw new InvalidError({
       what: `${name}: ${text.slice(0, 80)} is not JSON`,
@@ -87,6 +84,11 @@ export function readJson(name: string, text: string): unknown {
       cause,
     })
   }
+}
+
+/** A number that could not be kept as it was typed. */
+export function lossy(name: string, { path, message, next }: JsonFault): InvalidError {
+  return new InvalidError({ what: `${[name, ...path].join('.')}: ${message}`, next, facts: { field: name } })
 }
 
 function named<Value>(field: Typed, read: () => Value): Value {

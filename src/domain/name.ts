@@ -1,5 +1,6 @@
 /** Names people type: queues, locks, agents, keys. Restricted so that they are safe in logs, paths and URLs. */
 import { InvalidError } from '../errors.ts'
+import { shown } from './text.ts'
 
 export const nameLengthMax = 200
 const namePattern = /^[\p{L}\p{N}_][\p{L}\p{N}_.:/@+#=,~ -]*$/u
@@ -11,17 +12,21 @@ export function isName(text: unknown): text is string {
 
 export function assertName(what: string, given: unknown): void {
   if (isName(given)) return
-  const text = String(given)
-  const shown = JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}…` : text)
+  const text = shown(given)
   throw new InvalidError({
-    what: `${shown} is not a usable ${what}`,
+    what: `${text} is not a usable ${what}`,
     next: `use 1 to ${nameLengthMax} letters, digits or _ . : / @ + # = , ~ - and inner spaces, beginning with a letter, digit or _ and without ".."`,
-    facts: { [what]: text },
+    facts: { [what]: typeof given === 'string' ? given : text },
   })
 }
 
-/** The known name nearest to a mistyped one, or null when none is close enough to suggest. */
+/**
+ * The known name nearest to a mistyped one, or null when none is close enough to suggest. A name that was begun means
+ * the shortest that begins so: `prio` is far from `priority` by its letters.
+ */
 export function nearestName(text: string, known: readonly string[]): string | null {
+  const begun = text.length < begunLengthMin ? [] : known.filter((name) => begins(name, text))
+  if (begun.length > 0) return begun.reduce((best, name) => (name.length < best.length ? name : best))
   let best: string | null = null
   let bestDistance = Math.max(2, Math.floor(text.length / 3)) + 1
   for (const candidate of known) {
@@ -32,6 +37,13 @@ export function nearestName(text: string, known: readonly string[]): string | nu
     }
   }
   return best
+}
+
+/** Shorter words are the beginning of too much. */
+const begunLengthMin = 3
+
+function begins(name: string, text: string): boolean {
+  return name.toLowerCase().startsWith(text.toLowerCase())
 }
 
 /** The known names nearest to one that is not known, nearest first. */

@@ -22,6 +22,16 @@ export function printableLines(text: string): string {
   return text.replace(/[^\P{Cc}\n\t]/gu, '\u00b7')
 }
 
+/** Anything at all in a message: text in quotes and cut, anything else by what it is. Never throws. */
+export function shown(value: unknown): string {
+  if (typeof value === 'string')
+    return JSON.stringify(value.length > shownMax ? `${value.slice(0, shownMax)}…` : value)
+  if (typeof value === 'object' && value !== null) return Array.isArray(value) ? 'a list' : 'an object'
+  return typeof value === 'function' ? 'a function' : String(value)
+}
+
+const shownMax = 60
+
 /** Null for bytes that are no UTF-8: each that cannot be read would silently become another letter. */
 export function decodeText(bytes: Uint8Array): string | null {
   try {

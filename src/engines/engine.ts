@@ -173,6 +173,7 @@ export interface QueueCounts {
   readonly byState: Readonly<Record<string, number>>
   readonly byStanding: Readonly<Record<Standing, number>>
   readonly quarantined: number
+  readonly quarantinedByState: Readonly<Record<string, number>>
   readonly oldestReadyAt: number | null
   /** States of the newest closed items, at most `newestClosedMax` of them. */
   readonly newestClosed: Readonly<Record<string, number>>
@@ -465,6 +466,8 @@ export interface Command {
   readonly namespace: string
   readonly caller: Caller
   readonly idempotencyKey?: string | undefined
+  /** Set where the input was checked and made plain data: it is not checked again. */
+  readonly checked?: { readonly requestHash: string | null }
   /** Fresh ids and a random number, made where the command was made. */
   readonly chance: { readonly ids: readonly string[]; readonly random: number }
 }

@@ -27,6 +27,7 @@ export function getAgentIdSimple(): string {
 
 /** The pid in `{type}-{host}-{pid}`; null where there is none, as in the simple form. */
 export function parsePidFromAgentId(agent: string): number | null {
+  if (typeof agent !== 'string') return null
   // A host may end in a number of its own (web-01); our own host we know.
   if (agent.endsWith(`-${hostname()}`)) return null
   const [, digits] = /^.+-.+-([1-9]\d{0,9})$/.exec(agent) ?? []

@@ -3,13 +3,16 @@
  * becomes a task under its old id; what blocks it there blocks it here. The file is only read; repeating the import
  * changes nothing.
  */
+
 import * as z from 'zod'
 import type { Json } from '../domain/item.ts'
+import { parseJsonText } from '../domain/json-text.ts'
 import { taskQueue } from '../domain/task.ts'
 import type { Holdfast } from '../holdfast.ts'
+import { check } from '../issue.ts'
 import { type Arriving, bringItems, type Harvest } from './items.ts'
 import type { BadRow, ImportOptions, ImportReport } from './report.ts'
-import { damaged, firstIssue, type TextSource, textOf, timeOf } from './source.ts'
+import { damaged, firstIssue, type TextSource, textOf, timeOf, whyNoJson } from './source.ts'
 import { asArriving, type ForeignTask } from './task.ts'
 
 const what = 'the file of beads'
@@ -88,16 +91,16 @@ type Line =
 function readLine(line: string): Line {
   let value: unknown
   try {
-    value = JSON.parse(line)
-  } catch {
-    return { is: 'bad', why: 'it is not JSON' }
+    value = parseJsonText(line)
+  } catch (error) {
+    return { is: 'bad', why: whyNoJson(error) }
   }
   const { _type: kind = 'issue', key } = Object(value) as { _type?: unknown; key?: unknown }
   if (kind !== 'issue') return { is: 'no work', id: typeof key === 'string' ? key : null, why: `a ${kind}` }
-  const parsed = issue.safeParse(value)
-  if (!parsed.success) return { is: 'bad', why: firstIssue(parsed.error) }
-  const why = noWork(parsed.data)
-  return why === null ? { is: 'issue', issue: parsed.data } : { is: 'no work', id: parsed.data.id, why }
+  const parsed = check(issue, value)
+  if (!parsed.isSound) return { is: 'bad', why: firstIssue(parsed.issues) }
+  const why = noWork(parsed.value)
+  return why === null ? { is: 'issue', issue: parsed.value } : { is: 'no work', id: parsed.value.id, why }
 }
 
 /** Why nobody is to work on it, or null. */

@@ -3,9 +3,11 @@
  * `evaluation-progress`, by collection and document. A lock that was held arrives lapsed, so that recovery frees it and
  * pauses its run. The file is only read; repeating the import changes nothing.
  */
+
 import * as z from 'zod'
 import { isName } from '../domain/name.ts'
 import type { Holdfast } from '../holdfast.ts'
+import { type Checked, check } from '../issue.ts'
 import {
   type LockEntry,
   type LocksImported,
@@ -56,16 +58,16 @@ export async function importEvaluationLocks(
   const bad: BadRow[] = []
   const free: ImportReport['skipped'][number][] = []
   const locks = documentsOf(collections.locks, 'evaluation-locks', bad).flatMap(({ id, row, value }) => {
-    const parsed = lockDocument.safeParse(value)
-    if (!parsed.success || !isName(id)) bad.push({ row, why: whyBad(parsed) })
-    else if (!parsed.data.isLocked) free.push({ id: `lock ${id}`, why: 'nobody held it' })
-    else return soundOnes(lockOf(id, parsed.data), lockEntry(), row, bad)
+    const parsed = check(lockDocument, value)
+    if (!parsed.isSound || !isName(id)) bad.push({ row, why: whyBad(parsed) })
+    else if (!parsed.value.isLocked) free.push({ id: `lock ${id}`, why: 'nobody held it' })
+    else return soundOnes(lockOf(id, parsed.value), lockEntry(), row, bad)
     return []
   })
   const runs = documentsOf(collections.progress, 'evaluation-progress', bad).flatMap(({ id, row, value }) => {
-    const parsed = progressDocument.safeParse(value)
-    if (parsed.success && isName(id))
-      return soundOnes(runOf(id, parsed.data, locks, wall), runEntry(), row, bad)
+    const parsed = check(progressDocument, value)
+    if (parsed.isSound && isName(id))
+      return soundOnes(runOf(id, parsed.value, locks, wall), runEntry(), row, bad)
     bad.push({ row, why: whyBad(parsed) })
     return []
   })
@@ -76,8 +78,8 @@ export async function importEvaluationLocks(
   return reportOf(locks, runs, brought, { dryRun, bad, free })
 }
 
-function whyBad(parsed: z.ZodSafeParseResult<unknown>): string {
-  return parsed.success ? 'its id cannot be a name here' : firstIssue(parsed.error)
+function whyBad(parsed: Checked<unknown>): string {
+  return parsed.isSound ? 'its id cannot be a name here' : firstIssue(parsed.issues)
 }
 
 /** What would be refused when it is taken over is told by its row, before anything is. */
@@ -87,9 +89,9 @@ function soundOnes<Entry>(
   row: string,
   bad: BadRow[],
 ): Found<Entry>[] {
-  const checked = schema.safeParse(found.entry)
-  if (checked.success) return [found]
-  bad.push({ row, why: firstIssue(checked.error) })
+  const checked = check(schema, found.entry)
+  if (checked.isSound) return [found]
+  bad.push({ row, why: firstIssue(checked.issues) })
   return []
 }
 

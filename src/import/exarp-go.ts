@@ -2,10 +2,13 @@
  * Takes over the tasks of exarp-go: its SQLite file (`.todo2/todo2.db`) with tasks, tags, dependencies and comments.
  * Each becomes a task under its old id. The file is only read; repeating the import changes nothing.
  */
+
 import * as z from 'zod'
 import type { Json } from '../domain/item.ts'
+import { parseJsonText } from '../domain/json-text.ts'
 import { taskQueue } from '../domain/task.ts'
 import type { Holdfast } from '../holdfast.ts'
+import { check } from '../issue.ts'
 import { type Arriving, bringItems, type Harvest } from './items.ts'
 import type { BadRow, ImportOptions, ImportReport } from './report.ts'
 import { firstIssue, timeOf } from './source.ts'
@@ -57,10 +60,13 @@ function harvestOf(tables: ReadonlyMap<string, readonly Row[]>, now: number): Ha
   const comments = grouped(tables.get('task_comments'), 'task_id')
   const bad: BadRow[] = []
   const tasks = (tables.get('tasks') ?? []).flatMap((found, index) => {
-    const parsed = taskRow.safeParse(found)
+    const parsed = check(taskRow, found)
     const row = `task ${typeof found.id === 'string' ? found.id : `number ${index + 1}`}`
-    if (parsed.success && statuses[parsed.data.status] !== undefined) return [{ task: parsed.data, row }]
-    bad.push({ row, why: parsed.success ? `its status is ${parsed.data.status}` : firstIssue(parsed.error) })
+    if (parsed.isSound && statuses[parsed.value.status] !== undefined) return [{ task: parsed.value, row }]
+    bad.push({
+      row,
+      why: parsed.isSound ? `its status is ${parsed.value.status}` : firstIssue(parsed.issues),
+    })
     return []
   })
   const open = new Set(
@@ -178,11 +184,11 @@ function firstLine(content: string | null | undefined): string {
   return content?.split('\n')[0]?.trim() ?? ''
 }
 
-/** Its own metadata: JSON where it is some, else the text. */
+/** Its own metadata: JSON where it is some and can be kept, else the text. */
 function metadataOf({ metadata }: Task): { metadata?: Json } {
   if (!metadata) return {}
   try {
-    return { metadata: JSON.parse(metadata) as Json }
+    return { metadata: parseJsonText(metadata) }
   } catch {
     return { metadata }
   }

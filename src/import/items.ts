@@ -2,10 +2,11 @@
  * Brings items in: everything is looked at before anything is taken over, what others wait for comes before them, and
  * piece by piece, so that an import that was interrupted is simply run again.
  */
+
 import { blockersMax } from '../domain/dependency.ts'
 import { builtInWorkflow, knownState } from '../domain/workflow.ts'
-import { isHoldfastError } from '../errors.ts'
 import type { Holdfast } from '../holdfast.ts'
+import { check } from '../issue.ts'
 import { type ItemEntry, type ItemsImported, itemEntry, itemImportMax } from '../operations/queue-import.ts'
 import { circlesOf, inOrder } from './order.ts'
 import {
@@ -108,14 +109,8 @@ function faultOf({ name, entry, waitsFor }: Arriving, earlier: string | undefine
   if (earlier !== undefined) return `${name} stands in ${earlier} already`
   if (waitsFor.length > blockersMax)
     return `it waits for ${waitsFor.length} others; ${blockersMax} is the most`
-  try {
-    const parsed = itemEntry().safeParse(entry)
-    return parsed.success ? null : firstIssue(parsed.error)
-  } catch (error) {
-    // What is too large is refused by the bound of all payloads.
-    if (isHoldfastError(error)) return error.what
-    throw error
-  }
+  const parsed = check(itemEntry(), entry)
+  return parsed.isSound ? null : firstIssue(parsed.issues)
 }
 
 type Ready = Omit<Arriving, 'entry'> & { readonly entry: ItemEntry }

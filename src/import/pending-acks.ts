@@ -2,9 +2,10 @@
  * Takes over a `PENDING_ACKS.json`: every pending message goes on here under its old id, from the attempt it had
  * reached. The file is only read. Repeating the import changes nothing. A damaged file is refused as a whole.
  */
+
 import * as z from 'zod'
-import { isHoldfastError } from '../errors.ts'
 import type { Holdfast } from '../holdfast.ts'
+import { check } from '../issue.ts'
 import { type ImportEntry, importEntry, importMax } from '../operations/message-import.ts'
 import { assertNoneBad, type ImportOptions } from './report.ts'
 import { damaged, firstIssue, parseJson, type TextSource, textOf, timeOf } from './source.ts'
@@ -77,9 +78,9 @@ async function importAll(
 }
 
 function parse(text: string) {
-  const parsed = file.safeParse(parseJson(text, what))
-  if (!parsed.success) throw damaged(what, firstIssue(parsed.error))
-  const { version, pending_acks: pending } = parsed.data
+  const parsed = check(file, parseJson(text, what))
+  if (!parsed.isSound) throw damaged(what, firstIssue(parsed.issues))
+  const { version, pending_acks: pending } = parsed.value
   const rows = new Map<string, string>()
   const read = pending.map((value, index) => {
     const row = `pending_acks[${index}]`
@@ -100,16 +101,11 @@ interface Import {
 }
 
 function readAck(value: unknown): { readonly found?: Import; readonly why?: string } {
-  const parsed = pendingAck.safeParse(value)
-  if (!parsed.success) return { why: firstIssue(parsed.error) }
-  const found = toEntry(parsed.data)
-  try {
-    const checked = importEntry().safeParse(found.entry)
-    return checked.success ? { found } : { why: firstIssue(checked.error) }
-  } catch (error) {
-    if (isHoldfastError(error)) return { why: error.what }
-    throw error
-  }
+  const parsed = check(pendingAck, value)
+  if (!parsed.isSound) return { why: firstIssue(parsed.issues) }
+  const found = toEntry(parsed.value)
+  const checked = check(importEntry(), found.entry)
+  return checked.isSound ? { found } : { why: firstIssue(checked.issues) }
 }
 
 function toEntry(ack: PendingAck): Import {

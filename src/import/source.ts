@@ -1,8 +1,11 @@
 /** What another program wrote, read and never changed: text, times, and the refusal of what is not what it should be. */
+
 import { readFileSync } from 'node:fs'
-import type * as z from 'zod'
+import { JsonFault } from '../domain/json.ts'
+import { parseJsonText } from '../domain/json-text.ts'
 import { decodeText } from '../domain/text.ts'
 import { type HoldfastError, InvalidError, NotFoundError } from '../errors.ts'
+import type { Issue } from '../issue.ts'
 
 /** A path, or the text itself; a string that begins with a brace is text. */
 export type TextSource = string | { readonly text: string }
@@ -49,17 +52,20 @@ export function damaged(what: string, why: string, cause?: unknown): HoldfastErr
 
 export function parseJson(text: string, what: string): unknown {
   try {
-    return JSON.parse(text)
+    return parseJsonText(text)
   } catch (cause) {
-    throw damaged(what, 'it is not JSON', cause)
+    throw damaged(what, whyNoJson(cause), cause)
   }
 }
 
 /** The first thing a schema has against a value, in a line. */
-export function firstIssue({ issues: [issue] }: z.ZodError): string {
-  const path = issue?.path.join('.') ?? ''
-  const message = issue?.message ?? 'it cannot be read'
+export function firstIssue([{ path, message }]: readonly [Issue, ...Issue[]]): string {
   return path === '' ? message : `${path}: ${message}`
+}
+
+/** Why a text cannot be taken as JSON. */
+export function whyNoJson(error: unknown): string {
+  return error instanceof JsonFault ? [...error.path, error.message].join(': ') : 'it is not JSON'
 }
 
 const timeMax = 8_640_000_000_000_000

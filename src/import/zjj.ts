@@ -3,12 +3,16 @@
  * happened. Entries keep their states, their places in stacks and their attempts; what was held arrives lapsed. The
  * file is only read; repeating the import changes nothing.
  */
+
 import * as z from 'zod'
 import { stackDepthMax } from '../domain/dependency.ts'
+import { parseJsonText } from '../domain/json-text.ts'
 import { isName } from '../domain/name.ts'
 import { processingLockName } from '../domain/queue.ts'
 import { builtInWorkflow, knownState, type Workflow } from '../domain/workflow.ts'
 import type { Holdfast } from '../holdfast.ts'
+import { check } from '../issue.ts'
+import { priorityMax } from '../operations/fields.ts'
 import type { LocksImported } from '../operations/lock-import.ts'
 import { historyMax } from '../operations/queue-import.ts'
 import { idFor } from './identity.ts'
@@ -101,13 +105,13 @@ export async function importZjj(
 
 function lockOf([row]: readonly Row[], queue: string) {
   if (row === undefined) return { entry: null, bad: [] }
-  const parsed = lockRow.safeParse(row)
-  const isUsable = parsed.success && isName(parsed.data.agent_id)
+  const parsed = check(lockRow, row)
+  const isUsable = parsed.isSound && isName(parsed.value.agent_id)
   if (!isUsable) {
-    const why = parsed.success ? 'its agent cannot be a name here' : firstIssue(parsed.error)
+    const why = parsed.isSound ? 'its agent cannot be a name here' : firstIssue(parsed.issues)
     return { entry: null, bad: [{ row: 'queue_processing_lock', why }] }
   }
-  const { agent_id: holder, acquired_at: acquiredAt } = parsed.data
+  const { agent_id: holder, acquired_at: acquiredAt } = parsed.value
   const entry = { name: processingLockName(queue), holder, acquiredAt: timeOf(acquiredAt) }
   return { entry, bad: [] }
 }
@@ -117,10 +121,10 @@ function harvestOf(tables: ReadonlyMap<string, readonly Row[]>, queue: string): 
   const bad: BadRow[] = [...events.bad]
   const rows: { entry: Entry; row: string }[] = []
   for (const [index, found] of (tables.get('merge_queue') ?? []).entries()) {
-    const parsed = entryRow.safeParse(found)
+    const parsed = check(entryRow, found)
     const row = `merge_queue row ${typeof found.id === 'number' ? found.id : `number ${index + 1}`}`
-    if (parsed.success) rows.push({ entry: parsed.data, row })
-    else bad.push({ row, why: firstIssue(parsed.error) })
+    if (parsed.isSound) rows.push({ entry: parsed.value, row })
+    else bad.push({ row, why: firstIssue(parsed.issues) })
   }
   const parents = new Map(rows.map(({ entry }) => [entry.workspace, entry.parent_workspace ?? null]))
   const arriving: Arriving[] = []
@@ -166,7 +170,8 @@ function arrivingOf(entry: Entry, row: string, queue: string, history: readonly 
       key: entry.workspace,
       dedupeKey: entry.dedupe_key || null,
       state,
-      priority: entry.priority,
+      // There, any number was taken; what is beyond the ends comes first or last here.
+      priority: Math.min(Math.max(entry.priority, 0), priorityMax),
       holder: isHeld ? agent : null,
       // There, who added an entry and who holds it share a column.
       submittedBy: isHeld ? null : agent,
@@ -211,14 +216,14 @@ function eventsOf(rows: readonly Row[]) {
   const byEntry = new Map<number, Event[]>()
   const bad: BadRow[] = []
   for (const [index, row] of rows.entries()) {
-    const parsed = eventRow.safeParse(row)
-    if (!parsed.success) {
-      bad.push({ row: `queue_events number ${index + 1}`, why: firstIssue(parsed.error) })
+    const parsed = check(eventRow, row)
+    if (!parsed.isSound) {
+      bad.push({ row: `queue_events number ${index + 1}`, why: firstIssue(parsed.issues) })
       continue
     }
-    const known = byEntry.get(parsed.data.queue_id)
-    if (known) known.push(parsed.data)
-    else byEntry.set(parsed.data.queue_id, [parsed.data])
+    const known = byEntry.get(parsed.value.queue_id)
+    if (known) known.push(parsed.value)
+    else byEntry.set(parsed.value.queue_id, [parsed.value])
   }
   for (const events of byEntry.values()) events.sort((left, right) => left.id - right.id)
   return { byEntry, bad }
@@ -230,7 +235,7 @@ const detailsMax = 1000
 function eventFacts({ event_type: kind, created_at: at, details_json: details }: Event) {
   const facts = withoutNothing({ kind, at: timeOf(at), details: details?.slice(0, detailsMax) })
   try {
-    return details && details.length <= detailsMax ? { ...facts, details: JSON.parse(details) } : facts
+    return details && details.length <= detailsMax ? { ...facts, details: parseJsonText(details) } : facts
   } catch {
     return facts
   }

@@ -4,10 +4,12 @@
  */
 import { createHash } from 'node:crypto'
 import type { Item } from '../domain/item.ts'
+import { depthMax, JsonFault, jsonCopy } from '../domain/json.ts'
 import { renew } from '../domain/lease.ts'
 import type { Lock } from '../domain/lock.ts'
-import { assertName, isName } from '../domain/name.ts'
+import { assertName, isName, nameLengthMax } from '../domain/name.ts'
 import type { Outage } from '../domain/outage.ts'
+import { isText, shown } from '../domain/text.ts'
 import type {
   Answer,
   Ask,
@@ -37,15 +39,58 @@ export function prepare(command: Command): Prepared {
   const operation = operations.get(command.operation)
   if (!operation) {
     throw new InvalidError({
-      what: `there is no operation "${command.operation}"`,
+      what: `there is no operation ${shown(command.operation)}`,
       next: 'check the name, or the version of the other side',
     })
   }
+  if (command.checked) return { command, operation, input: command.input, ...command.checked }
   if (!isName(command.caller.agent)) assertName('agent', command.caller.agent)
-  if (command.idempotencyKey !== undefined) assertIdempotencyKey(command.idempotencyKey)
-  const input = parseInput(operation, command.input)
-  const requestHash = command.idempotencyKey === undefined ? null : hashRequest(command, operation)
-  return { command, operation, input, requestHash }
+  const { instance } = command.caller
+  if (instance !== null && !isInstance(instance)) throw unusableInstance()
+  if (command.idempotencyKey === undefined) {
+    return { command, operation, input: parseInput(operation, command.input), requestHash: null }
+  }
+  assertIdempotencyKey(command.idempotencyKey)
+  // What is hashed is what is done, also where an object has a text of its own for every time it is asked.
+  const given = asJson(command.input, operation)
+  return {
+    command,
+    operation,
+    input: parseInput(operation, given),
+    requestHash: hashRequest({ ...command, input: given }, operation),
+  }
+}
+
+/** The same command with its input checked, as plain data: it can go to another thread, and is not checked again. */
+export function checkCommand(command: Command): Command {
+  const { input, requestHash } = prepare(command)
+  return { ...command, input, checked: { requestHash } }
+}
+
+function asJson(input: unknown, operation: AnyOperation): unknown {
+  try {
+    return jsonCopy(input, requestBounds)
+  } catch (error) {
+    if (!(error instanceof JsonFault)) throw error
+    const where = [operation.name, error.path.join('.')].filter((part) => part !== '').join(': ')
+    throw new InvalidError({ what: `${where}: ${error.message}`, next: error.next, facts: error.facts })
+  }
+}
+
+/** Wide enough for a thousand payloads of any size and depth: the schema says what is too much for one. */
+const requestBounds = { bytesMax: 400_000_000, depthMax: depthMax + 10 }
+
+function isInstance(instance: unknown): boolean {
+  return (
+    typeof instance === 'string' && instance !== '' && instance.length <= nameLengthMax && isText(instance)
+  )
+}
+
+function unusableInstance(): InvalidError {
+  return new InvalidError({
+    what: 'the instance is not an id',
+    next: 'give the id that instance.join answered, or leave it out',
+  })
 }
 
 /** Queues that commands claim from, each once. */
@@ -66,7 +111,7 @@ function assertIdempotencyKey(key: unknown): void {
     if (key.length <= idempotencyKeyMax) return
   }
   throw new InvalidError({
-    what: `${JSON.stringify(String(key).slice(0, 60))} is not a usable idempotency key`,
+    what: `${shown(key)} is not a usable idempotency key`,
     next: `give 1 to ${idempotencyKeyMax} characters of one line, such as a UUID, or none`,
   })
 }

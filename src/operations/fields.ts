@@ -1,5 +1,7 @@
 /** Input fields that several operations share, each with its bounds. */
 import * as z from 'zod'
+import type { Json } from '../domain/item.ts'
+import { depthMax, JsonFault, jsonCopy, jsonText } from '../domain/json.ts'
 import { leaseMsMax } from '../domain/lease.ts'
 import { isName, nameLengthMax } from '../domain/name.ts'
 import { isText } from '../domain/text.ts'
@@ -7,10 +9,10 @@ import type { State } from '../domain/workflow.ts'
 import { InvalidError } from '../errors.ts'
 
 const payloadBytesMax = 256 * 1024
-/** Deeper than anybody means, and well within what every engine can read. */
-const depthMax = 200
 export const batchMax = 1000
 const pageMax = 500
+export const priorityMax = 10
+const priorityRule = `must be a whole number from 0 (first) to ${priorityMax} (last)`
 
 const nameRule = `1 to ${nameLengthMax} letters, digits or _ . : / @ + # = , ~ - and inner spaces, without ".."`
 
@@ -43,12 +45,13 @@ export const leaseMs = z
   .max(leaseMsMax, { error: 'a lease lasts at most 24 h' })
   .optional()
   .describe('Length of the lease in ms.')
+/** The same bounds for everything that has a priority, however it is given. */
 export const priority = z
-  .int()
-  .min(-2147483648)
-  .max(2147483647)
+  .int({ error: priorityRule })
+  .min(0, { error: priorityRule })
+  .max(priorityMax, { error: priorityRule })
   .optional()
-  .describe('Lower first; default 5.')
+  .describe(`0 (first) to ${priorityMax} (last); default 5.`)
 export const reason = text(2000).optional().describe('Why; kept in the audit.')
 export const expectedVersion = z
   .int()
@@ -60,69 +63,43 @@ export const limit = z.int().min(1).max(pageMax).optional().describe(`How many a
 export const wallTime = z.int().min(0).max(8_640_000_000_000_000)
 
 /** Any JSON value, read as its text. */
-export const asJsonText = (what: string) => z.unknown().transform((value) => jsonText(what, value))
+export const asJsonText = (bytesMax = payloadBytesMax) =>
+  z.unknown().transform((value, context) => readAt(value, context, () => jsonText(value, bytesMax)))
 
-/** Any JSON value, within the bounds of one. */
-export const json = (what: string) => bounded(what).pipe(z.json())
+/** Any JSON value, as its text would be read. */
+export const json = () =>
+  z
+    .unknown()
+    .transform((value, context) =>
+      readAt(value, context, () => jsonCopy(value, { bytesMax: payloadBytesMax, depthMax })),
+    )
 
-const bounded = (what: string) =>
-  z.unknown().transform((value) => {
-    jsonText(what, value)
-    return value
-  })
+/** A fault is told with the path to it, from the whole input on. */
+function readAt<Value>(value: unknown, context: z.core.$RefinementCtx, read: () => Value): Value {
+  try {
+    return read()
+  } catch (error) {
+    if (!(error instanceof JsonFault)) throw error
+    const { path, next, facts } = error
+    const message = value === undefined ? 'is missing: give any JSON value, or null' : error.message
+    context.issues.push({ code: 'custom', message, path: [...path], params: { next, facts }, input: value })
+    return z.NEVER
+  }
+}
 
-export const payload = asJsonText('payload').optional().describe('Any JSON value.')
-export const result = asJsonText('result').optional().describe('Any JSON value; kept with the item.')
-export const data = bounded('data')
-  .pipe(z.record(z.string().max(100), z.json()))
+export const payload = asJsonText().optional().describe('Any JSON value.')
+export const result = asJsonText().optional().describe('Any JSON value; kept with the item.')
+export const data = json()
+  .pipe(z.record(z.string().max(100), z.custom<Json>()))
   .describe("The workflow's own facts.")
 
-/** JSON text of a value; refuses what JSON cannot carry and what is too large to belong in a queue. */
-export function jsonText(what: string, value: unknown, bytesMax = payloadBytesMax): string {
-  const text = stringify(what, value)
-  // A character has at most three bytes for each of its units, so short texts need not be measured.
-  const bytes = 3 * text.length <= bytesMax ? text.length : Buffer.byteLength(text)
-  if (bytes > bytesMax) {
-    throw new InvalidError({
-      what: `the ${what} has ${bytes} bytes of JSON, the limit is ${bytesMax}`,
-      next: 'store the content elsewhere and give a reference to it',
-      facts: { bytes, bytesMax },
-    })
-  }
-  if (!isTooDeep(text)) return text
-  throw new InvalidError({
-    what: `the ${what} is nested more than ${depthMax} levels deep`,
-    next: 'make it flatter, or give it as text',
-    facts: { depthMax },
-  })
-}
-
-/** Looked at only where the text is long enough to be. */
-function isTooDeep(text: string): boolean {
-  if (text.length <= 2 * depthMax) return false
-  let depth = 0
-  let isQuoted = false
-  for (let index = 0; index < text.length; index++) {
-    const character = text[index]
-    if (isQuoted && character === '\\') index++
-    else if (character === '"') isQuoted = !isQuoted
-    else if (isQuoted) continue
-    else if (character === '[' || character === '{') depth++
-    else if (character === ']' || character === '}') depth--
-    if (depth > depthMax) return true
-  }
-  return false
-}
-
-function stringify(what: string, value: unknown): string {
+/** What was put together must not be larger than what could have been given at once. */
+export function assertSize(what: string, value: unknown): void {
   try {
-    return JSON.stringify(value ?? null) ?? 'null'
-  } catch (cause) {
-    throw new InvalidError({
-      what: `the ${what} is not JSON`,
-      next: 'give plain objects, arrays, strings, numbers, booleans and null',
-      cause,
-    })
+    jsonText(value, payloadBytesMax)
+  } catch (error) {
+    if (!(error instanceof JsonFault)) throw error
+    throw new InvalidError({ what: `the ${what} ${error.message}`, next: error.next, facts: error.facts })
   }
 }
 

@@ -26,7 +26,7 @@ import { crashNeeds, runningMax } from './lease-watch.ts'
 import { ask, type OutputOf, operation, type Step } from './operation.ts'
 import { workflowOf } from './subject.ts'
 
-const kinds = ['item', 'lock', 'message', 'run', 'agent', 'queue'] as const
+export const kinds = ['item', 'lock', 'message', 'run', 'agent', 'queue'] as const
 type Kind = (typeof kinds)[number]
 
 const foundView = lazily(() =>

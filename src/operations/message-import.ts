@@ -19,7 +19,7 @@ export const importEntry = lazily(() =>
     sender: fields.name,
     recipient: fields.name,
     type: fields.text(64).min(1),
-    content: fields.asJsonText('content'),
+    content: fields.asJsonText(),
     attempts: z.int().min(1).max(100),
     dueAt: fields.wallTime.nullable(),
     sentAt: fields.wallTime.nullable(),

@@ -46,10 +46,7 @@ const input = lazily(() =>
       .regex(/^[A-Za-z][A-Za-z0-9_-]{0,63}$/, { error: 'must be a word such as INFO or REVIEW-REQUEST' })
       .default('INFO')
       .describe('What kind of message it is: QUESTION, INFO, BLOCKED, …, or a word of your own.'),
-    content: z
-      .unknown()
-      .transform((value) => fields.jsonText('content', value, contentBytesMax))
-      .describe('Any JSON value, at most 10 KB as text.'),
+    content: fields.asJsonText(contentBytesMax).describe('Any JSON value, at most 10 KB as text.'),
     context: fields.text(200).min(1).optional().describe('What it is about: a task, a conversation.'),
     parent: messageRef().optional().describe('The message this one replies to; a reply acknowledges it.'),
     priority: fields.priority,

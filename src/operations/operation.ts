@@ -2,10 +2,10 @@
  * What an operation is: one row of the table from which the library's methods, the CLI, HTTP routes, MCP tools
  * and the reference are made. `needs` names rows from the input alone; `decide` is pure and synchronous.
  */
-import * as z from 'zod'
-import { nearestName } from '../domain/name.ts'
+import type * as z from 'zod'
 import type { Ask, Caller, Context, Decision, Loaded, Needs } from '../engines/engine.ts'
 import { InvalidError } from '../errors.ts'
+import { check, type Issue } from '../issue.ts'
 import { lazily } from '../lazily.ts'
 
 export interface Operation<Schema extends z.ZodType = z.ZodType, N extends Needs = Needs, Output = unknown> {
@@ -15,6 +15,8 @@ export interface Operation<Schema extends z.ZodType = z.ZodType, N extends Needs
   readonly effect: 'read' | 'write' | 'admin'
   /** The queue it claims from: recovery runs before a batch that claims, and begins there. */
   readonly claims?: (input: z.output<Schema>) => string
+  /** The library's method can wait for it: with `waitMs`, until `signal` fires. */
+  readonly waits?: true
   /** Not offered by CLI, HTTP or MCP: the runtime's own. */
   readonly internal?: true
   /**
@@ -82,32 +84,34 @@ export function mapStep<From, To>(step: Step<From>, tell: (result: From) => To):
 }
 
 /** Checks input; the error names the field, what was wrong, and the nearest known name of an unknown one. */
-export function parseInput(operation: Pick<AnyOperation, 'name' | 'input'>, input: unknown): unknown {
-  const parsed = operation.input.safeParse(input)
-  if (parsed.success) return parsed.data
-  const issue = parsed.error.issues[0] as z.core.$ZodIssue
+export function parseInput(
+  operation: Pick<AnyOperation, 'name' | 'input'> &
+    Partial<Pick<AnyOperation, 'effect' | 'claims' | 'waits'>>,
+  input: unknown,
+): unknown {
+  const checked = check(operation.input, input, namesBeside(operation))
+  if (checked.isSound) return checked.value
+  const [first] = checked.issues
   throw new InvalidError({
-    what: `${operation.name}: ${describeIssue(issue)}`,
-    next: suggestFor(issue, operation.input),
+    what: `${operation.name}: ${describe(first)}`,
+    next: first.next ?? 'correct it and call again',
     facts: {
+      ...first.facts,
       operation: operation.name,
-      issues: parsed.error.issues
-        .slice(0, 10)
-        .map(({ path, message }) => ({ path: path.join('.'), message })),
+      issues: checked.issues.map(({ path, message }) => ({ path, message })),
     },
   })
 }
 
-function describeIssue(issue: z.core.$ZodIssue): string {
-  if (issue.code === 'unrecognized_keys')
-    return `unknown option ${issue.keys.map((key) => `"${key}"`).join(', ')}`
-  const path = issue.path.join('.')
-  return path === '' ? issue.message : `${path}: ${issue.message}`
+function describe({ path, message }: Issue): string {
+  return path === '' ? message : `${path}: ${message}`
 }
 
-function suggestFor(issue: z.core.$ZodIssue, schema: z.ZodType): string {
-  if (issue.code !== 'unrecognized_keys') return 'mend the input and call again'
-  const known = schema instanceof z.ZodObject ? Object.keys(schema.shape) : []
-  const nearest = nearestName(String(issue.keys[0]), known)
-  return nearest ? `did you mean "${nearest}"?` : `known are ${known.join(', ')}`
+/** What the library's methods take beside the input: who calls, and how. */
+function namesBeside({ effect, claims, waits }: Partial<AnyOperation>): string[] {
+  return [
+    ...(effect === undefined || effect === 'read' ? [] : ['agent', 'idempotencyKey']),
+    ...(claims ? ['renew', 'instance'] : []),
+    ...(waits ? ['waitMs', 'signal'] : []),
+  ]
 }

@@ -2,6 +2,7 @@
 import * as z from 'zod'
 import { countOutcomes, type Outcome, outcomeId, recordProgress } from '../domain/progress.ts'
 import type { Change, Context } from '../engines/engine.ts'
+import { InvalidError } from '../errors.ts'
 import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
 import { ask, type OutputOf, operation, type Step } from './operation.ts'
@@ -25,6 +26,15 @@ const outcome = lazily(() =>
     error: fields.text(10_000).optional(),
   }),
 )
+
+/** A call that forgot its options must not look as if it had recorded something. */
+function assertSomething(what: object): void {
+  if (Object.values(what).some((value) => value !== undefined)) return
+  throw new InvalidError({
+    what: 'progress.record: there is nothing to record',
+    next: 'give done, failed, skipped, total, cursor or outcomes',
+  })
+}
 
 const recorded = lazily(() =>
   z.object({
@@ -59,9 +69,11 @@ export const record = operation({
     } as const,
   }),
   decide({ known, outcomes }, input, context): Step<RecordedProgress> {
-    const before = requireRun(known, input.run)
+    const { run, token, ...what } = input
+    assertSomething(what)
+    const before = requireRun(known, run)
     return ask({ locks: { select: 'lock', name: before.lock } as const }, ({ locks }) => {
-      assertGrant(before, locks, input.token, context)
+      assertGrant(before, locks, token, context)
       const earlier = new Map(outcomes.map((each) => [each.id, each]))
       const news = newOutcomes(input, earlier, context.wall)
       const counted = countOutcomes(news, earlier)

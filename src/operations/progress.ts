@@ -1,6 +1,5 @@
 /** Progress of a run under its lock: start, resume, pause, fail, reopen, remove. */
 import * as z from 'zod'
-import type { Json } from '../domain/item.ts'
 import { isExpired } from '../domain/lease.ts'
 import { assertOwn, type Lock } from '../domain/lock.ts'
 import {
@@ -25,13 +24,7 @@ export const runName = lazily(() => fields.name.describe('Name of the run.'))
 export const outcomesMax = 500
 export const count = lazily(() => z.int().min(0).max(1_000_000_000))
 export const total = lazily(() => count().optional().describe('How many items there are.'))
-export const cursor = lazily(() =>
-  fields
-    .asJsonText('cursor')
-    .transform((text) => JSON.parse(text) as Json)
-    .optional()
-    .describe('Where to go on; any JSON.'),
-)
+export const cursor = lazily(() => fields.json().optional().describe('Where to go on; any JSON.'))
 const why = fields.reason
 
 export const runOf = ({ run }: { run: string }) => ({ known: { select: 'progressOf', runs: [run] } as const })

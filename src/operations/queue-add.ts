@@ -93,7 +93,10 @@ function assertFree(
   field: 'key' | 'dedupeKey',
   value: string | null | undefined,
 ): void {
-  if (existing) throw new DuplicateError({ field, value: value as string, existing: existing.id })
+  if (!existing) return
+  // Only a change of the merge workflow has a head that can move on.
+  const next = existing.workflow === 'merge' ? 'use that item, or submit() its new head' : undefined
+  throw new DuplicateError({ field, value: value as string, existing: existing.id }, next)
 }
 
 const line = (queue: string, priority: number | undefined): Selector & { select: 'line' } => ({

@@ -125,6 +125,7 @@ export const next = operation({
   summary: 'Claim the next item under a lease.',
   effect: 'write',
   claims: ({ queue }) => queue,
+  waits: true,
   input: () => z.strictObject({ queue: fields.queue, leaseMs: fields.leaseMs, token: fields.token }),
   output: claimOutcome,
   needs: ({ queue }, caller) => ({
@@ -197,6 +198,7 @@ export const nextWithLock = operation({
   summary: "Take the queue's processing lock and the next item together; called again, the unfinished item.",
   effect: 'write',
   claims: ({ queue }) => queue,
+  waits: true,
   input: () => z.strictObject({ queue: fields.queue, leaseMs: fields.leaseMs, token: fields.token }),
   output: claimOutcome,
   needs: ({ queue }, caller) => ({

@@ -117,7 +117,7 @@ export const renew = operation({
   },
 })
 
-const progressNote = lazily(() => fields.json('progress').describe('How far it is; any JSON.'))
+const progressNote = lazily(() => fields.json().describe('How far it is; any JSON.'))
 
 export const progress = operation({
   name: 'queue.progress',
@@ -177,7 +177,7 @@ export const move = operation({
 function withData(item: Item, data: Record<string, unknown> | undefined): Item {
   if (data === undefined) return item
   const all = { ...item.data, ...(data as Item['data']) }
-  fields.jsonText('data', all)
+  fields.assertSize('data', all)
   return { ...item, data: all }
 }
 

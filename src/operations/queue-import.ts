@@ -29,7 +29,7 @@ export const itemEntry = lazily(() =>
     dedupeKey: fields.name.nullable().default(null),
     parent: id().nullable().default(null),
     blockers: z.array(id()).max(blockersMax).default([]),
-    priority: z.int().min(-2147483648).max(2147483647).default(priorityDefault),
+    priority: fields.priority.unwrap().default(priorityDefault),
     runAt: fields.wallTime.nullable().default(null),
     holder: fields.name.nullable().default(null),
     keptBack: fields.text(2000).nullable().default(null),
@@ -40,10 +40,10 @@ export const itemEntry = lazily(() =>
     addedAt: fields.wallTime,
     startedAt: fields.wallTime.nullable().default(null),
     error: fields.failure.nullable().default(null),
-    result: fields.asJsonText('result').optional(),
-    payload: fields.asJsonText('payload').optional(),
+    result: fields.asJsonText().optional(),
+    payload: fields.asJsonText().optional(),
     data: fields.data.optional(),
-    history: z.array(fields.json('history')).max(historyMax).default([]),
+    history: z.array(fields.json()).max(historyMax).default([]),
   }),
 )
 export type ItemEntry = z.input<ReturnType<typeof itemEntry>>

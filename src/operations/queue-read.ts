@@ -1,6 +1,7 @@
 /** Looking at a queue: get, list, position, stats. Reads never enter a write transaction. */
 import * as z from 'zod'
 import type { Standing } from '../domain/item.ts'
+import { countQueue } from '../domain/queue-counts.ts'
 import * as fields from './fields.ts'
 import { ask, operation } from './operation.ts'
 import { requireItem, requireQueue } from './subject.ts'
@@ -83,18 +84,14 @@ export const stats = operation({
   input: () => z.strictObject({ queue: fields.queue }),
   output: () =>
     z.object({
-      total: z.number(),
-      pending: z
-        .number()
-        .describe('Not started, not closed (blocked, delayed and quarantined ones included).'),
+      total: z.number().describe('Every item, once; the next seven add up to it.'),
+      pending: z.number().describe('Can be claimed now.'),
+      blocked: z.number().describe('Delayed, or waits for others.'),
+      quarantined: z.number().describe('Set aside after crashes.'),
       processing: z.number(),
       completed: z.number(),
-      failed: z.number(),
+      failed: z.number().describe('For good, or until somebody retries it.'),
       cancelled: z.number(),
-      blocked: z
-        .number()
-        .describe('Open and not claimable now: delayed, dependent, quarantined or failed for retry.'),
-      quarantined: z.number(),
       byState: z.record(z.string(), z.number()),
       oldestReadyMs: z.number().nullable(),
       paused: z.boolean(),
@@ -105,28 +102,10 @@ export const stats = operation({
   }),
   decide({ defined, counts }, input, context) {
     const { queue, workflow } = requireQueue(defined, input.queue)
-    const sum = (of: (state: string) => boolean) =>
-      Object.entries(counts.byState).reduce((total, [state, count]) => total + (of(state) ? count : 0), 0)
-    const closed = (state: string) => workflow.states[state]?.closed
     return {
       changes: [],
       result: {
-        total: sum(() => true),
-        pending:
-          counts.byStanding.ready +
-          counts.byStanding.suspect +
-          counts.byStanding.waiting -
-          sum((state) => workflow.states[state]?.retryTo !== undefined && !closed(state)),
-        processing: counts.byStanding.held,
-        completed: sum((state) => closed(state) === 'well'),
-        failed: sum(
-          (state) =>
-            state !== workflow.cancelTo &&
-            (closed(state) === 'badly' || workflow.states[state]?.retryTo !== undefined),
-        ),
-        cancelled: sum((state) => state === workflow.cancelTo),
-        blocked: counts.byStanding.waiting,
-        quarantined: counts.quarantined,
+        ...countQueue(counts, workflow),
         byState: counts.byState,
         oldestReadyMs:
           counts.oldestReadyAt === null ? null : Math.max(0, context.wall - counts.oldestReadyAt),

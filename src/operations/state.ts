@@ -8,19 +8,7 @@ import * as fields from './fields.ts'
 import { type OutputOf, operation } from './operation.ts'
 
 const key = lazily(() => fields.name.describe('Key of the document.'))
-const value = lazily(() =>
-  z
-    .unknown()
-    .refine(isJson, { error: 'must be a JSON value; use delete to remove the document' })
-    .transform((document) => fields.jsonText('value', document))
-    .describe('Any JSON value.'),
-)
-
-/** At the top only: below it, JSON's own rules hold (undefined is left out, not-a-number is null). */
-function isJson(value: unknown): boolean {
-  if (typeof value === 'number') return Number.isFinite(value)
-  return typeof value !== 'undefined' && typeof value !== 'function' && typeof value !== 'symbol'
-}
+const value = lazily(() => fields.asJsonText().describe('Any JSON value.'))
 
 const savedView = lazily(() =>
   z.object({ version: z.number(), updatedAt: z.number(), updatedBy: z.string() }),

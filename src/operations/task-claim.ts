@@ -182,6 +182,7 @@ export const claimNext = operation({
   summary: 'Claim the next task that fits: priority, then age; only where every dependency is done.',
   effect: 'write',
   claims: () => taskQueue,
+  waits: true,
   input: () =>
     z.strictObject({
       ...filter(),

@@ -17,7 +17,7 @@ const hintsView = lazily(() =>
         shared: z.array(z.string()),
       }),
     ),
-    waves: z.array(z.array(z.string())),
+    waves: z.array(z.array(z.string())).describe('By key, or by id where a task has none.'),
     criticalPath: z.array(z.string()),
     more: z.boolean().describe('True when only the first 2,000 open tasks were looked at.'),
   }),
@@ -43,6 +43,9 @@ export const hints = operation({
     } as const,
   }),
   decide({ page }) {
+    // What people call them; each is also taken wherever a task is named.
+    const names = new Map(page.rows.map(({ id, key }) => [id, key ?? id]))
+    const nameOf = (id: string) => names.get(id) as string
     const tasks = page.rows.map((item): Hinted => {
       const { labels, paths } = readWords({ ...item, payload: null })
       const inProgress = item.standing === 'held'
@@ -52,12 +55,12 @@ export const hints = operation({
       changes: [],
       result: {
         overlaps: overlaps(tasks).map(({ tasks: [left, right], because, shared }) => ({
-          tasks: [left, right] as [string, string],
+          tasks: [nameOf(left), nameOf(right)] as [string, string],
           because,
           shared: [...shared],
         })),
-        waves: waves(tasks),
-        criticalPath: criticalPath(tasks),
+        waves: waves(tasks).map((wave) => wave.map(nameOf)),
+        criticalPath: criticalPath(tasks).map(nameOf),
         more: page.next !== null,
       },
     }

@@ -29,7 +29,7 @@ const words = lazily(() => ({
   owner: fields.name.nullable().optional().describe('Whose task it is, apart from who works on it.'),
   host: fields.name.nullable().optional().describe('The machine it belongs on.'),
   priority: fields.priority,
-  metadata: fields.json('metadata').optional().describe('Any JSON of your own.'),
+  metadata: fields.json().optional().describe('Any JSON of your own.'),
   dependsOn: z.array(ref()).max(blockersMax).optional().describe('Tasks that must be done first.'),
 }))
 const title = lazily(() => fields.text(500).min(1).describe('What it is, in a line.'))
@@ -86,7 +86,10 @@ export const addTask = operation({
   decide(rows, input, context) {
     const { queue, workflow, changes } = taskQueueOf(rows, context)
     if (rows.sameKey)
-      throw new DuplicateError({ field: 'key', value: input.key as string, existing: rows.sameKey.id })
+      throw new DuplicateError(
+        { field: 'key', value: input.key as string, existing: rows.sameKey.id },
+        'use that task, or change it with updateTask()',
+      )
     const { body = '', labels = [], paths = [], owner = null, host = null, metadata = null } = input
     const item = createItem(
       {
@@ -114,7 +117,7 @@ export const addTask = operation({
 
 /** The same bound as every payload has. */
 function assertSize(item: Item): void {
-  fields.jsonText('task', [item.payload, item.data])
+  fields.assertSize('task', [item.payload, item.data])
 }
 
 export const getTask = operation({
@@ -134,7 +137,7 @@ export const filter = lazily(() => ({
   labels: z.array(fields.name).max(20).optional().describe('Tasks that have all of these.'),
   owner: fields.name.nullable().optional().describe('Whose they are; null = nobody’s.'),
   host: fields.name.nullable().optional().describe('The machine they belong on; null = none.'),
-  priorityMax: z.int().optional().describe('At least this urgent: lower numbers come first.'),
+  priorityMax: fields.priority.describe('At least this urgent: lower numbers come first.'),
 }))
 
 export const listTasks = operation({
@@ -183,10 +186,7 @@ export const updateTask = operation({
       title: title().optional(),
       ...words(),
       status: status().optional().describe('A state that is not held; In Progress is reached by a claim.'),
-      progress: fields
-        .json('progress')
-        .optional()
-        .describe('How far the work has come; only its holder can say.'),
+      progress: fields.json().optional().describe('How far the work has come; only its holder can say.'),
       note: note(),
       force: z.boolean().optional().describe('Also while another holds it; needs a reason.'),
       reason: fields.reason,

@@ -1,5 +1,6 @@
 /** Renewal of one lease on request, for leases that no Holdfast process keeps by itself. */
 import { renewEveryMs, safetyMarginMs } from '../domain/lease.ts'
+import { shown } from '../domain/text.ts'
 import { InvalidError, isHoldfastError, LeaseLostError } from '../errors.ts'
 import type { Session } from '../session.ts'
 
@@ -93,9 +94,9 @@ export function runRenewal(options: Renewing): LeaseRenewal {
 function assertEvery(everyMs: number, leaseMs: number): void {
   if (Number.isFinite(everyMs) && everyMs > 0 && everyMs < leaseMs) return
   throw new InvalidError({
-    what: `a lease of ${leaseMs} ms cannot be kept by renewing it every ${everyMs} ms`,
+    what: `a lease of ${leaseMs} ms cannot be kept by renewing it every ${shown(everyMs)} ms`,
     next: 'renew more often than the lease is long; a third of it is the default',
-    facts: { everyMs, leaseMs },
+    facts: { leaseMs },
   })
 }
 

@@ -4,7 +4,7 @@ import type { Command, EngineOptions, StoreStatus } from '../engines/engine.ts'
 import type { OpenedEngine } from '../engines/open.ts'
 import { unavailable } from '../engines/postgres/classify.ts'
 import { closedError, HoldfastError, revive } from '../errors.ts'
-import { prepare } from '../operations/decide.ts'
+import { checkCommand } from '../operations/decide.ts'
 import type { LeaseRef } from '../operations/lease.ts'
 import type { Board } from './board.ts'
 import type { CaretakerOptions } from './caretaker.ts'
@@ -214,9 +214,11 @@ export class ThreadedEngine implements OpenedEngine {
   execute(command: Command): Promise<unknown> {
     return new Promise((resolve, reject) => {
       if (this.#closed) return reject(closedError(this.status.location))
+      // Here, not in the thread: what an object is as JSON only it can say, and its copy there could not.
+      const asked = { id: this.#lastId + 1, command: checkCommand(command) }
       this.#lastId++
-      this.#pending.set(this.#lastId, { resolve, reject })
-      this.#asked.push({ id: this.#lastId, command })
+      this.#pending.set(asked.id, { resolve, reject })
+      this.#asked.push(asked)
       this.#waitForRestart()
       // Everything asked in this turn goes over as one message, and into one batch. At the end of the turn: a worker that
       // finishes an item asks for the next one a few steps later.
@@ -229,22 +231,7 @@ export class ThreadedEngine implements OpenedEngine {
     const asked = this.#asked
     this.#asked = []
     this.#letGo()
-    try {
-      this.#post({ type: 'execute', asked })
-    } catch {
-      for (const each of asked) this.#sendAlone(each)
-    }
-  }
-
-  /** Something in a command cannot be sent: its own check says what. */
-  #sendAlone(each: Asked): void {
-    try {
-      prepare(each.command)
-      this.#post({ type: 'execute', asked: [each] })
-    } catch (error) {
-      this.#pending.get(each.id)?.reject(error)
-      this.#pending.delete(each.id)
-    }
+    this.#post({ type: 'execute', asked })
   }
 
   #post(message: ToEngine): void {

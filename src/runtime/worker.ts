@@ -4,8 +4,10 @@
  */
 import { failureFacts, failureOf } from '../domain/failure.ts'
 import { nearestName } from '../domain/name.ts'
+import { shown } from '../domain/text.ts'
 import { type Environment, pause } from '../environment.ts'
 import { HoldfastError, isHoldfastError } from '../errors.ts'
+import { assertSignal, optionsOf } from '../input.ts'
 import type { Queue, QueueItem } from '../queue.ts'
 import type { Session } from '../session.ts'
 import type { Lease } from './keeper.ts'
@@ -123,7 +125,8 @@ export class Worker<Payload> {
     this.#queue = queue
     this.#handler = handler
     this.#environment = session.environment
-    assertKnown(options)
+    assertKnown(optionsOf('work', options))
+    assertSignal('work', options.signal)
     assertRenewing(session)
     this.#options = { ...defaults, ...options }
     assertWhole('concurrency', this.#options.concurrency, 1, 1000)
@@ -436,7 +439,7 @@ function retryableOf(error: unknown): { retryable?: boolean } {
 function assertWhole(name: string, value: number, min: number, max: number): void {
   if (Number.isSafeInteger(value) && value >= min && value <= max) return
   throw new HoldfastError('INVALID', {
-    what: `${name} is ${value}`,
+    what: `${name} is ${shown(value)}`,
     next: `give a whole number from ${min} to ${max}`,
   })
 }

@@ -69,10 +69,13 @@ forEachEngine((engine) => {
   test('a queue of ten thousand stays correct [D-06]', async () => {
     const { hf } = await engine.open()
     const q = hf.queue('jobs')
-    const thousand = Array.from({ length: 1_000 }, (_, number) => ({ payload: number, priority: number % 7 }))
+    const thousand = Array.from({ length: 1_000 }, (_, number) => ({
+      payload: number,
+      priority: 1 + (number % 7),
+    }))
     for (let batch = 0; batch < 10; batch++) await q.addMany(thousand)
 
-    const { item } = await q.add('urgent', { priority: -1 })
+    const { item } = await q.add('urgent', { priority: 0 })
 
     expect(await q.stats()).toMatchObject({ total: 10_001, pending: 10_001 })
     expect(await q.position(item.id)).toBe(1)
@@ -82,13 +85,13 @@ forEachEngine((engine) => {
   test('the smallest and largest priorities sort correctly [D-07] [Q5]', async () => {
     const { hf } = await engine.open()
     const q = hf.queue('jobs')
-    const priorities = [2147483647, 0, -2147483648, 5, -1]
+    const priorities = [10, 0, 7, 5, 1]
     for (const priority of priorities) await q.add(priority, { priority })
 
     const served = (await claimedMany(q.claimMany(10, { agent: 'worker-1' }))).map(({ priority }) => priority)
 
-    expect(served).toEqual([-2147483648, -1, 0, 5, 2147483647])
-    for (const priority of [2147483648, -2147483649, 0.5, Number.NaN])
+    expect(served).toEqual([0, 1, 5, 7, 10])
+    for (const priority of [11, -1, 2 ** 31, 0.5, Number.NaN])
       expect(await refusalCode(() => q.add(null, { priority }))).toBe('INVALID')
   })
 

@@ -181,12 +181,12 @@ forEachEngine((engine) => {
     const { hf } = await engine.open()
     const q = hf.queue('jobs')
     const { item } = await q.add(null)
-    await Promise.all(Array.from({ length: 1_050 }, (_, number) => q.setPriority(item.id, number + 10)))
+    await Promise.all(Array.from({ length: 1_050 }, (_, number) => q.setPriority(item.id, number % 2)))
 
     const events = await q.events(item.id)
 
     expect(events).toHaveLength(1_051)
-    expect(events.at(-1)).toMatchObject({ version: 1_051, change: { priority: 1_059 } })
+    expect(events.at(-1)).toMatchObject({ version: 1_051, change: { priority: 1 } })
   })
 
   test('the lock has its events: acquired, extended, released, expired, taken over and refused [Q25]', async () => {

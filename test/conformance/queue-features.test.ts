@@ -23,6 +23,42 @@ forEachEngine((engine) => {
     expect(next).toBeNull()
   })
 
+  test('stats count each item once, and add up [S5-22] [Q6]', async () => {
+    const { hf, env } = await engine.open({ agent: 'ada' })
+    const q = hf.queue('jobs', { crashesMax: 1, attemptsMax: 1 })
+    const { item: poison } = await q.add('poison')
+    await q.next({ agent: 'worker-1', leaseMs: 0 })
+    await env.advance(1)
+    await q.detectAndRecoverStale()
+    await q.add('fails', { key: 'failing' })
+    await q.next({ agent: 'worker-1' })
+    await q.fail('failing', 'no', { agent: 'worker-1' })
+    await q.add('cancelled', { key: 'cancelled' })
+    await q.cancel('cancelled')
+    const { item: done } = await q.add('done')
+    await q.next({ agent: 'worker-1' })
+    await q.complete(done.id, { agent: 'worker-1' })
+    const { item: held } = await q.add('held')
+    await q.next({ agent: 'worker-1' })
+    await q.add('ready')
+    await q.add('delayed', { runAt: env.now() + 60_000 })
+    await q.add('dependent', { blockers: [held.id] })
+
+    const { byState, oldestReadyMs, paused, total, ...counts } = await q.stats()
+
+    expect((await q.get(poison.id))?.quarantine).not.toBeNull()
+    expect(counts).toEqual({
+      pending: 1,
+      blocked: 2,
+      quarantined: 1,
+      processing: 1,
+      completed: 1,
+      failed: 1,
+      cancelled: 1,
+    })
+    expect(Object.values(counts).reduce((sum, count) => sum + count)).toBe(total)
+  })
+
   test('pages of a listing meet every item once, open and closed [C-01] [Q6]', async () => {
     const { q } = await openMerge(engine)
     await submitMany(q, 9)

@@ -26,6 +26,26 @@ forEachEngine((engine) => {
     expect((await q.events(item.id)).map(({ kind }) => kind)).toContain('item.completed')
   })
 
+  test('what was finished first goes first, whichever queue it is in [S5-25] [Q26]', async () => {
+    const { hf, env } = await engine.open({ background: false })
+    const finish = async (queue: string, count: number) => {
+      const { ids } = await hf.queue(queue).addMany(Array.from({ length: count }, () => ({ payload: 1 })))
+      await Promise.all(ids.map((id) => hf.queue(queue).cancel(id)))
+      await env.advance(10)
+    }
+    await finish('z', 300)
+    await finish('a', 300)
+    await finish('m', 100)
+
+    const removed = await hf.execute('queue.cleanup', { maxAgeMs: 0 })
+
+    const left = await Promise.all(['z', 'a', 'm'].map(async (name) => (await hf.queue(name).stats()).total))
+    const gone = (await readFeed(hf)).filter(({ kind }) => kind === 'item.removed').map(({ queue }) => queue)
+    expect(removed).toEqual({ removed: 500, more: true })
+    expect(left).toEqual([0, 100, 100])
+    expect(gone).toEqual([...Array(300).fill('z'), ...Array(200).fill('a')])
+  })
+
   test('another time may be set, and 0 keeps everything', async () => {
     const { env, store } = await engine.open({ background: false })
     const brief = await store.open({ namespace: 'brief', retention: { itemsMs: 1_000 } })

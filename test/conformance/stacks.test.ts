@@ -23,7 +23,7 @@ forEachEngine((engine) => {
         standing: 'waiting',
       })
       expect(position).toBeNull()
-      expect(await q.stats()).toMatchObject({ pending: 3, blocked: 2 })
+      expect(await q.stats()).toMatchObject({ pending: 1, blocked: 2 })
     })
 
     test('waits until its parent has closed well and is freed in the same moment [Q22] [Q12]', async () => {

@@ -719,6 +719,21 @@ forEachEngine((engine) => {
     })
   })
 
+  test('hints call tasks by their keys, and take those back [S5-22]', async () => {
+    const { hf } = await engine.open({ agent: 'ada' })
+    await hf.tasks.addTask('a', { key: 'T-1', labels: ['api'] })
+    const { id } = await hf.tasks.addTask('b', { labels: ['api'] })
+    await hf.tasks.addTask('c', { key: 'T-3', dependsOn: ['T-1'] })
+    await hf.tasks.batchClaim(['T-1', id])
+
+    const { overlaps, waves, criticalPath } = await hf.tasks.hints()
+
+    expect(overlaps).toEqual([{ tasks: ['T-1', id], because: 'labels', shared: ['api'] }])
+    expect(waves).toEqual([['T-1', id], ['T-3']])
+    expect(criticalPath).toEqual(['T-1', 'T-3'])
+    expect(await hf.tasks.getTask('T-3')).toMatchObject({ title: 'c' })
+  })
+
   test('an idempotent claim answers the same again while its grant is current, and LEASE_LOST afterwards [T3]', async () => {
     const { hf } = await engine.open()
     await hf.tasks.addTask('one', { key: 'T-1' })

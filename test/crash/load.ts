@@ -57,8 +57,8 @@ export async function expectAcknowledgedOnce(
   const rest = hf.work('q', () => {}, { concurrency: 20 })
   // Also nothing held: a worker that stops gives back what it has claimed and not begun.
   await until('nothing is left', async () => {
-    const { pending, processing } = await hf.queue('q').stats()
-    return pending + processing === 0
+    const { pending, blocked, processing } = await hf.queue('q').stats()
+    return pending + blocked + processing === 0
   })
   await rest.stop()
   const events = (await wholeAudit(hf, server)).filter(({ queue }) => queue === 'q')

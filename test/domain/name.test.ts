@@ -103,12 +103,28 @@ describe('the nearest known name', () => {
     ['dnoe', 'done'],
     ['pending', 'pending'],
     ['donexy', 'done'],
+    ['canc', 'cancelled'],
   ])('%s was meant as %s', (typed, meant) => {
     expect(nearestName(typed, states)).toBe(meant)
   })
 
   test.each(['', 'xyz', 'runnxyz', 'completely different'])('nothing is suggested for "%s"', (typed) => {
     expect(nearestName(typed, states)).toBeNull()
+  })
+
+  test.each([
+    ['waitms', 'waitMs'],
+    ['wait', 'waitMs'],
+    ['prio', 'priority'],
+    ['lease', 'leaseMs'],
+  ])('%s, of several that are near, was meant as %s [S5-21]', (typed, meant) => {
+    const known = ['leaseMs', 'limit', 'priorityMax', 'priority', 'token', 'waitMs']
+
+    expect(nearestName(typed, known)).toBe(meant)
+  })
+
+  test('two letters are the beginning of too much', () => {
+    expect(nearestName('pr', ['priority'])).toBeNull()
   })
 
   test('a third of a long name may be wrong, and not more', () => {

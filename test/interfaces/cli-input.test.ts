@@ -148,6 +148,15 @@ test.each([
     ['queue', 'add', 'q', '1', '--priorty', '1'],
     /did you mean --priority\?/,
   ],
+  [
+    'an option that was begun [S5-21]',
+    ['queue', 'add', 'q', '1', '--prio', '1'],
+    /did you mean --priority\?/,
+  ],
+  ['an option with its value [S5-21]', ['queue', 'add', 'q', '1', '--prio=1'], /did you mean --priority\?/],
+  ['a verb by another word [S5-21]', ['queue', 'get', 'q', 'x'], /did you mean show\?/],
+  ['a verb by a word of the shell [S5-21]', ['task', 'ls'], /did you mean list\?/],
+  ['a verb of another noun [S5-21]', ['state', 'show', 'k'], /did you mean get\?/],
   ['an unknown choice, with the nearest', ['task', 'list', '--status', 'revew'], /did you mean "Review"\?/],
   ['a pid that is none', ['queue', 'next', 'q', '--for-pid', 'self'], /\$PPID/],
   ['a body given twice', ['queue', 'add', 'q', '1', '--file', '-'], /give it once/],
@@ -193,4 +202,36 @@ test('letters in another encoding than UTF-8 are refused, on stdin and in a file
 
   for (const answer of answers)
     expect(answer).toMatchObject({ code: 2, stderr: expect.stringContaining('not UTF-8') })
+})
+
+test('what may come from a file need not be typed as well', async () => {
+  const shell = aShell()
+  const file = join(shell.folder, 'value.json')
+  writeFileSync(file, '{"max":5}')
+
+  await shell.run('state', 'set', 'limits', '--file', file)
+  const nothing = await shell.run('state', 'set', 'limits')
+
+  expect(await shell.json('state', 'get', 'limits')).toMatchObject({ value: { max: 5 } })
+  expect(nothing).toMatchObject({ code: 2, stderr: expect.stringContaining('<value>: is missing') })
+})
+
+test.each([
+  ['queue', 'add', 'q', '{"user":{"id":12345678901234567890}}', 'payload.user.id: 12345678901234567890'],
+  ['queue', 'add', 'q', '9007199254740993', 'payload: 9007199254740993'],
+  ['state', 'set', 'k', '[1,1e999]', 'value.1: 1e999'],
+])('%s %s %s %s is refused: the number would become another [S5-20]', async (...words) => {
+  const shell = aShell()
+
+  const answer = await shell.run(...words.slice(0, -1))
+
+  expect(answer).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining(String(words.at(-1))) })
+})
+
+test('a line of many whose number would become another is refused by its number [S5-20]', async () => {
+  const shell = aShell()
+
+  const answer = await shell.runWith({ stdin: '1\n{"n":1e400}\n' }, 'queue', 'add-many', 'q')
+
+  expect(answer).toMatchObject({ code: 2, stderr: expect.stringContaining('line 2.n: 1e400') })
 })

@@ -49,6 +49,21 @@ describe('status', () => {
     expect(stdout).toMatch(/^healing /m)
   })
 
+  test.each([
+    [80, 14],
+    [60, 9],
+    [80, 6],
+  ])('on %i columns and %i lines shows a row below every heading [S5-22]', async (columns, rows) => {
+    const { stdout } = await shell.runWith({ columns, rows }, 'status')
+
+    const lines = stdout.trimEnd().split('\n')
+    const headings = lines.flatMap((line, index) => (/^(queue|held|agent) /.test(line) ? [index] : []))
+    expect(lines.length).toBeLessThan(rows)
+    expect(headings.length).toBeGreaterThan(0)
+    expect(stdout).toMatch(/queue zz-fragile has 1 quarantined item/)
+    for (const index of headings) expect(lines[index + 1]).toMatch(/^(queue-|zz-fragile|item|unlucky|agent-)/)
+  })
+
   test('shows everything there is room for, and never an idle queue before a busy one', async () => {
     const { stdout } = await shell.runWith({ columns: 200, rows: 200 }, 'status')
 
@@ -100,6 +115,34 @@ test('columns stand below each other whatever is written in them', async () => {
   )
   expect(before).toHaveLength(3)
   expect(new Set(widths).size).toBe(1)
+})
+
+test('a list of items tells by its phase what can be claimed, what is delayed and what waits [S5-22]', async () => {
+  const shell = aShell()
+  await shell.run('queue', 'add', 'q', '{"branch":"main"}', '--key', 'now')
+  await shell.run('queue', 'add', 'q', '"x"', '--key', 'later', '--run-at', '+10m')
+  await shell.run('queue', 'add', 'q', 'y', '--key', 'stacked', '--parent', 'now')
+
+  const { stdout } = await shell.run('queue', 'list', 'q')
+
+  expect(stdout).toMatch(/ now +pending +ready +5 +- +\{"branch":"main"\}$/m)
+  expect(stdout).toMatch(/ later +pending +delayed, in (?:10m|9m\d+s) +5 +- +x$/m)
+  expect(stdout).toMatch(/ stacked +pending +blocked by 1 +5 +- +y$/m)
+})
+
+test('on a narrow terminal the id of an item stays whole, and its payload gives way [S5-22]', async () => {
+  const shell = aShell()
+  const { item } = await shell.json<{ item: { id: string } }>(
+    'queue',
+    'add',
+    'q',
+    JSON.stringify('long '.repeat(50)),
+  )
+
+  const { stdout } = await shell.runWith({ columns: 80, rows: 24 }, 'queue', 'list', 'q')
+
+  expect(stdout).toMatch(new RegExp(`^${item.id} .*long .*…$`, 'm'))
+  expect(Math.max(...stdout.split('\n').map((line) => line.length))).toBeLessThanOrEqual(80)
 })
 
 interface Fleet {

@@ -175,7 +175,7 @@ describe('what cannot be taken over whole is refused whole, and nothing is chang
       'an issue that is too large',
       importBeads,
       (path) => writeFileSync(path, bead({ description: 'x'.repeat(300_000) })),
-      /line 1: the payload has/,
+      /line 1: payload: has/,
     ],
     [
       'letters in another encoding than UTF-8',

@@ -146,6 +146,8 @@ async function checkReadings(q: Queue, items: readonly QueueItem<unknown>[]): Pr
   const byState: Record<string, number> = {}
   for (const { state } of items) byState[state] = (byState[state] ?? 0) + 1
   expect(stats.total).toBe(items.length)
+  const { pending, blocked, quarantined, processing, completed, failed, cancelled } = stats
+  expect(pending + blocked + quarantined + processing + completed + failed + cancelled).toBe(items.length)
   expect(stats.byState).toEqual(byState)
   expect(stats.processing).toBe(items.filter(({ standing }) => standing === 'held').length)
   const ready = items.filter(({ standing }) => standing === 'ready')

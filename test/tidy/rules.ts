@@ -14,7 +14,7 @@ export interface File {
 
 type Rule = (files: readonly File[]) => string[]
 
-const vocabulary = ['errors', 'options', 'logger', 'lazily']
+const vocabulary = ['errors', 'options', 'issue', 'logger', 'lazily']
 /** The handle a program holds: everything it calls, over the operations. */
 const handle = [
   'queue',
@@ -50,16 +50,26 @@ const arrows: Record<string, readonly string[]> = {
   queue: [...vocabulary, ...handle, 'domain', 'operations', 'runtime'],
   state: [...vocabulary, ...handle, 'domain', 'operations', 'environment'],
   tasks: [...vocabulary, ...handle, 'domain', 'operations', 'runtime'],
-  agents: [...vocabulary, 'session', 'operations', 'host', 'environment'],
-  fleet: [...vocabulary, 'session', 'domain', 'port', 'operations', 'runtime', 'host', 'environment'],
+  agents: [...vocabulary, 'session', 'input', 'domain', 'operations', 'host', 'environment'],
+  fleet: [
+    ...vocabulary,
+    'session',
+    'input',
+    'domain',
+    'port',
+    'operations',
+    'runtime',
+    'host',
+    'environment',
+  ],
   locks: [...vocabulary, ...handle, 'operations', 'runtime', 'environment'],
   'lock-grants': [...handle, 'operations', 'runtime'],
   runs: [...handle, 'operations'],
   messages: [...vocabulary, ...handle, 'domain', 'operations', 'runtime', 'delivery'],
   session: [...vocabulary, 'caller-frames', 'port', 'engines', 'operations', 'runtime', 'environment'],
   'caller-frames': ['errors'],
-  payload: vocabulary,
-  input: [],
+  payload: [...vocabulary, 'domain'],
+  input: ['errors'],
   // Opens two engines at once and carries rows between them; heals the one before.
   copy: [...vocabulary, 'port', 'engines', 'domain', 'environment', 'host', 'holdfast'],
   // The command line starts the others, so it alone may reach across. It needs the domain's words (names of queues,
@@ -104,9 +114,10 @@ const arrows: Record<string, readonly string[]> = {
   port: [...vocabulary, 'operations', 'domain', 'environment'],
   engines: [...vocabulary, 'port', 'operations', 'domain', 'environment', 'host'],
   host: ['environment', 'errors', 'domain'],
-  options: ['errors', 'domain', 'environment', 'logger', 'delivery'],
+  options: ['errors', 'issue', 'domain', 'environment', 'logger', 'delivery'],
   // The one function that makes foreign text harmless.
   logger: ['domain'],
+  issue: ['domain'],
   lazily: [],
   environment: ['errors', 'domain'],
   domain: ['errors'],

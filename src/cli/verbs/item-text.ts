@@ -16,15 +16,29 @@ export function itemLine(item: ItemView): string {
 
 export function itemTable(items: readonly ItemView[], view: View): string {
   return view.table(
-    ['id', 'key', 'state', 'pri', 'holder'],
+    ['id', 'key', 'state', 'phase', 'pri', 'holder', 'payload'],
     items.map((item) => [
       item.id,
       printable(item.key ?? ''),
-      item.quarantine ? `${item.state} (quarantined)` : item.state,
+      item.state,
+      phaseOf(item, view),
       item.priority,
       holderText(item.lease),
+      item.payload == null ? null : brief(item.payload, payloadShown),
     ]),
   )
+}
+
+/** As much as tells one payload from another. */
+const payloadShown = 60
+
+/** What has to happen before the item can be claimed, and when it runs where that is known. */
+function phaseOf({ standing, quarantine, waitingFor, runAt }: ItemView, view: View): string {
+  if (quarantine) return 'quarantined'
+  if (standing !== 'waiting') return standing
+  if (waitingFor.length > 0) return `blocked by ${waitingFor.length}`
+  if (runAt === null) return standing
+  return runAt > view.now ? `delayed, in ${formatDuration(runAt - view.now)}` : 'due'
 }
 
 export function holderText(lease: LeaseView | null): string {

@@ -69,12 +69,12 @@ const stats = verb<QueueStats>({
     view.pairs([
       ['total', counts.total],
       ['pending', counts.pending],
+      ['blocked', counts.blocked],
+      ['quarantined', counts.quarantined],
       ['processing', counts.processing],
       ['completed', counts.completed],
       ['failed', counts.failed],
       ['cancelled', counts.cancelled],
-      ['blocked', counts.blocked],
-      ['quarantined', counts.quarantined],
       ['oldest ready', counts.oldestReadyMs === null ? null : formatDuration(counts.oldestReadyMs)],
       ['paused', counts.paused ? 'yes' : null],
       [

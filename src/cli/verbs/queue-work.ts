@@ -1,9 +1,12 @@
 /** Verbs of a queue for those who bring work and those who do it. */
 
+import { JsonFault } from '../../domain/json.ts'
+import { parseJsonText } from '../../domain/json-text.ts'
 import { errorCodes, InvalidError } from '../../errors.ts'
 import type { ClaimManyOutcome, ClaimOutcome } from '../../operations/queue-claim.ts'
 import type { ItemView } from '../../operations/view.ts'
 import { readStdin } from '../io.ts'
+import { lossy } from '../value.ts'
 import { type Input, verb } from '../verb.ts'
 import { brief, leaseLeft, type View } from '../view.ts'
 import { forPid } from './claim-options.ts'
@@ -66,8 +69,9 @@ const addMany = verb<{ ids: string[] }>({
 
 function lineValue(line: string, number: number): unknown {
   try {
-    return JSON.parse(line)
+    return parseJsonText(line)
   } catch (cause) {
+    if (cause instanceof JsonFault) throw lossy(`line ${number}`, cause)
     throw new InvalidError({
       what: `line ${number} is not JSON: ${line.slice(0, 80)}`,
       next: 'nothing was added; mend the line',

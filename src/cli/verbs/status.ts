@@ -51,22 +51,36 @@ export const watch = verb<undefined>({
 
 /** What needs somebody comes first; what is quiet takes no room. Cut to so many lines, where that matters. */
 function statusText(fleet: FleetReport, view: View, lines: number | null): string {
-  // On a low screen what to do gives way to what is there; `doctor` tells it.
+  // On a low screen what to do gives way to what is there; `doctor` tells it. On a very low one so does everything else.
   const isLow = lines !== null && lines < advisedLines
-  const above = [storeText(fleet, view), alertText(fleet, view, isLow)].filter((section) => section !== '')
-  const below = [runText(fleet, view), restText(fleet, view)].filter((section) => section !== '')
-  const tables = [queueTable(fleet, view), heldTable(fleet, view), agentTable(fleet, view)].filter(
-    ({ rows }) => rows.length > 0,
+  const isTiny = lines !== null && lines < roomyLines
+  const gap = isTiny ? 0 : 1
+  const filled = (sections: readonly string[]) => sections.filter((section) => section !== '')
+  const above = filled([
+    storeText(fleet, view, isTiny),
+    alertText(fleet, view, isLow, isTiny ? 1 : alertsMax),
+  ])
+  const below = isTiny ? [] : filled([runText(fleet, view), restText(fleet, view)])
+  const taken = [...above, ...below].reduce((sum, section) => sum + section.split('\n').length + gap, 0)
+  const free = lines === null ? null : lines - taken + gap
+  const tables = fittingTables(
+    [queueTable(fleet, view), heldTable(fleet, view), agentTable(fleet, view)],
+    free,
+    gap,
   )
-  const taken = [...above, ...below].reduce((sum, section) => sum + section.split('\n').length + 1, 0)
-  // A table has a blank line before it, and one for its head.
-  const room = lines === null ? null : lines - taken + 1 - 2 * tables.length
   const shares = shareLines(
-    room,
+    free === null ? null : free - tables.length * (gap + 1),
     tables.map(({ total }) => total),
   )
   const drawn = tables.map((table, index) => tableText(table, shares[index] as number, view))
-  return [...above, ...drawn, ...below].join('\n\n')
+  return [...above, ...drawn, ...below].join('\n'.repeat(gap + 1))
+}
+
+/** Of which at least a row can be shown below its head; a head alone tells nothing. */
+function fittingTables(all: readonly Section[], free: number | null, gap: number): Section[] {
+  const tables = all.filter(({ rows }) => rows.length > 0)
+  if (free === null) return tables
+  return tables.slice(0, Math.max(1, Math.floor(free / (gap + 2))))
 }
 
 interface Section {
@@ -92,16 +106,14 @@ function shareLines(room: number | null, wanted: readonly number[]): number[] {
 
 function tableText({ head, rows, total }: Section, lines: number, view: View): string {
   const isWhole = rows.length === total && total <= lines
-  // The line that says how many are left out takes the place of a row.
-  const shown = isWhole ? rows : rows.slice(0, Math.max(0, lines - 1))
-  const more = isWhole
-    ? []
-    : [view.colors.dim(`${shown.length === 0 ? '' : 'and '}${total - shown.length} more`)]
-  const table = shown.length === 0 ? view.colors.bold(head[0] ?? '') : view.table(head, shown)
-  return [table, ...more].join('\n')
+  // The line that says how many are left out takes the place of a row, but never of the only one.
+  const shown = isWhole ? rows : rows.slice(0, Math.max(1, lines - 1))
+  const isTold = isWhole || lines < 2
+  const more = isTold ? [] : [view.colors.dim(`and ${total - shown.length} more`)]
+  return [view.table(head, shown), ...more].join('\n')
 }
 
-function storeText({ store, at }: FleetReport, view: View): string {
+function storeText({ store, at }: FleetReport, view: View, isBrief: boolean): string {
   const { colors } = view
   const { engine, engineVersion, durability, server } = store
   const told = [`${engine} ${engineVersion}`, `durability ${durability}`]
@@ -114,22 +126,29 @@ function storeText({ store, at }: FleetReport, view: View): string {
     )
   }
   const line = `${colors.bold(printable(store.location))}  ${view.time(at)}`
-  return `${line}\n${colors.dim(told.join(', '))}`
+  return isBrief ? line : `${line}\n${colors.dim(told.join(', '))}`
 }
 
 /** More than these are a case for `doctor`. */
 const alertsMax = 5
 const advisedLines = 40
+/** Below, rows need every line there is. */
+const roomyLines = 18
 
-function alertText({ alerts }: FleetReport, { colors, columns }: View, isBrief: boolean): string {
-  const lines = alerts.slice(0, alertsMax).map(({ level, what, next }, index) => {
+function alertText(
+  { alerts }: FleetReport,
+  { colors, columns }: View,
+  isBrief: boolean,
+  max: number,
+): string {
+  const lines = alerts.slice(0, max).map(({ level, what, next }, index) => {
     const mark = level === 'warning' ? colors.yellow('!') : colors.dim('i')
     const line = `${mark} ${printable(what)}`
     if (isBrief || next === alerts[index - 1]?.next) return line
     const fits = columns === null || what.length + next.length + 4 <= columns
     return `${line}${fits ? '  ' : '\n  '}${colors.dim(printable(next))}`
   })
-  const more = alerts.length - alertsMax
+  const more = alerts.length - max
   return [...lines, ...(more > 0 ? [colors.dim(`  and ${more} more: holdfast doctor`)] : [])].join('\n')
 }
 

@@ -318,10 +318,10 @@ const hints = verb<TaskHints>({
     [
       ...overlaps.map(
         ({ tasks, because, shared }) =>
-          `overlap: ${tasks.join(' and ')} by ${because}${shared.length > 0 ? ` (${printable(shared.join(', '))})` : ''}`,
+          `overlap: ${printable(tasks.join(' and '))} by ${because}${shared.length > 0 ? ` (${printable(shared.join(', '))})` : ''}`,
       ),
-      ...waves.map((wave, index) => `wave ${index + 1}: ${wave.join(', ')}`),
-      ...(criticalPath.length > 0 ? [`longest chain: ${criticalPath.join(' > ')}`] : []),
+      ...waves.map((wave, index) => `wave ${index + 1}: ${printable(wave.join(', '))}`),
+      ...(criticalPath.length > 0 ? [`longest chain: ${printable(criticalPath.join(' > '))}`] : []),
     ].join('\n'),
 })
 

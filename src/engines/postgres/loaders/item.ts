@@ -168,9 +168,11 @@ export const itemLoaders = {
         values: [place.namespace, queue],
       },
       {
-        text: `select
-  (select count(*) from holdfast.item t where t.namespace = $1 and t.queue = $2 and t.quarantined_at is not null),
-  (select min(t.added_at) from holdfast.item t where t.namespace = $1 and t.queue = $2 and t.standing = 'ready')`,
+        text: 'select t.state, count(*) from holdfast.item t where t.namespace = $1 and t.queue = $2 and t.quarantined_at is not null group by t.state',
+        values: [place.namespace, queue],
+      },
+      {
+        text: "select min(t.added_at) from holdfast.item t where t.namespace = $1 and t.queue = $2 and t.standing = 'ready'",
         values: [place.namespace, queue],
       },
       {
@@ -184,7 +186,7 @@ export const itemLoaders = {
       },
     ],
     searched: ['item'],
-    read([states, totals, newest]): QueueCounts {
+    read([states, quarantined, oldest, newest]): QueueCounts {
       const byState: Record<string, number> = {}
       const byStanding: Record<Standing, number> = { ready: 0, suspect: 0, waiting: 0, held: 0, closed: 0 }
       for (const [standing, state, count] of (states ?? []) as readonly (readonly [
@@ -201,8 +203,11 @@ export const itemLoaders = {
         newestClosed: Object.fromEntries(
           (newest ?? []).map(([state, count]) => [String(state), Number(count)]),
         ),
-        quarantined: Number(totals?.[0]?.[0]),
-        oldestReadyAt: (totals?.[0]?.[1] ?? null) as number | null,
+        quarantined: (quarantined ?? []).reduce((sum, [, count]) => sum + Number(count), 0),
+        quarantinedByState: Object.fromEntries(
+          (quarantined ?? []).map(([state, count]) => [String(state), Number(count)]),
+        ),
+        oldestReadyAt: (oldest?.[0]?.[0] ?? null) as number | null,
       }
     },
   }),
@@ -216,13 +221,14 @@ export const itemLoaders = {
   select closed.id
   from holdfast.queue q
   cross join lateral (
-    select i.id
+    select i.id, i.closed_at
     from holdfast.item i
     where i.namespace = $1 and i.queue = q.name and i.standing = 'closed' and i.closed_at <= ${wall} - ${parameters.add(ageMs)} ${unneeded}
     order by i.closed_at, i.id
     limit ${most}
   ) closed
   where q.namespace = $1 ${one}
+  order by closed.closed_at, closed.id
   limit ${most}
 ))`
     return {
@@ -230,7 +236,7 @@ export const itemLoaders = {
       searched: ['item'],
       read: ([rows]) =>
         decodeAll<Item>(tables.item, rows).sort(
-          (left, right) => (left.closedAt ?? 0) - (right.closedAt ?? 0),
+          (left, right) => (left.closedAt ?? 0) - (right.closedAt ?? 0) || (left.id < right.id ? -1 : 1),
         ),
     }
   },

@@ -185,11 +185,11 @@ limit ${limit}`,
         byStanding[standing] += count
       }
     }
-    const quarantined = source.connection.get(
-      'select count(*) from item where namespace = ? and queue = ? and quarantined_at is not null',
+    const quarantined = source.connection.all(
+      'select state, count(*) from item where namespace = ? and queue = ? and quarantined_at is not null group by state',
       source.namespace,
       queue,
-    )
+    ) as [string, number][]
     const oldest = source.connection.get(
       "select min(added_at) from item where namespace = ? and queue = ? and standing = 'ready'",
       source.namespace,
@@ -204,20 +204,31 @@ limit ${limit}`,
       byState,
       byStanding,
       newestClosed: Object.fromEntries(newest.map(([state, count]) => [String(state), Number(count)])),
-      quarantined: Number(quarantined?.[0]),
+      quarantined: quarantined.reduce((sum, [, count]) => sum + count, 0),
+      quarantinedByState: Object.fromEntries(quarantined),
       oldestReadyAt: (oldest?.[0] ?? null) as number | null,
     }
   },
 
   closedBefore(source, { queue, ageMs, limit }) {
-    const one =
-      queue === null ? 'queue in (select name from queue where namespace = item.namespace)' : 'queue = ?'
-    const names = queue === null ? [] : [queue]
+    const before = BigInt(source.wall - ageMs)
+    const oldest = `order by closed_at, id\nlimit ${limit}`
+    const closed = (of: string) => `queue = ${of} and standing = 'closed' and closed_at <= ? ${unneeded}`
+    if (queue !== null)
+      return items(source, `where namespace = ? and ${closed('?')}\n${oldest}`, queue, before)
+    // Queue by queue, since each has its closed items in order: one search over all would sort all there are.
+    const ofEach = `select item.id from item where item.namespace = q.namespace and ${closed('q.name')}\n${oldest}`
     return items(
       source,
-      `where namespace = ? and ${one} and standing = 'closed' and closed_at <= ? ${unneeded}\nlimit ${limit}`,
-      ...names,
-      BigInt(source.wall - ageMs),
+      `where namespace = ? and id in (
+  select one.id
+  from queue q
+  join item one on one.namespace = q.namespace and one.id in (${ofEach})
+  where q.namespace = ?
+)
+${oldest}`,
+      before,
+      source.namespace,
     )
   },
 } satisfies Partial<Loaders>

@@ -1,0 +1,198 @@
+/**
+ * JSON at the edge: a value becomes text once, and what JSON cannot carry is refused with its path. Stored as JSON would
+ * have it, a Map is `{}`, not-a-number is null and a function is gone; who reads it later cannot tell.
+ */
+import type { Json } from './item.ts'
+
+/** Deeper than anybody means, and well within what every engine can read. */
+export const depthMax = 200
+
+export type JsonPath = readonly (string | number)[]
+
+/** Why a value is not JSON, and where in it. */
+export class JsonFault extends Error {
+  readonly path: JsonPath
+  readonly next: string
+  readonly facts: Readonly<Record<string, unknown>>
+
+  constructor(path: JsonPath, message: string, next: string, facts: Readonly<Record<string, unknown>> = {}) {
+    super(message)
+    this.path = path
+    this.next = next
+    this.facts = facts
+  }
+}
+
+/** JSON text of a value within so many bytes. Throws `JsonFault`. Undefined properties are dropped, as JSON does. */
+export function jsonText(value: unknown, bytesMax: number): string {
+  const bounds = { bytesMax, depthMax }
+  // Most values are plain data, and only looking at them costs a fraction of copying them.
+  const isData = isPlain(value, 0, { left: bytesMax })
+  return fitting(JSON.stringify(isData ? value : plainOf(value, bounds)), bytesMax)
+}
+
+interface Bounds {
+  readonly bytesMax: number
+  readonly depthMax: number
+}
+
+/** The value as its JSON text would be read. Throws `JsonFault`. */
+export function jsonCopy(value: unknown, bounds: Bounds): Json {
+  const copy = plainOf(value, bounds)
+  fitting(JSON.stringify(copy), bounds.bytesMax)
+  return copy
+}
+
+function fitting(text: string, bytesMax: number): string {
+  // A character has at most three bytes for each of its units, so short texts need not be measured.
+  const bytes = 3 * text.length <= bytesMax ? text.length : Buffer.byteLength(text)
+  if (bytes > bytesMax)
+    throw tooLarge(`has ${bytes} bytes of JSON, the limit is ${bytesMax}`, bytesMax, bytes)
+  return text
+}
+
+function tooLarge(what: string, bytesMax: number, bytes?: number): JsonFault {
+  const facts = bytes === undefined ? { bytesMax } : { bytes, bytesMax }
+  return new JsonFault([], what, 'store the content elsewhere and give a reference to it', facts)
+}
+
+/** How many more parts are looked at: each takes a byte at least, and parts that are shared can be without number. */
+interface Room {
+  left: number
+}
+
+/** Whether it is plain data, of which JSON's own text says everything. False proves nothing. */
+function isPlain(value: unknown, depth: number, room: Room): boolean {
+  if (typeof value === 'string' || typeof value === 'boolean' || value === null) return true
+  if (typeof value === 'number') return Number.isFinite(value)
+  if (typeof value !== 'object' || depth === depthMax || 'toJSON' in value) return false
+  const prototype: unknown = Object.getPrototypeOf(value)
+  if (prototype === Array.prototype) {
+    for (const part of value as unknown[]) {
+      if (room.left-- === 0 || !isPlain(part, depth + 1, room)) return false
+    }
+    return true
+  }
+  if (prototype !== Object.prototype) return false
+  for (const name in value) {
+    const part = (value as Record<string, unknown>)[name]
+    if (room.left-- === 0 || (part !== undefined && !isPlain(part, depth + 1, room))) return false
+  }
+  return true
+}
+
+/** A copy of plain data: each `toJSON` and each getter asked once. */
+function plainOf(value: unknown, { bytesMax, depthMax }: Bounds): Json {
+  const room: Room = { left: bytesMax }
+  const path: (string | number)[] = []
+  const above: object[] = []
+  try {
+    const copy = copyOf(value, '')
+    if (copy === undefined) throw unfit('undefined')
+    return copy
+  } catch (error) {
+    if (error instanceof JsonFault) throw error
+    throw new JsonFault([...path], `cannot be read: ${wordsOf(error)}`, plainNext)
+  }
+
+  function copyOf(given: unknown, name: string | number): Json | undefined {
+    if (room.left-- === 0) throw tooLarge(`has more than ${bytesMax} bytes of JSON`, bytesMax)
+    const part = asJsonHasIt(given, name)
+    switch (typeof part) {
+      case 'string':
+      case 'boolean':
+      case 'undefined':
+        return part
+      case 'number':
+        if (Number.isFinite(part)) return part
+        throw unfit(String(part))
+      case 'object':
+        return part === null ? null : copyOfObject(part)
+      default:
+        throw unfit(`a ${typeof part}`)
+    }
+  }
+
+  function asJsonHasIt(part: unknown, name: string | number): unknown {
+    if (typeof part !== 'object' || part === null) return part
+    if (part instanceof Date && Number.isNaN(part.getTime())) throw unfit('an invalid date')
+    const { toJSON } = part as { toJSON?: unknown }
+    return typeof toJSON === 'function' ? toJSON.call(part, String(name)) : part
+  }
+
+  function copyOfObject(part: object): Json {
+    if (above.includes(part)) throw unfit('part of itself')
+    if (above.length === depthMax) throw tooDeep(depthMax)
+    above.push(part)
+    const copy = Array.isArray(part) ? copyOfArray(part) : copyOfFields(part)
+    above.pop()
+    return copy
+  }
+
+  function copyOfArray(parts: readonly unknown[]): Json {
+    return Array.from(parts, (part, index) => {
+      path.push(index)
+      const copy = copyOf(part, index)
+      // JSON has null there, which is something else.
+      if (copy === undefined) throw unfit('undefined')
+      path.pop()
+      return copy
+    })
+  }
+
+  function copyOfFields(part: object): Json {
+    const names = Object.keys(part)
+    const kind = kindOf(part)
+    if (unreadable.test(kind) || (names.length === 0 && !isPlainObject(part)))
+      throw unfit(`of the class ${kind}`)
+    const copy: Record<string, Json> = {}
+    for (const name of names) {
+      path.push(name)
+      const field = copyOf((part as Record<string, unknown>)[name], name)
+      // Assigned, __proto__ would become the prototype.
+      if (field !== undefined)
+        Object.defineProperty(copy, name, {
+          value: field,
+          enumerable: true,
+          configurable: true,
+          writable: true,
+        })
+      path.pop()
+    }
+    return copy
+  }
+
+  function unfit(what: string): JsonFault {
+    return new JsonFault([...path], `is ${what}, which JSON cannot carry`, plainNext)
+  }
+}
+
+const plainNext = 'give plain objects, arrays, strings, finite numbers, booleans and null'
+
+function tooDeep(depthMax: number): JsonFault {
+  const what = `is nested more than ${depthMax} levels deep`
+  return new JsonFault([], what, 'make it flatter, or give it as text', { depthMax })
+}
+
+/** What they hold is in no field: JSON would keep nothing of it, or numbers as names. */
+const unreadable =
+  /^(?:Map|Set|Error|RegExp|Promise|(?:Shared)?ArrayBuffer|DataView|.*Array|Number|String|Boolean)$/
+
+const kindLengthMax = 60
+
+function kindOf(part: object): string {
+  const tag = Object.prototype.toString.call(part).slice('[object '.length, -1)
+  if (tag !== 'Object') return tag
+  const name: unknown = Object(part.constructor).name
+  return typeof name === 'string' ? name.slice(0, kindLengthMax) : tag
+}
+
+function isPlainObject(part: object): boolean {
+  const prototype: unknown = Object.getPrototypeOf(part)
+  // Of this program or of another realm, where every prototype but the last has one of its own.
+  return prototype === null || Object.getPrototypeOf(prototype) === null
+}
+
+function wordsOf(error: unknown): string {
+  return error instanceof Error ? error.message : 'it throws what is no error'
+}

@@ -1,0 +1,138 @@
+/** What is wrong with an input, in our words: those of the schema library never reach a user. */
+import * as z from 'zod'
+import { nearestName } from './domain/name.ts'
+
+export interface Issue {
+  /** From the whole input on, joined by dots; empty where the whole is meant. */
+  readonly path: string
+  readonly message: string
+  /** What to do, where that is known. */
+  readonly next?: string
+  readonly facts?: Readonly<Record<string, unknown>>
+}
+
+export type Checked<Value> =
+  | { readonly isSound: true; readonly value: Value }
+  | { readonly isSound: false; readonly issues: readonly [Issue, ...Issue[]] }
+
+const issuesMax = 10
+
+/** Checks an input. `others` are names that are known beside those of the schema, to be suggested for mistyped ones. */
+export function check<Schema extends z.ZodType>(
+  schema: Schema,
+  input: unknown,
+  others: readonly string[] = [],
+): Checked<z.output<Schema>> {
+  const parsed = schema.safeParse(input)
+  if (parsed.success) return { isSound: true, value: parsed.data }
+  // Once more, for its words: a schema says what it says only while it checks.
+  const { error = parsed.error } = schema.safeParse(input, { error: wordsFor })
+  const issues = error.issues.slice(0, issuesMax).map((issue) => issueOf(issue, schema, others))
+  return { isSound: false, issues: issues as [Issue, ...Issue[]] }
+}
+
+function issueOf(issue: z.core.$ZodIssue, schema: z.ZodType, others: readonly string[]): Issue {
+  const path = issue.path.map(String).join('.')
+  if (issue.code === 'unrecognized_keys') {
+    const known = [...namesAt(schema, issue.path), ...(issue.path.length === 0 ? others : [])]
+    return {
+      path,
+      message: issue.message,
+      next: suggestion(issue.keys, known),
+      facts: { unknown: issue.keys },
+    }
+  }
+  const told =
+    issue.code === 'custom' ? (issue.params as Pick<Issue, 'next' | 'facts'> | undefined) : undefined
+  return { path, message: issue.message, ...told }
+}
+
+/** What a mistyped name may have meant, or all there are. */
+function suggestion(unknown: readonly string[], known: readonly string[]): string {
+  const usable = known.filter((name) => !unknown.includes(name))
+  const nearest = nearestName(String(unknown[0]), usable)
+  if (nearest !== null) return `did you mean "${nearest}"?`
+  return usable.length === 0 ? 'leave it out' : `known are ${usable.join(', ')}`
+}
+
+/** Names of the object at a path, as far as it can be followed. */
+function namesAt(schema: z.ZodType, path: readonly PropertyKey[]): string[] {
+  let at: unknown = schema
+  for (const step of path) at = within(at, step)
+  at = unwrapped(at)
+  return at instanceof z.ZodObject ? Object.keys(at.shape) : []
+}
+
+function within(schema: unknown, step: PropertyKey): unknown {
+  const inner = unwrapped(schema)
+  if (inner instanceof z.ZodObject) return inner.shape[String(step)]
+  return inner instanceof z.ZodArray ? inner.element : undefined
+}
+
+/** A union of which one way is an object means that object. */
+function unwrapped(schema: unknown): unknown {
+  if (schema instanceof z.ZodOptional || schema instanceof z.ZodNullable || schema instanceof z.ZodDefault)
+    return unwrapped(schema.unwrap())
+  if (schema instanceof z.ZodUnion)
+    return schema.options.map(unwrapped).find((each) => each instanceof z.ZodObject)
+  return schema
+}
+
+/** Called for what a schema has no words of its own for. */
+function wordsFor(issue: z.core.$ZodRawIssue): string {
+  switch (issue.code) {
+    case 'invalid_type':
+      return issue.input === undefined
+        ? 'is missing'
+        : `must be ${typeWords[issue.expected] ?? issue.expected}`
+    case 'invalid_value':
+      return `must be ${listed(issue.values.map((value) => JSON.stringify(value)))}`
+    case 'too_small':
+      return bound(issue.origin, 'at least', Number(issue.minimum))
+    case 'too_big':
+      return bound(issue.origin, 'at most', Number(issue.maximum))
+    case 'unrecognized_keys':
+      return `unknown option ${issue.keys.map((key) => JSON.stringify(key)).join(', ')}`
+    case 'invalid_union':
+      return wordsForUnion(issue.errors)
+    case 'invalid_key':
+    case 'invalid_element':
+      return `has an entry that ${issue.issues[0]?.message ?? 'is not usable'}`
+    case 'invalid_format':
+      return 'does not have the form it must have'
+    default:
+      return 'is not usable'
+  }
+}
+
+const typeWords: Readonly<Record<string, string>> = {
+  string: 'text',
+  number: 'a number',
+  int: 'a whole number',
+  boolean: 'true or false',
+  array: 'a list',
+  object: 'an object',
+  record: 'an object',
+  null: 'null',
+}
+
+function bound(origin: string, most: string, limit: number): string {
+  if (origin === 'string')
+    return limit === 1 && most === 'at least' ? 'must not be empty' : `must have ${most} ${limit} characters`
+  if (origin === 'array') return `must have ${most} ${limit} ${limit === 1 ? 'entry' : 'entries'}`
+  return `must be ${most} ${limit}`
+}
+
+/** The ways it could have been right; where it almost was one of them, what that lacks. */
+function wordsForUnion(ways: readonly (readonly z.core.$ZodIssue[])[]): string {
+  const inside = ways.flat().find(({ path }) => path.length > 0)
+  if (inside) return `${inside.path.map(String).join('.')}: ${inside.message}`
+  const words = ways.flatMap(([first]) => first?.message ?? [])
+  const isType = words.every((word) => word.startsWith('must be '))
+  if (!isType) return words.find((word) => !word.startsWith('must be ')) as string
+  return `must be ${listed([...new Set(words.map((word) => word.slice('must be '.length)))])}`
+}
+
+function listed(words: readonly string[]): string {
+  return words.length < 3 ? words.join(' or ') : `${words.slice(0, -1).join(', ')} or ${words.at(-1)}`
+}

@@ -1,0 +1,42 @@
+import { expect, test } from 'vitest'
+import { countQueue } from '../../src/domain/queue-counts.ts'
+import { builtInWorkflows } from '../../src/domain/workflow.ts'
+
+test('every item is counted once, under what can be done with it [S5-22] [Q6]', () => {
+  const merge = builtInWorkflows.merge ?? expect.fail('it is built in')
+
+  const counts = countQueue(
+    {
+      byState: { pending: 6, testing: 2, merged: 3, failed_terminal: 4, failed_retryable: 5, cancelled: 1 },
+      byStanding: { ready: 1, suspect: 0, waiting: 10, held: 2, closed: 8 },
+      quarantinedByState: { pending: 2, failed_retryable: 1 },
+    },
+    merge,
+  )
+
+  expect(counts).toEqual({
+    total: 21,
+    pending: 1,
+    blocked: 3,
+    quarantined: 3,
+    processing: 2,
+    completed: 3,
+    failed: 8,
+    cancelled: 1,
+  })
+})
+
+test('a state that the workflow does not have is counted too', () => {
+  const job = builtInWorkflows.job ?? expect.fail('it is built in')
+
+  const counts = countQueue(
+    {
+      byState: { lost: 1 },
+      byStanding: { ready: 1, suspect: 0, waiting: 0, held: 0, closed: 0 },
+      quarantinedByState: {},
+    },
+    job,
+  )
+
+  expect(counts).toMatchObject({ total: 1, pending: 1 })
+})
