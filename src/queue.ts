@@ -137,7 +137,8 @@ export class Queue<Payload = unknown> {
     options: AddOptions = {},
   ): Promise<{ item: QueueItem<Payload>; position: number | null; totalPending: number }> {
     const asked = withWallTime(optionsOf('queue.add', options))
-    return this.#write('queue.add', { ...asked, payload: await this.#checked(payload) })
+    // Awaited here, or the stack of a refusal would not name the caller.
+    return await this.#write('queue.add', { ...asked, payload: await this.#checked(payload) })
   }
 
   /** Adds up to 1,000 plain items at once, all or none. */
@@ -153,7 +154,7 @@ export class Queue<Payload = unknown> {
           : given({ ...withWallTime(each), payload: await this.#checked(each.payload) }),
       ),
     )
-    return this.#write('queue.addMany', options, { items: checked })
+    return await this.#write('queue.addMany', options, { items: checked })
   }
 
   /** Submits a change under its workspace: new, updated (open) or resubmitted (finished). */
@@ -168,7 +169,7 @@ export class Queue<Payload = unknown> {
   }> {
     const asked = withWallTime(optionsOf('queue.submit', options))
     const payload = asked.payload === undefined ? null : await this.#checked(asked.payload)
-    return this.#write('queue.submit', { ...asked, key, payload })
+    return await this.#write('queue.submit', { ...asked, key, payload })
   }
 
   /** The item that would be claimed next. */
