@@ -55,7 +55,7 @@ export const openOptions = z.strictObject({
     .min(0)
     .max(600_000)
     .default(5_000)
-    .describe('How long to wait for other writers before BUSY, ms.'),
+    .describe('How long to wait for other processes that write, or recover the log, before BUSY, ms.'),
   leaseMs: z
     .int()
     .min(0)

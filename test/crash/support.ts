@@ -236,9 +236,13 @@ export function startOwnActor(name = 'actor'): Promise<Actor> {
 /** Starts a program that takes orders. */
 export async function startProgram(
   name: string,
-  { span = 'test', env = {} }: { span?: Span; env?: Readonly<Record<string, string>> } = {},
+  {
+    span = 'test',
+    env = {},
+    args = [],
+  }: { span?: Span; env?: Readonly<Record<string, string>>; args?: readonly string[] } = {},
 ): Promise<Actor> {
-  const child = fork(program(name), [], {
+  const child = fork(program(name), args, {
     stdio: ['ignore', 'inherit', 'pipe', 'ipc'],
     env: { ...process.env, ...env },
   })

@@ -10,6 +10,7 @@ const primary = {
   corrupt: 11,
   full: 13,
   cantOpen: 14,
+  protocol: 15,
   constraint: 19,
   notADatabase: 26,
 }
@@ -19,10 +20,22 @@ function primaryCode(error: unknown): number | null {
   return error.errcode & 0xff
 }
 
-/** Somebody else is writing: wait and try again. */
+/** Somebody else is writing, or recovering the log: wait and try again. */
 export function isBusy(error: unknown): boolean {
   const code = primaryCode(error)
-  return code === primary.busy || code === primary.locked
+  return code === primary.busy || code === primary.locked || code === primary.protocol
+}
+
+/** An error of SQLite itself whose code the driver left out. */
+export function isUncoded(error: unknown): boolean {
+  return (
+    error instanceof Error && 'code' in error && error.code === 'ERR_SQLITE_ERROR' && !('errcode' in error)
+  )
+}
+
+/** An error without a code that did not come again: whatever it was has passed, as another's work does. */
+export function passing(cause: unknown): Error {
+  return Object.assign(new Error((cause as Error).message, { cause }), { errcode: primary.busy })
 }
 
 /** A typed error for what the store said; anything else passes through unchanged. */
@@ -34,6 +47,7 @@ export function classify(error: unknown, location: string): unknown {
   switch (code) {
     case primary.busy:
     case primary.locked:
+    case primary.protocol:
       return new HoldfastError('BUSY', {
         what: `the store ${location} is busy`,
         next: 'try again; if it lasts, look for a stopped process that was writing',

@@ -1,5 +1,6 @@
 /** One connection to a store file: its settings asserted, its statements prepared once. */
 import { HoldfastError } from '../../errors.ts'
+import { isUncoded, passing } from './classify.ts'
 import { type Database, driver, type Statement, type Value } from './driver.ts'
 
 export type Durability = 'full' | 'normal'
@@ -11,6 +12,8 @@ const cacheKib = 16 * 1024
  * end, where the log could begin anew; past 32 MiB a commit moves the little that is left.
  */
 const logPagesMax = 8192
+/** More rows than any list that users ask for has on a page. */
+const rowsTriedMax = 1000n
 
 export class Connection {
   // The database object stays referenced as long as its statements: a collected one invalidates them.
@@ -60,7 +63,25 @@ export class Connection {
   }
 
   all(sql: string, ...values: Value[]): readonly (readonly unknown[])[] {
-    return this.#statement(sql).all(...values) as (readonly unknown[])[]
+    try {
+      return this.#statement(sql).all(...values) as (readonly unknown[])[]
+    } catch (error) {
+      throw isUncoded(error) ? this.#findCode(error, sql, values) : error
+    }
+  }
+
+  /**
+   * The driver from the package leaves out the code of an error when it reads many rows. Asked for one row at a time,
+   * it gives it.
+   */
+  #findCode(error: unknown, sql: string, values: readonly Value[]): unknown {
+    try {
+      const one = this.#database.prepare(`select * from (${sql})\nlimit 1 offset ?`)
+      for (let row = 0n; row < rowsTriedMax && one.get(...values, row) !== undefined; row++);
+    } catch (coded) {
+      return coded
+    }
+    return passing(error)
   }
 
   #statement(sql: string): Statement {

@@ -82,7 +82,8 @@ function inSnapshot<Result>(connection: Connection, read: () => Result): Result 
   try {
     return read()
   } finally {
-    connection.run('commit')
+    // Some errors have ended the transaction already; to end it again would hide them.
+    if (connection.isTransaction) connection.run('rollback')
   }
 }
 
@@ -120,6 +121,8 @@ export class SqliteEngine implements Engine {
   readonly #rehearsed = new Set<string>()
   #waiting: Waiting[] = []
   #flushing: Promise<void> | null = null
+  /** Reads that wait for another process. */
+  readonly #reads = new Set<Promise<unknown>>()
   /** Last turn of the loop between two batches, and batches since. */
   #turnedAt = Number.NEGATIVE_INFINITY
   #unturned = 0
@@ -161,7 +164,7 @@ export class SqliteEngine implements Engine {
     try {
       if (this.#closed) throw closedError(this.#location)
       const prepared = prepare(command)
-      if (prepared.operation.effect === 'read') return Promise.resolve(this.#read(prepared))
+      if (prepared.operation.effect === 'read') return this.#read(prepared)
       return new Promise((resolve, reject) => {
         this.#waiting.push({ prepared, resolve, reject })
         // One turn later: everything else that asks in this turn joins the same transaction.
@@ -172,17 +175,31 @@ export class SqliteEngine implements Engine {
     }
   }
 
-  #read(prepared: Prepared): unknown {
-    const connection = this.#connection
+  #read(prepared: Prepared): Promise<unknown> {
     try {
-      connection.run('begin')
-      try {
-        return this.#decide(prepared, this.#source(prepared.command.namespace, new Known())).result
-      } finally {
-        connection.run('commit')
-      }
+      return Promise.resolve(this.#readNow(prepared))
+    } catch (error) {
+      return isBusy(error) ? this.#readLater(prepared) : Promise.reject(classify(error, this.#location))
+    }
+  }
+
+  #readNow(prepared: Prepared): unknown {
+    return inSnapshot(
+      this.#connection,
+      () => this.#decide(prepared, this.#source(prepared.command.namespace, new Known())).result,
+    )
+  }
+
+  /** Somebody recovers the log: then nobody can read. */
+  async #readLater(prepared: Prepared): Promise<unknown> {
+    const reading = this.#turn.waitToRead(() => this.#readNow(prepared))
+    this.#reads.add(reading)
+    try {
+      return await reading
     } catch (error) {
       throw classify(error, this.#location)
+    } finally {
+      this.#reads.delete(reading)
     }
   }
 
@@ -404,7 +421,8 @@ export class SqliteEngine implements Engine {
   async close(): Promise<void> {
     if (this.#closed) return
     this.#closed = true
-    while (this.#flushing !== null) await this.#flushing
+    while (this.#flushing !== null || this.#reads.size > 0)
+      await Promise.allSettled([this.#flushing, ...this.#reads])
     this.#turn.close()
     this.#wake.close()
     this.#connection.emptyLog()

@@ -73,6 +73,22 @@ export class Turn {
     }
   }
 
+  /** Runs `read`, again and again while SQLite refuses it; BUSY only after the whole time-out. Readers need no line. */
+  async waitToRead<Result>(read: () => Result): Promise<Result> {
+    const started = this.#environment.monotonic()
+    for (let waits = 0; ; waits++) {
+      try {
+        return read()
+      } catch (error) {
+        if (!isBusy(error)) throw error
+        if (this.#environment.monotonic() - started >= this.#timeoutMs)
+          throw unreadableError(this.#location, this.#timeoutMs, error)
+      }
+      const waitMs = Math.min(firstWaitMs * 2 ** waits, patientWaitMs)
+      await pause(this.#environment, (waitMs / 2) * (1 + this.#environment.random()))
+    }
+  }
+
   /** Nothing more to write: the next in line need not wait for the end of our turn. */
   rest(): void {
     if (this.#isOurs) this.#file?.give(this.#environment.monotonic())
@@ -150,6 +166,15 @@ function busyError(location: string, timeoutMs: number, cause: unknown): Holdfas
   return new HoldfastError('BUSY', {
     what: `another process kept ${location} from being written for ${timeoutMs} ms; nothing was changed`,
     next: 'try again; if it lasts, look for a stopped process that was writing (state T in ps)',
+    facts: { location, timeoutMs },
+    cause,
+  })
+}
+
+function unreadableError(location: string, timeoutMs: number, cause: unknown): HoldfastError {
+  return new HoldfastError('BUSY', {
+    what: `another process kept ${location} from being read for ${timeoutMs} ms`,
+    next: 'try again; if it lasts, look for a process that was stopped while it recovered the log (state T in ps)',
     facts: { location, timeoutMs },
     cause,
   })
