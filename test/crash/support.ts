@@ -94,7 +94,7 @@ type Message =
   | { readonly type: 'handling'; readonly item: string }
   | { readonly type: 'aborted'; readonly item: string; readonly code: string }
   | { readonly type: 'added'; readonly item: string }
-  | { readonly type: 'refused'; readonly code: string; readonly added: number }
+  | { readonly type: 'refused'; readonly code: string; readonly added: number; readonly message: string }
   | { readonly type: 'answer'; readonly number: number; readonly result?: unknown; readonly error?: Refusal }
 
 export interface Refusal {

@@ -15,9 +15,18 @@ const primary = {
   notADatabase: 26,
 }
 
-function primaryCode(error: unknown): number | null {
+/** The index of the log, a file beside the store, could not be made larger. */
+const indexWithoutRoom = 10 | (19 << 8)
+
+function extendedCode(error: unknown): number | null {
   if (!(error instanceof Error) || !('errcode' in error) || typeof error.errcode !== 'number') return null
-  return error.errcode & 0xff
+  return error.errcode
+}
+
+function primaryCode(error: unknown): number | null {
+  const code = extendedCode(error)
+  if (code === indexWithoutRoom) return primary.full
+  return code === null ? null : code & 0xff
 }
 
 /** Somebody else is writing, or recovering the log: wait and try again. */

@@ -4,7 +4,10 @@ import { open } from 'holdfast'
 const [store] = process.argv.slice(2)
 const tell = (message) => new Promise((told) => process.send(message, told))
 
-const hf = await open(store, { agent: 'filler', logger: false })
+const hf = await open(store, { agent: 'filler', logger: false }).catch(async (error) => {
+  await tell({ type: 'refused', code: error.code, added: 0, message: error.message })
+  process.exit()
+})
 const queue = hf.queue('q')
 await addUntilRefused()
 
@@ -18,7 +21,7 @@ async function addUntilRefused() {
       const { item } = await queue.add(payload)
       await tell({ type: 'added', item: item.id })
     } catch (error) {
-      await tell({ type: 'refused', code: String(error.code), added, message: String(error) })
+      await tell({ type: 'refused', code: String(error.code), added, message: error.message })
       return
     }
   }
