@@ -1,6 +1,7 @@
 /** Every option of `open`: its sentence, unit, default and bounds, in one place. */
 import * as z from 'zod'
 import { type Adapter, isAdapter } from './delivery/adapter.ts'
+import { assertRenewable } from './domain/lease.ts'
 import { isName } from './domain/name.ts'
 import { inboxAdapter } from './domain/recipient.ts'
 import type { Environment } from './environment.ts'
@@ -62,7 +63,7 @@ export const openOptions = z.strictObject({
     .min(0)
     .max(86_400_000)
     .default(30_000)
-    .describe('Length of a lease that this process renews, ms.'),
+    .describe('Length of a lease that this process renews, ms; at least 500.'),
   wedgedAfterMs: z
     .int()
     .min(1_000)
@@ -128,6 +129,7 @@ export function parseOptions(options: unknown): Settings {
   const checked = check(openOptions, options ?? {})
   if (!checked.isSound) throw invalidOption(checked.issues[0])
   const { recovery: triggers, retention: kept, ...rest } = checked.value
+  if (rest.background) assertRenewable(rest.leaseMs)
   return {
     ...rest,
     recovery: triggers === false ? noRecovery : recovery.parse(triggers === true ? {} : triggers),
