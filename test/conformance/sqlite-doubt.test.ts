@@ -67,6 +67,17 @@ test('the doubt is settled before the answer, where the disk allows it [S5-28]',
   expect(points.at(-1)).toBe('doubt.settled')
 })
 
+test('a process that closes settles it first [S5-28]', async () => {
+  const { hf, failing, points } = await aFailingDisk()
+  failing.add('transaction.applied').add('doubt.settling')
+  await refusal(() => hf.queue('q').add('doubted'))
+  failing.clear()
+
+  await hf.close()
+
+  expect(points.at(-1)).toBe('doubt.settled')
+})
+
 test('where it does not, nothing else is written before it is settled [S5-28]', async () => {
   const { hf, failing, points } = await aFailingDisk()
   failing.add('transaction.applied').add('doubt.settling')

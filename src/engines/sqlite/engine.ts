@@ -259,7 +259,7 @@ export class SqliteEngine implements Engine {
     }
   }
 
-  /** False: rolled back without any answer given. Throws only what concerns the store as a whole (busy). */
+  /** False: rolled back without any answer given. Throws only what concerns the store as a whole (busy, or a commit in doubt). */
   #transact(batch: Waiting[], { alone } = { alone: false }): boolean {
     const outcomes: Outcome[] = []
     let wakes = false
@@ -277,7 +277,8 @@ export class SqliteEngine implements Engine {
       this.#commit('transaction.applied')
     } catch (error) {
       this.#rollBack()
-      if (alone || isBusy(error) || isHoldfastError(error)) throw error
+      // What is in doubt is not run again unasked.
+      if (alone || isBusy(error) || this.#isInDoubt) throw error
       return false
     }
     this.#environment.reached?.('transaction.committed')
@@ -470,6 +471,7 @@ export class SqliteEngine implements Engine {
     this.#closed = true
     while (this.#flushing !== null || this.#reads.size > 0)
       await Promise.allSettled([this.#flushing, ...this.#reads])
+    this.#trySettling()
     this.#turn.close()
     this.#wake.close()
     this.#connection.emptyLog()
