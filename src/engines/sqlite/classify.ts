@@ -47,6 +47,30 @@ export function passing(cause: unknown): Error {
   return Object.assign(new Error((cause as Error).message, { cause }), { errcode: primary.busy })
 }
 
+/**
+ * An error of the COMMIT itself. When writing or flushing failed, all of the change may be in the log all the same:
+ * nobody sees it there, but whoever recovers the log after a crash finds it.
+ */
+export function atCommit(error: unknown, location: string): unknown {
+  if (primaryCode(error) !== primary.ioError) return error
+  return new HoldfastError('STORE_UNAVAILABLE', {
+    what: `the disk of ${location} failed at the commit: whether the change was made is not known`,
+    next: 'check the disk; look before you repeat it, or repeat it under the same idempotency key',
+    facts: { location, sqliteCode: primary.ioError, inDoubt: true },
+    cause: error,
+  })
+}
+
+/** The disk failed again before this call wrote anything. */
+export function unsettled(location: string, cause: unknown): HoldfastError {
+  return new HoldfastError('STORE_UNAVAILABLE', {
+    what: `the disk of ${location} still fails; nothing was changed by this call, and an earlier change is in doubt`,
+    next: 'check the disk, then call again',
+    facts: { location, sqliteCode: primary.ioError, inDoubt: false },
+    cause,
+  })
+}
+
 /** A typed error for what the store said; anything else passes through unchanged. */
 export function classify(error: unknown, location: string): unknown {
   const code = primaryCode(error)
@@ -67,14 +91,14 @@ export function classify(error: unknown, location: string): unknown {
       return new HoldfastError('STORE_UNAVAILABLE', {
         what: `no room left on the disk of ${location}; nothing was changed`,
         next: 'free space, then call again',
-        facts,
+        facts: { ...facts, inDoubt: false },
         cause,
       })
     case primary.ioError:
       return new HoldfastError('STORE_UNAVAILABLE', {
         what: `the disk of ${location} failed; nothing was changed`,
         next: 'check the disk, then call again',
-        facts,
+        facts: { ...facts, inDoubt: false },
         cause,
       })
     case primary.readOnly:

@@ -11,7 +11,7 @@ import type { RecoveryReport } from '../../operations/recovery.ts'
 import { chanceFor } from '../../operations/table.ts'
 import type { Command, Decision, Engine, EngineOptions, StoreStatus } from '../engine.ts'
 import { apply } from './apply.ts'
-import { classify, isBusy } from './classify.ts'
+import { atCommit, classify, isBusy, unsettled } from './classify.ts'
 import { bootOffset } from './clock.ts'
 import { Connection } from './connection.ts'
 import { driver } from './driver.ts'
@@ -128,6 +128,8 @@ export class SqliteEngine implements Engine {
   #unturned = 0
   /** Batches since the log was last looked at. */
   #unmoved = 0
+  /** A commit failed in such a way that its change may still be in the log. */
+  #isInDoubt = false
   #closed = false
 
   constructor(connection: Connection, turn: Turn, offset: number, location: string, options: EngineOptions) {
@@ -210,6 +212,7 @@ export class SqliteEngine implements Engine {
         for (const { prepared } of batch) this.#rehearse(prepared)
         if (!(await this.#turn.take(() => this.#transact(batch)))) await this.#flushOneByOne(batch)
       } catch (error) {
+        this.#trySettling()
         for (const { reject } of batch) reject(classify(error, this.#location))
       }
       if (!this.#options.hasCaretaker) this.#moveLog()
@@ -250,12 +253,13 @@ export class SqliteEngine implements Engine {
       try {
         await this.#turn.take(() => this.#transact([each], { alone: true }))
       } catch (error) {
+        this.#trySettling()
         each.reject(classify(error, this.#location))
       }
     }
   }
 
-  /** False: rolled back without any answer given. Throws only what concerns the store as a whole (busy). */
+  /** False: rolled back without any answer given. Throws only what concerns the store as a whole (busy, or a commit in doubt). */
   #transact(batch: Waiting[], { alone } = { alone: false }): boolean {
     const outcomes: Outcome[] = []
     let wakes = false
@@ -270,11 +274,11 @@ export class SqliteEngine implements Engine {
         outcomes.push(outcome)
         wakes ||= outcome.wakes
       }
-      this.#environment.reached?.('transaction.applied')
-      this.#connection.run('commit')
+      this.#commit('transaction.applied')
     } catch (error) {
       this.#rollBack()
-      if (alone || isBusy(error)) throw error
+      // What is in doubt is not run again unasked.
+      if (alone || isBusy(error) || this.#isInDoubt) throw error
       return false
     }
     this.#environment.reached?.('transaction.committed')
@@ -340,8 +344,50 @@ export class SqliteEngine implements Engine {
     }
   }
 
+  /** `point`: reached right before. */
+  #commit(point: string): void {
+    try {
+      this.#environment.reached?.(point)
+      this.#connection.run('commit')
+    } catch (error) {
+      const answer = atCommit(error, this.#location)
+      this.#isInDoubt ||= answer !== error
+      throw answer
+    }
+  }
+
+  /**
+   * Writes over what a commit in doubt may have left in the log, before anything else is written: from here on it was
+   * not made, whoever recovers the log. Without this a command that writes nothing would leave it there.
+   */
+  #settle(): void {
+    const connection = this.#connection
+    connection.run('begin immediate')
+    try {
+      // The page is written anew although the number stays the same.
+      connection.exec(`pragma user_version = ${connection.pragma('user_version')}`)
+      this.#commit('doubt.settling')
+      this.#isInDoubt = false
+      this.#environment.reached?.('doubt.settled')
+    } catch (error) {
+      this.#rollBack()
+      throw isHoldfastError(error) ? unsettled(this.#location, error) : error
+    }
+  }
+
+  /** So that whoever was told of a doubt finds, when he looks, what will stay; if not now, the next write does it. */
+  #trySettling(): void {
+    if (!this.#isInDoubt) return
+    try {
+      this.#settle()
+    } catch {
+      // The disk still fails or another process writes.
+    }
+  }
+
   /** Takes the right to write, and finds out whether others have written since, or carried the store away. */
   #begin(): void {
+    if (this.#isInDoubt) this.#settle()
     this.#connection.run('begin immediate')
     if (this.#memory.refresh(this.#connection)) assertUsableStore(this.#connection, this.#location)
   }
@@ -379,7 +425,7 @@ export class SqliteEngine implements Engine {
     try {
       const { isRefused, answer, wakes } = this.#runOne(prepared)
       if (isRefused) throw answer
-      this.#connection.run('commit')
+      this.#commit('recovery.applied')
       this.#wake.committed()
       if (wakes) this.#wake.ring()
       return answer
@@ -423,6 +469,7 @@ export class SqliteEngine implements Engine {
     this.#closed = true
     while (this.#flushing !== null || this.#reads.size > 0)
       await Promise.allSettled([this.#flushing, ...this.#reads])
+    this.#trySettling()
     this.#turn.close()
     this.#wake.close()
     this.#connection.emptyLog()

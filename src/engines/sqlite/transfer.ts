@@ -16,7 +16,7 @@ import {
   type TransferTable,
   transferTables,
 } from '../transfer.ts'
-import { classify } from './classify.ts'
+import { atCommit, classify } from './classify.ts'
 import { bootOffset } from './clock.ts'
 import { Connection } from './connection.ts'
 import type { Value } from './driver.ts'
@@ -79,7 +79,7 @@ export class SqliteTransfer implements Transfer {
   }
 
   async commit(): Promise<void> {
-    await this.#take(() => this.#connection.run('commit'))
+    await this.#take(() => this.#commit())
   }
 
   async rollBack(): Promise<void> {
@@ -178,8 +178,16 @@ limit ${limit}`,
       )
       if (moved !== 1) throw interrupted(this.location)
       this.#insert(table, rows)
-      connection.run('commit')
+      this.#commit()
     })
+  }
+
+  #commit(): void {
+    try {
+      this.#connection.run('commit')
+    } catch (error) {
+      throw atCommit(error, this.location)
+    }
   }
 
   #insert(table: TransferTable, rows: readonly TransferRow[]): void {
