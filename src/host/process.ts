@@ -52,7 +52,8 @@ export function judge(self: ProcessIdentity, other: ProcessIdentity, storeIsLoca
   return judgePid(other.pid, other.startTime)
 }
 
-function judgePid(pid: number, startedAt: string | null): Verdict {
+/** `procfs`: where the kernel shows its processes. */
+export function judgePid(pid: number, startedAt: string | null, procfs = '/proc'): Verdict {
   try {
     process.kill(pid, 0)
   } catch (error) {
@@ -61,21 +62,49 @@ function judgePid(pid: number, startedAt: string | null): Verdict {
       return { liveness: 'dead', evidence: `process ${pid} is gone` }
     return { liveness: 'alive', evidence: `process ${pid} is there` }
   }
-  const stat = processStat(pid)
+  const stat = statOf(`${procfs}/${pid}`)
   if (stat === null) return { liveness: 'alive', evidence: `process ${pid} is there` }
-  if (stat.state === 'Z' || stat.state === 'X')
-    return { liveness: 'dead', evidence: `process ${pid} has ended (zombie)` }
+  if (hasEnded(stat)) {
+    // Its first thread is a zombie as soon as it has ended; others may still be in a system call, for instance writing.
+    if (hasNoThreadLeft(pid, procfs))
+      return { liveness: 'dead', evidence: `process ${pid} has ended (zombie)` }
+    return { liveness: 'alive', evidence: `process ${pid} is ending, but a thread of it is still there` }
+  }
   if (startedAt !== null && stat.startTime !== startedAt)
     return { liveness: 'dead', evidence: `pid ${pid} belongs to a newer process` }
   if (stat.state === 'T') return { liveness: 'alive', evidence: `process ${pid} is stopped`, isStopped: true }
   return { liveness: 'alive', evidence: `process ${pid} is running` }
 }
 
-/** State and start time from procfs; null where there is none. */
-function processStat(pid: number): { state: string; parent: number; startTime: string } | null {
+interface Stat {
+  readonly state: string
+  readonly parent: number
+  readonly startTime: string
+}
+
+function hasEnded({ state }: Stat): boolean {
+  return state === 'Z' || state === 'X'
+}
+
+/** Whether all threads have ended; where it cannot be told, not. */
+function hasNoThreadLeft(pid: number, procfs: string): boolean {
+  const folder = `${procfs}/${pid}/task`
+  try {
+    return readdirSync(folder).every((name) => {
+      const stat = statOf(`${folder}/${name}`)
+      return stat === null || hasEnded(stat)
+    })
+  } catch (error) {
+    // Its parent has asked how it ended, and with that it is gone.
+    return (error as NodeJS.ErrnoException).code === 'ENOENT'
+  }
+}
+
+/** State and start time of a process or thread, from its folder in procfs; null where there is none. */
+function statOf(folder: string): Stat | null {
   if (process.platform !== 'linux') return null
   try {
-    const text = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    const text = readFileSync(`${folder}/stat`, 'utf8')
     // The command name may hold spaces and brackets: fields are counted after its last bracket.
     const fields = text.slice(text.lastIndexOf(')') + 2).split(' ')
     return { state: fields[0] ?? '', parent: Number(fields[1]), startTime: fields[19] ?? '' }
@@ -90,7 +119,7 @@ export function descendantsOf(pid: number): number[] {
   const children = new Map<number, number[]>()
   for (const name of readdirSync('/proc')) {
     if (!/^\d+$/.test(name)) continue
-    const parent = processStat(Number(name))?.parent
+    const parent = statOf(`/proc/${name}`)?.parent
     if (parent !== undefined) children.set(parent, [...(children.get(parent) ?? []), Number(name)])
   }
   return withTheirs(pid, children)
@@ -102,7 +131,7 @@ function withTheirs(pid: number, children: ReadonlyMap<number, readonly number[]
 
 function startTime(pid: number): string | null {
   if (process.platform === 'darwin') return commandOutput('ps', ['-o', 'lstart=', '-p', String(pid)])
-  return processStat(pid)?.startTime ?? null
+  return statOf(`/proc/${pid}`)?.startTime ?? null
 }
 
 function bootId(): string {
