@@ -59,10 +59,18 @@ export interface Host {
   identify(pid: number): ProcessIdentity | null
   /** Judges another process; 'unknown' whenever there is doubt. A local store proves more: see `host/process.ts`. */
   judge(other: ProcessIdentity, storeIsLocal: boolean): Verdict
-  /** Shows processes of this machine that this one, or one it knows, runs here too. */
+  /** Shows processes of this machine that one it knows runs here too. */
   leaveMark(process: ProcessIdentity): void
+  /** Shows the same of this process itself, while it has a store open. */
+  readonly ownMark: OwnMark
   /** Name of the network file system a path lies on, or null when it is local. */
   networkFileSystem(path: string): string | null
+}
+
+interface OwnMark {
+  enter(self: ProcessIdentity): void
+  refresh(self: ProcessIdentity): void
+  leave(self: ProcessIdentity): void
 }
 
 /**

@@ -95,8 +95,8 @@ async function begin({ url, ...parts }: Beginning): Promise<Holdfast> {
   const session = new Session({ ...parts, instance, keeper })
   const atOpen = settings.recovery.onOpen ? await healAtOpen(session) : null
   if (instance === null) return new Holdfast(session, atOpen)
-  if (!session.storeIsLocal) environment.host.leaveMark(environment.host.identity)
   await session.call('instance.start', { id: instance, ...environment.host.identity })
+  if (!session.storeIsLocal) environment.host.ownMark.enter(environment.host.identity)
   keeper.employ(
     employCaretaker({
       url,
@@ -277,7 +277,11 @@ export class Holdfast {
       await this.#session.keeper.close()
     }
     const { instance } = this.#session
-    if (instance !== null) await this.#session.call('instance.end', { id: instance, reason: 'closed' })
+    if (instance === null) return
+    await this.#session.call('instance.end', { id: instance, reason: 'closed' })
+    // Not when the store did not hear of the end: then its death has to be proven.
+    const { host } = this.#session.environment
+    if (!this.#session.storeIsLocal) host.ownMark.leave(host.identity)
   }
 
   /** What is still held goes back at once, not when its lease lapses. */

@@ -85,6 +85,7 @@ export class MovableEnvironment implements Environment {
       identify: (pid) => systemEnvironment.host.identify(pid),
       judge: (other, storeIsLocal): Verdict => systemEnvironment.host.judge(other, storeIsLocal),
       leaveMark: (process) => systemEnvironment.host.leaveMark(process),
+      ownMark: systemEnvironment.host.ownMark,
       networkFileSystem: (path) => systemEnvironment.host.networkFileSystem(path),
       ...options.host,
     }

@@ -3,7 +3,7 @@ import { uptime } from 'node:os'
 import { v7 } from 'uuid'
 import type { Environment } from '../environment.ts'
 import { networkFileSystem } from './file-system.ts'
-import { leaveMark } from './mark.ts'
+import { leaveMark, ownMark } from './mark.ts'
 import { identify, identifyPid, judge } from './process.ts'
 
 export const systemEnvironment: Environment = {
@@ -24,6 +24,7 @@ export const systemEnvironment: Environment = {
     identify: identifyPid,
     judge: (other, storeIsLocal) => judge(identify(), other, storeIsLocal),
     leaveMark,
+    ownMark,
     networkFileSystem,
   },
   isLocal: false,

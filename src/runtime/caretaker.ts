@@ -288,7 +288,7 @@ export class Caretaker {
     const { host } = this.#environment
     try {
       // What is old is swept.
-      if (!this.#options.storeIsLocal) host.leaveMark(host.identity)
+      if (!this.#options.storeIsLocal) host.ownMark.refresh(host.identity)
       const isRunning = await this.#execute('instance.beat', { id: this.#instance, sweptAt: this.#sweptAt })
       if (isRunning === false) await this.#rejoin()
     } catch (error) {

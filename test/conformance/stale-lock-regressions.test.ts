@@ -77,7 +77,7 @@ forEachEngine((engine) => {
     const itself = machine(env).process(process.pid)
     const identity = { ...itself.host.identity, startTime: 'long before' }
     // With its mark, or nobody could know that its pid was one of this machine.
-    const former = { ...itself, host: { ...itself.host, identity, leaveMark: env.host.leaveMark } }
+    const former = { ...itself, host: { ...itself.host, identity, ownMark: env.host.ownMark } }
     const dead = await store.open({ agent: 'dead', environment: former, recovery: false })
     await take(dead, 'press', { leaseMs: hourMs })
 

@@ -1,5 +1,5 @@
 /** Many processes on one PostgreSQL store: who may judge whom, and nobody in anybody's way. */
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
@@ -70,6 +70,24 @@ test('a process of another machine judges nobody; a report from the machine of t
   expect(agent).toBe('neighbour')
   expect(detail).toMatchObject({ holder: 'holder', evidence: `process ${holder.pid} is gone` })
   expect(claim).toMatchObject({ outcome: 'claimed', item: { id: item.id } })
+})
+
+test('a process that closes leaves no mark behind, one that is killed does [S5-33]', async () => {
+  const store = own.newStore()
+  const machine = newMachine()
+  const [closes, dies] = await Promise.all([openActorOn(machine, store), openActorOn(machine, store)])
+  const pids = () =>
+    readdirSync(join(machine, 'holdfast-processes'))
+      .filter((name) => /^\d/.test(name))
+      .map((name) => Number.parseInt(name, 10))
+  const whileOpen = pids()
+
+  await closes.ask('close')
+  dies.kill()
+  await dies.ended()
+
+  expect(whileOpen.sort()).toEqual([closes.pid, dies.pid].sort())
+  expect(pids()).toEqual([dies.pid])
 })
 
 test('the lease decides on a holder of another boot, and not before its end [X6] [Q13]', async () => {
