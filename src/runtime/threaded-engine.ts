@@ -43,6 +43,10 @@ export class ThreadedEngine implements OpenedEngine {
   #lastId = 0
   #employed: Employed | null = null
   #onDismissed: () => void = () => {}
+  /** Starts the thread anew when its pause is over; null: there is one, or it is starting. */
+  #restart: { readonly run: () => void; cancel: () => void } | null = null
+  /** The caretaker has been told to stop: from here on somebody waits for the thread until it has ended. */
+  #isLeaving = false
   #closed = false
 
   constructor(url: string, options: EngineOptions) {
@@ -71,6 +75,8 @@ export class ThreadedEngine implements OpenedEngine {
         this.#thread = thread
         this.#status = message.status
         this.#letGo()
+        // Closed while it was being started anew.
+        if (this.#closed) this.#post({ type: 'close' })
         opened()
       } else if (message.type === 'failed') cause = revive(message.error)
       else this.#hear(message)
@@ -86,16 +92,17 @@ export class ThreadedEngine implements OpenedEngine {
     })
   }
 
-  /** The thread alone must not keep the program running; what waits for an answer does. */
+  /** The thread alone must not keep the program running; what waits for an answer, or for its end, does. */
   #letGo(): void {
-    if (this.#pending.size > 0) this.#thread?.ref()
+    if (this.#pending.size > 0 || this.#isLeaving || this.#closed) this.#thread?.ref()
     else this.#thread?.unref()
   }
 
   #startAgain(cause: unknown): void {
     const { environment, log } = this.#options
     log('warn', 'renew.failed', { error: String(cause) })
-    environment.timer(restartAfterMs, () => {
+    const run = () => {
+      this.#restart = null
       if (this.#closed) return
       this.#start(
         () => this.#employAgain(),
@@ -104,7 +111,15 @@ export class ThreadedEngine implements OpenedEngine {
           this.#startAgain(error)
         },
       )
-    })
+    }
+    this.#restart = { run, cancel: environment.timer(restartAfterMs, run, this.#pending.size > 0) }
+  }
+
+  /** Who asks meanwhile waits for the new thread: the program must not end before. */
+  #waitForRestart(): void {
+    if (this.#restart === null || this.#pending.size > 1) return
+    this.#restart.cancel()
+    this.#restart.cancel = this.#options.environment.timer(restartAfterMs, this.#restart.run, true)
   }
 
   #employAgain(): void {
@@ -202,6 +217,7 @@ export class ThreadedEngine implements OpenedEngine {
       this.#lastId++
       this.#pending.set(this.#lastId, { resolve, reject })
       this.#asked.push({ id: this.#lastId, command })
+      this.#waitForRestart()
       // Everything asked in this turn goes over as one message, and into one batch. At the end of the turn: a worker that
       // finishes an item asks for the next one a few steps later.
       if (this.#asked.length === 1) setImmediate(() => this.#flush())
@@ -241,12 +257,13 @@ export class ThreadedEngine implements OpenedEngine {
     this.#post({ type: 'employ', options: employed.options, board: employed.board.buffer })
     return async () => {
       this.#employed = null
+      this.#isLeaving = true
       if (this.#thread === null) return
       const dismissed = new Promise<void>((resolve) => {
         this.#onDismissed = resolve
         this.#thread?.once('exit', () => resolve())
       })
-      this.#thread.ref()
+      this.#letGo()
       this.#post({ type: 'dismiss' })
       await dismissed
     }
@@ -258,7 +275,7 @@ export class ThreadedEngine implements OpenedEngine {
     const thread = this.#thread
     if (thread === null) return
     const ended = new Promise<void>((resolve) => thread.once('exit', () => resolve()))
-    thread.ref()
+    this.#letGo()
     this.#post({ type: 'close' })
     await ended
   }

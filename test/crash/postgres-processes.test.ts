@@ -13,8 +13,10 @@ import {
   openActor,
   openHere,
   print,
+  program,
   quantile,
   reclaimOf,
+  run,
   startActor,
   startProgram,
 } from './support.ts'
@@ -88,6 +90,28 @@ test('a process that closes leaves no mark behind, one that is killed does [S5-3
 
   expect(whileOpen.sort()).toEqual([closes.pid, dies.pid].sort())
   expect(pids()).toEqual([dies.pid])
+})
+
+test('many processes that open and close at once all end by themselves [S5-30]', async () => {
+  const store = own.newStore()
+  const hf = await openHere(store)
+  let isOver = false
+  // Every commit is told to all who have the store open, also to those who are closing it.
+  const committing = (async () => {
+    while (!isOver) await hf.queue('other').add('work')
+  })()
+
+  const endings = await Promise.all(
+    Array.from({ length: 4 }, () =>
+      run(process.execPath, [program('leaves'), store, 'opens and closes again and again']),
+    ),
+  )
+  isOver = true
+  await committing
+
+  expect(endings.map(({ code, stdout, stderr }) => ({ code, stdout, stderr }))).toEqual(
+    endings.map(() => ({ code: 0, stdout: 'finished\n', stderr: '' })),
+  )
 })
 
 test('the lease decides on a holder of another boot, and not before its end [X6] [Q13]', async () => {

@@ -10,6 +10,15 @@ const ways = {
     await hf.close()
   },
 
+  async 'opens and closes again and again'(hf) {
+    await hf.close()
+    for (let round = 0; round < 2; round++) {
+      const next = await open(store, { agent: 'short', logger: false })
+      await next.queue('q').add('work')
+      await next.close()
+    }
+  },
+
   'does not close': (hf) => work(hf.queue('q')),
 
   async 'closes with a worker'(hf) {
