@@ -97,31 +97,46 @@ async function begin({ url, ...parts }: Beginning): Promise<Holdfast> {
   if (instance === null) return new Holdfast(session, atOpen)
   await session.call('instance.start', { id: instance, ...environment.host.identity })
   if (!session.storeIsLocal) environment.host.ownMark.enter(environment.host.identity)
-  keeper.employ(
-    employCaretaker({
-      url,
-      engine,
-      environment,
-      lost: (lease) => session.lost(lease),
-      board,
-      logger,
-      durability: settings.durability,
-      busyTimeoutMs: settings.busyTimeoutMs,
-      options: {
-        namespace: settings.namespace,
-        caller: { agent, instance },
-        instance,
-        recovery: settings.recovery,
-        retention: settings.retention,
-        wedgedAfterMs: settings.wedgedAfterMs,
-        storeIsLocal: session.storeIsLocal,
-      },
-      rejoined: (fresh) => {
-        session.instance = fresh
-      },
-    }),
-  )
+  try {
+    keeper.employ(
+      await employCaretaker({
+        url,
+        engine,
+        environment,
+        lost: (lease) => session.lost(lease),
+        board,
+        logger,
+        durability: settings.durability,
+        busyTimeoutMs: settings.busyTimeoutMs,
+        options: {
+          namespace: settings.namespace,
+          caller: { agent, instance },
+          instance,
+          recovery: settings.recovery,
+          retention: settings.retention,
+          wedgedAfterMs: settings.wedgedAfterMs,
+          storeIsLocal: session.storeIsLocal,
+        },
+        rejoined: (fresh) => {
+          session.instance = fresh
+        },
+      }),
+    )
+  } catch (error) {
+    // Nobody would renew what it claims. Should the store not hear of its end either, there is nothing it holds.
+    await end(session).catch(() => {})
+    throw error
+  }
   return new Holdfast(session, atOpen)
+}
+
+/** The store hears that this process has ended, and others need not judge it any more. */
+async function end(session: Session): Promise<void> {
+  const { instance, environment } = session
+  if (instance === null) return
+  await session.call('instance.end', { id: instance, reason: 'closed' })
+  // Not when the store did not hear of the end: then its death has to be proven.
+  if (!session.storeIsLocal) environment.host.ownMark.leave(environment.host.identity)
 }
 
 /** A failure to heal is told and does not keep anybody from working. */
@@ -276,12 +291,7 @@ export class Holdfast {
       // end of the instance, which it would take for a mistake and join again.
       await this.#session.keeper.close()
     }
-    const { instance } = this.#session
-    if (instance === null) return
-    await this.#session.call('instance.end', { id: instance, reason: 'closed' })
-    // Not when the store did not hear of the end: then its death has to be proven.
-    const { host } = this.#session.environment
-    if (!this.#session.storeIsLocal) host.ownMark.leave(host.identity)
+    await end(this.#session)
   }
 
   /** What is still held goes back at once, not when its lease lapses. */

@@ -1,4 +1,5 @@
 /** What the caretaker thread is given, and what it tells the main thread. */
+import type { HoldfastError } from '../errors.ts'
 import type { LogFacts, LogName } from '../logger.ts'
 import type { LeaseRef } from '../operations/lease.ts'
 import type { CaretakerOptions } from './caretaker.ts'
@@ -14,6 +15,8 @@ export interface ThreadData {
 }
 
 export type FromThread =
+  | { readonly type: 'ready' }
+  | { readonly type: 'failed'; readonly error: ReturnType<HoldfastError['toJSON']> }
   | { readonly type: 'lost'; readonly lease: LeaseRef }
   | { readonly type: 'rejoined'; readonly instance: string }
   | {

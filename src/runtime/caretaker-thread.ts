@@ -6,6 +6,7 @@ import { Board } from './board.ts'
 import { Caretaker } from './caretaker.ts'
 import type { FromThread, ThreadData } from './caretaker-messages.ts'
 import { enter, leave } from './departure.ts'
+import { errorAsJson } from './thread.ts'
 
 const data = workerData as ThreadData
 const port = parentPort as NonNullable<typeof parentPort>
@@ -13,26 +14,36 @@ const tell = (message: FromThread) => port.postMessage(message)
 
 const cell = new Int32Array(data.cell)
 enter(cell)
-const engine = await openEngine(data.url, {
-  environment: systemEnvironment,
-  durability: data.durability,
-  busyTimeoutMs: data.busyTimeoutMs,
-  recoverOnClaim: false,
-  hasCaretaker: true,
-  onRecovered() {},
-  onRecoveryFailed() {},
-  log: (level, name, facts) => tell({ type: 'log', level, name, facts }),
-})
-const caretaker = new Caretaker(engine, systemEnvironment, new Board(data.board), data.options, {
-  lost: (lease) => tell({ type: 'lost', lease }),
-  rejoined: (instance) => tell({ type: 'rejoined', instance }),
-  log: (level, name, facts) => tell({ type: 'log', level, name, facts }),
-})
-
-// The only thing the main thread ever says: stop.
-port.once('message', async () => {
-  await caretaker.close()
-  await engine.close()
+try {
+  await begin()
+} catch (error) {
+  tell({ type: 'failed', error: errorAsJson(error) })
   leave(cell)
   port.close()
-})
+}
+
+async function begin(): Promise<void> {
+  const engine = await openEngine(data.url, {
+    environment: systemEnvironment,
+    durability: data.durability,
+    busyTimeoutMs: data.busyTimeoutMs,
+    recoverOnClaim: false,
+    hasCaretaker: true,
+    onRecovered() {},
+    onRecoveryFailed() {},
+    log: (level, name, facts) => tell({ type: 'log', level, name, facts }),
+  })
+  const caretaker = new Caretaker(engine, systemEnvironment, new Board(data.board), data.options, {
+    lost: (lease) => tell({ type: 'lost', lease }),
+    rejoined: (instance) => tell({ type: 'rejoined', instance }),
+    log: (level, name, facts) => tell({ type: 'log', level, name, facts }),
+  })
+  // The only thing the main thread ever says: stop.
+  port.once('message', async () => {
+    await caretaker.close()
+    await engine.close()
+    leave(cell)
+    port.close()
+  })
+  tell({ type: 'ready' })
+}

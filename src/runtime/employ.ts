@@ -1,13 +1,15 @@
 /** Starts the caretaker where it belongs: in a thread, or here when time or store cannot be shared with one. */
-import { Worker } from 'node:worker_threads'
+import type { Worker } from 'node:worker_threads'
 import type { OpenedEngine } from '../engines/open.ts'
 import type { Environment } from '../environment.ts'
+import { revive } from '../errors.ts'
 import type { Logger } from '../logger.ts'
 import type { LeaseRef } from '../operations/lease.ts'
 import type { Board } from './board.ts'
 import { Caretaker, type CaretakerOptions } from './caretaker.ts'
 import type { FromThread, ThreadData } from './caretaker-messages.ts'
 import { letOutAtExit } from './departure.ts'
+import { notStarted, startThread } from './thread.ts'
 import { ThreadedEngine } from './threaded-engine.ts'
 
 export interface Employment {
@@ -27,8 +29,8 @@ export interface Employment {
 
 const restartAfterMs = 1000
 
-/** Returns how to stop it. */
-export function employCaretaker(employment: Employment): () => Promise<void> {
+/** Returns how to stop it, once it is at work: from then on every lease is renewed in time. */
+export async function employCaretaker(employment: Employment): Promise<() => Promise<void>> {
   const { engine, lost, board, options, rejoined } = employment
   if (engine instanceof ThreadedEngine) return engine.employ({ options, board, lost, rejoined })
   const isPrivate = employment.engine.status.location === ':memory:'
@@ -52,16 +54,30 @@ function employHere({
   return () => caretaker.close()
 }
 
-function employThread(employment: Employment): () => Promise<void> {
+async function employThread(employment: Employment): Promise<() => Promise<void>> {
   const { url, environment, lost, board, logger, durability, busyTimeoutMs } = employment
   let { options } = employment
   let closing = false
   let thread: Worker | null = null
-  start()
+  try {
+    await new Promise<void>(start)
+  } catch (error) {
+    throw notStarted('the thread that renews leases', error)
+  }
 
   /** A thread that died is started anew; the board still says what to renew, and meanwhile deadlines run out. */
-  function start(): void {
+  function startAgain(cause: unknown): void {
     if (closing) return
+    logger.error({ leases: [...board.leases()].length, error: String(cause) }, 'renew.failed')
+    environment.timer(restartAfterMs, () => {
+      if (closing) return
+      start(() => {}, startAgain)
+      // Nobody waits for this one. Said after everything else: listening for messages takes it back.
+      thread?.unref()
+    })
+  }
+
+  function start(ready: () => void, failed: (cause: unknown) => void): void {
     const cell = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
     const data: ThreadData = {
       url,
@@ -71,30 +87,32 @@ function employThread(employment: Employment): () => Promise<void> {
       board: board.buffer,
       cell: cell.buffer,
     }
-    const started = new Worker(new URL('./caretaker-thread.js', import.meta.url), {
-      workerData: data,
-      name: 'holdfast caretaker',
-    })
+    const file = new URL('./caretaker-thread.js', import.meta.url)
+    const started = startThread(file, { name: 'holdfast caretaker', workerData: data })
     thread = started
+    let isReady = false
+    let cause: unknown = 'its thread was ended'
     const forget = letOutAtExit({ thread: started, cell })
     started.on('message', (message: FromThread) => {
       if (message.type === 'lost') lost(message.lease)
       else if (message.type === 'rejoined') goOnAs(message.instance)
-      else logger[message.level]?.(message.facts, message.name)
+      else if (message.type === 'failed') cause = revive(message.error)
+      else if (message.type === 'ready') {
+        isReady = true
+        // At work, it alone must not keep the program running.
+        if (!closing) started.unref()
+        ready()
+      } else logger[message.level]?.(message.facts, message.name)
     })
-    let cause: unknown = 'its thread was ended'
     started.once('error', (error) => {
       cause = error
     })
     started.once('exit', () => {
       forget()
       thread = null
-      if (closing) return
-      logger.error({ leases: [...board.leases()].length, error: String(cause) }, 'renew.failed')
-      environment.timer(restartAfterMs, start)
+      if (isReady) startAgain(cause)
+      else failed(cause)
     })
-    // The thread alone must not keep the program running. Said last: listening for messages takes it back.
-    started.unref()
   }
 
   function goOnAs(instance: string): void {

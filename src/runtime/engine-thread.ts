@@ -4,11 +4,11 @@
  */
 import { parentPort, workerData } from 'node:worker_threads'
 import { type OpenedEngine, openEngine } from '../engines/open.ts'
-import { HoldfastError, isHoldfastError } from '../errors.ts'
 import { systemEnvironment } from '../host/system.ts'
 import { Board } from './board.ts'
 import { Caretaker } from './caretaker.ts'
 import type { Answered, EngineThreadData, FromEngine, ToEngine } from './engine-messages.ts'
+import { errorAsJson } from './thread.ts'
 
 const data = workerData as EngineThreadData
 const port = parentPort as NonNullable<typeof parentPort>
@@ -32,7 +32,7 @@ try {
     }),
   )
 } catch (error) {
-  tell({ type: 'failed', error: asJson(error) })
+  tell({ type: 'failed', error: errorAsJson(error) })
   port.close()
 }
 
@@ -54,7 +54,7 @@ async function obey(engine: OpenedEngine, message: ToEngine): Promise<void> {
     for (const { id, command } of message.asked) {
       engine.execute(command).then(
         (result) => answer({ id, result }),
-        (error: unknown) => answer({ id, error: asJson(error) }),
+        (error: unknown) => answer({ id, error: errorAsJson(error) }),
       )
     }
   } else if (message.type === 'employ') {
@@ -88,18 +88,4 @@ function soon(): NonNullable<typeof news> {
     if (told) tell({ type: 'news', ...told })
   })
   return news
-}
-
-function asJson(error: unknown): ReturnType<HoldfastError['toJSON']> {
-  if (isHoldfastError(error)) return plain(error.toJSON())
-  const wrapped = new HoldfastError('INTERNAL', {
-    what: error instanceof Error ? error.message : String(error),
-    next: 'please report this',
-  })
-  return wrapped.toJSON()
-}
-
-/** Facts may hold what no thread can be sent. */
-function plain<Value>(value: Value): Value {
-  return JSON.parse(JSON.stringify(value)) as Value
 }

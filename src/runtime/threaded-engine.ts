@@ -1,5 +1,5 @@
 /** The main thread's side of an engine that lives in a thread: commands go over, answers come back. */
-import { Worker } from 'node:worker_threads'
+import type { Worker } from 'node:worker_threads'
 import type { Command, EngineOptions, StoreStatus } from '../engines/engine.ts'
 import type { OpenedEngine } from '../engines/open.ts'
 import { unavailable } from '../engines/postgres/classify.ts'
@@ -9,6 +9,7 @@ import type { LeaseRef } from '../operations/lease.ts'
 import type { Board } from './board.ts'
 import type { CaretakerOptions } from './caretaker.ts'
 import type { Answered, Asked, EngineThreadData, FromEngine, ToEngine } from './engine-messages.ts'
+import { notStarted, startThread } from './thread.ts'
 
 const restartAfterMs = 1000
 
@@ -58,17 +59,19 @@ export class ThreadedEngine implements OpenedEngine {
     return this.#status as StoreStatus
   }
 
-  begin(): Promise<void> {
-    return new Promise((resolve, reject) => this.#start(resolve, reject))
+  async begin(): Promise<void> {
+    try {
+      await new Promise<void>((resolve, reject) => this.#start(resolve, reject))
+    } catch (error) {
+      throw notStarted('the thread of the engine', error)
+    }
   }
 
   #start(opened: () => void, failed: (error: unknown) => void): void {
     const { durability, busyTimeoutMs, recoverOnClaim } = this.#options
     const workerData: EngineThreadData = { url: this.#url, durability, busyTimeoutMs, recoverOnClaim }
-    const thread = new Worker(new URL('./engine-thread.js', import.meta.url), {
-      workerData,
-      name: 'holdfast engine',
-    })
+    const file = new URL('./engine-thread.js', import.meta.url)
+    const thread = startThread(file, { name: 'holdfast engine', workerData })
     let cause: unknown = 'its thread was ended'
     thread.on('message', (message: FromEngine) => {
       if (message.type === 'opened') {

@@ -64,8 +64,13 @@ export interface Ending {
 }
 
 /** Runs a program to its end, which must come by itself. */
-export async function run(command: string, args: readonly string[]): Promise<Ending> {
-  const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'] })
+export async function run(
+  command: string,
+  args: readonly string[],
+  { env = {}, input = '' }: { env?: Readonly<Record<string, string>>; input?: string } = {},
+): Promise<Ending> {
+  const child = spawn(command, args, { stdio: 'pipe', env: { ...process.env, ...env } })
+  child.stdin.end(input)
   children.test.push(child)
   const ending = { stdout: '', stderr: '' }
   child.stdout.setEncoding('utf8').on('data', (text) => {

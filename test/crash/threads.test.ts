@@ -1,0 +1,75 @@
+/** The thread that renews leases starts however the program was started, and before anything is claimed. */
+import { describe, expect, test } from 'vitest'
+import { ownServer } from './server-store.ts'
+import { newStore, run } from './support.ts'
+
+const own = ownServer()
+const engines = { sqlite: newStore, postgres: () => own.newStore() }
+
+/** Claims an item and waits until its lease was renewed or lost; says so, or what the store said instead. */
+function claiming(store: string): string {
+  return `
+import { open } from ${JSON.stringify(import.meta.resolve('holdfast'))}
+try {
+  const hf = await open(${JSON.stringify(store)}, { agent: 'typed', logger: false })
+  const queue = hf.queue('q')
+  await queue.add('work')
+  const { item, lease } = await queue.next({ leaseMs: 1000 })
+  while (lease.isHeld) {
+    const { lease: now } = await queue.get(item.id)
+    if (now?.renewedAt > item.lease.renewedAt) break
+    await new Promise((resolve) => setTimeout(resolve, 20))
+  }
+  console.log(lease.isHeld ? 'renewed' : 'lost')
+  await hf.close()
+} catch (error) {
+  console.log(error.code, error.message)
+}
+`
+}
+
+/** Options of Node for code that runs first in every thread but the main one. */
+function inThreads(code: string): { NODE_OPTIONS: string } {
+  const first = `import{isMainThread}from'node:worker_threads';if(!isMainThread){${code}}`
+  return { NODE_OPTIONS: `--import data:text/javascript,${encodeURIComponent(first)}` }
+}
+
+describe.each(Object.keys(engines) as (keyof typeof engines)[])('on %s', (engine) => {
+  const ways: Readonly<Record<string, (code: string) => ReturnType<typeof run>>> = {
+    'node --input-type=module -e': (code) => run(process.execPath, ['--input-type=module', '-e', code]),
+    'standard input': (code) => run(process.execPath, ['--input-type=module', '-'], { input: code }),
+    'standard input and NODE_OPTIONS': (code) =>
+      run(process.execPath, ['-'], { input: code, env: { NODE_OPTIONS: '--input-type=module' } }),
+  }
+
+  test.each(Object.keys(ways))('a program given by %s keeps its lease [S5-29]', async (way) => {
+    const ending = await (ways[way] as (code: string) => ReturnType<typeof run>)(claiming(engines[engine]()))
+
+    expect(ending).toMatchObject({ code: 0, stdout: 'renewed\n', stderr: '' })
+  })
+
+  test('a thread that cannot start is told by open(), with the reason [S5-29] [X4]', async () => {
+    const env = inThreads("throw new Error('no threads today')")
+
+    const ending = await run(process.execPath, ['--input-type=module', '-'], {
+      input: claiming(engines[engine]()),
+      env,
+    })
+
+    expect(ending).toMatchObject({ code: 0, stderr: '' })
+    expect(ending.stdout).toMatch(
+      /^STORE_UNAVAILABLE the thread .* could not be started \(no threads today\)/,
+    )
+  })
+
+  test('a lease shorter than a thread takes to start is renewed all the same [S5-34]', async () => {
+    const env = inThreads('Atomics.wait(new Int32Array(new SharedArrayBuffer(4)),0,0,1500)')
+
+    const ending = await run(process.execPath, ['--input-type=module', '-'], {
+      input: claiming(engines[engine]()),
+      env,
+    })
+
+    expect(ending).toMatchObject({ code: 0, stdout: 'renewed\n', stderr: '' })
+  })
+})
