@@ -209,6 +209,7 @@ export class Holdfast {
     options: WorkOptions = {},
   ): Worker<Payload> {
     if (this.#session.isClosed) throw closedError(this.status.location)
+    if (options.leaseMs !== undefined) this.#session.leaseMs(options.leaseMs, {})
     const of = typeof queue === 'string' ? this.queue<Payload>(queue) : queue
     const worker = new Worker<Payload>(this.#session, of, handler, options)
     this.#workers.add(worker as unknown as Worker<never>)

@@ -1,6 +1,7 @@
 /** Every option of `open`: its sentence, unit, default and bounds, in one place. */
 import * as z from 'zod'
 import { type Adapter, isAdapter } from './delivery/adapter.ts'
+import { assertRenewable } from './domain/lease.ts'
 import { isName, nearestName } from './domain/name.ts'
 import { inboxAdapter } from './domain/recipient.ts'
 import type { Environment } from './environment.ts'
@@ -61,7 +62,7 @@ export const openOptions = z.strictObject({
     .min(0)
     .max(86_400_000)
     .default(30_000)
-    .describe('Length of a lease that this process renews, ms.'),
+    .describe('Length of a lease that this process renews, ms; at least 500.'),
   wedgedAfterMs: z
     .int()
     .min(1_000)
@@ -127,6 +128,7 @@ export function parseOptions(options: unknown): Settings {
   const parsed = openOptions.safeParse(options ?? {})
   if (!parsed.success) throw invalidOption(parsed.error.issues[0] as z.core.$ZodIssue)
   const { recovery: triggers, retention: kept, ...rest } = parsed.data
+  if (rest.background) assertRenewable(rest.leaseMs)
   return {
     ...rest,
     recovery: triggers === false ? noRecovery : recovery.parse(triggers === true ? {} : triggers),

@@ -1,4 +1,5 @@
 /** What all handles of one opened store share: who we are, the executor, and the grants we were given. */
+import { assertRenewable } from './domain/lease.ts'
 import type { Caller, Command } from './engines/engine.ts'
 import type { OpenedEngine } from './engines/open.ts'
 import type { Environment } from './environment.ts'
@@ -188,7 +189,9 @@ export class Session {
 
   /** Length of a lease when the caller says nothing: ours where we renew it, else the operation's own. */
   leaseMs(asked: number | undefined, options: CallOptions): number | undefined {
-    return asked ?? (this.isBound(options) ? this.settings.leaseMs : undefined)
+    if (!this.isBound(options)) return asked
+    if (asked !== undefined) assertRenewable(asked)
+    return asked ?? this.settings.leaseMs
   }
 
   /** Remembers a grant under its name, and keeps it renewed when it is bound. */

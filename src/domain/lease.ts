@@ -53,6 +53,22 @@ export function assertLeaseMs(leaseMs: number): void {
   })
 }
 
+/**
+ * The shortest lease that a process can renew in time. Its thread finds a new lease within 100 ms, renews it after a
+ * third of its length, and the holder gives up after two thirds: that leaves 150 ms for a renewal.
+ */
+const renewableLeaseMsMin = 500
+
+/** For a lease that a process renews; what nobody renews may be as short as it likes. */
+export function assertRenewable(leaseMs: number): void {
+  if (!(leaseMs < renewableLeaseMsMin)) return
+  throw new InvalidError({
+    what: `a lease of ${leaseMs} ms cannot be renewed in time`,
+    next: `ask for at least ${renewableLeaseMsMin} ms, or for one that is not renewed (\`renew: false\`)`,
+    facts: { leaseMs, leaseMsMin: renewableLeaseMsMin },
+  })
+}
+
 /** Strictly after: at `expiresAt` itself the lease still holds. A held row without an expiry has lapsed. */
 export function isExpired(row: Pick<LeaseColumns, 'expiresAt'>, now: number): boolean {
   return row.expiresAt === null || row.expiresAt < now

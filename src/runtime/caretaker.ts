@@ -63,6 +63,8 @@ export class Caretaker {
   readonly #nextAt: Times
   readonly #unwake: () => void
   #instance: string
+  /** When the next lease on the board is due. */
+  #renewAt = Number.POSITIVE_INFINITY
   #rejoinedAt = Number.NEGATIVE_INFINITY
   #sweptAt: number | null = null
   #working: Promise<void> = Promise.resolve()
@@ -110,9 +112,11 @@ export class Caretaker {
     await Promise.all([this.#working, this.#healing])
   }
 
+  /** Sooner where a lease is to be renewed before: a short one has no time to lose. */
   #schedule(): void {
     if (this.#closed) return
-    this.#cancelTick = this.#environment.timer(tickMs, () => {
+    const untilRenewalMs = this.#renewAt - this.#environment.monotonic()
+    this.#cancelTick = this.#environment.timer(Math.max(1, Math.min(tickMs, untilRenewalMs)), () => {
       this.#working = this.tick().finally(() => this.#schedule())
     })
   }
@@ -158,6 +162,7 @@ export class Caretaker {
   }
 
   async #renew(now: number): Promise<void> {
+    this.#renewAt = Number.POSITIVE_INFINITY
     if (this.#isWedged(now)) return
     const leases = [...this.#board.leases()]
     // One jitter for all that were granted since the last round: what was claimed together is renewed together.
@@ -166,6 +171,7 @@ export class Caretaker {
     this.#doubtful = false
     for (let start = 0; start < due.length; start += renewalsMax)
       await this.#renewSome(due.slice(start, start + renewalsMax))
+    this.#renewAt = Math.min(...leases.map(({ slot }) => this.#due.get(slot)?.at ?? now + tickMs))
   }
 
   #isRenewalDue(lease: BoardLease, now: number, jitter: number): boolean {
@@ -185,7 +191,11 @@ export class Caretaker {
       }
       const jitter = this.#jittered(1)
       for (const lease of leases) {
-        if (lost.some((ref) => isSameGrant(ref, lease))) continue
+        if (lost.some((ref) => isSameGrant(ref, lease))) {
+          // Its process is told, and strikes it out when it comes to that.
+          this.#due.set(lease.slot, { lease, at: requestedAt + tickMs })
+          continue
+        }
         this.#due.set(lease.slot, {
           lease,
           at: requestedAt + jitter * renewEveryMs(lease.leaseMs),

@@ -76,9 +76,10 @@ forEachEngine((engine) => {
       const watcher = await store.open({ agent: 'watcher', environment: host.process(102), ...off })
       await watcher.tasks.addTask('one', { key: 'T-1' })
       await watcher.tasks.addTask('two', { key: 'T-2' })
-      await victim.tasks.claimTaskForAgent('T-1', { leaseMs: 0 })
+      await victim.tasks.claimTaskForAgent('T-1', { leaseMs: 500 })
       await watcher.tasks.claimTaskForAgent('T-2', { agent: 'a-person', leaseMs: 0 })
-      await env.advance(1)
+      host.freeze(101)
+      await env.advance(501)
       const before = await watcher.tasks.detectStaleLocks()
 
       host.kill(101)
@@ -266,9 +267,11 @@ forEachEngine((engine) => {
       // The name says a pid of this host that nobody has; a name proves nothing.
       await victim.tasks.claimTaskForAgent('manual', { agent: 'general-elsewhere-101', leaseMs: 10_000 })
       await alive.tasks.claimTaskForAgent('alive')
-      await alive.tasks.claimTaskForAgent('alive and expired', { leaseMs: 0 })
+      const frozen = await store.open({ agent: 'frozen', environment: host.process(103), ...off })
+      await frozen.tasks.claimTaskForAgent('alive and expired', { leaseMs: 500 })
       await alive.tasks.claimTaskForAgent('manual and expired', { agent: 'a-person', leaseMs: 0 })
-      await env.advance(1)
+      host.freeze(103)
+      await env.advance(501)
 
       host.kill(101)
       const report = await alive.tasks.cleanupDeadAgentLocks()

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest'
 import {
   assertHolder,
   assertLeaseMs,
+  assertRenewable,
   extend,
   type Granting,
   grant,
@@ -52,6 +53,13 @@ describe('the length of a lease', () => {
     const refusal = refusalOf(() => assertLeaseMs(leaseMs))
 
     expect(refusal).toMatchObject({ code: 'INVALID', facts: { leaseMs } })
+  })
+
+  test('is at least 500 ms where a process renews it, and the refusal says so [S5-34]', () => {
+    const refusal = refusalOf(() => assertRenewable(499))
+
+    expect(() => assertRenewable(500)).not.toThrow()
+    expect(refusal).toMatchObject({ code: 'INVALID', facts: { leaseMs: 499, leaseMsMin: 500 } })
   })
 
   test('no grant, renewal or extension accepts a length that is not a lease', () => {

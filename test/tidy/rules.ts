@@ -56,7 +56,7 @@ const arrows: Record<string, readonly string[]> = {
   'lock-grants': [...handle, 'operations', 'runtime'],
   runs: [...handle, 'operations'],
   messages: [...vocabulary, ...handle, 'domain', 'operations', 'runtime', 'delivery'],
-  session: [...vocabulary, 'port', 'engines', 'operations', 'runtime', 'environment'],
+  session: [...vocabulary, 'domain', 'port', 'engines', 'operations', 'runtime', 'environment'],
   payload: vocabulary,
   input: [],
   // Opens two engines at once and carries rows between them; heals the one before.
