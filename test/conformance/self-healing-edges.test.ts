@@ -1,5 +1,6 @@
 /** Suite B, second half: damage, contention, bounds, and that healing changes nothing else. */
 import type { Queue } from 'holdfast'
+import { MovableEnvironment } from 'holdfast/testing'
 import { describe, expect, test } from 'vitest'
 import { heldMergeStates, walkTo } from '../support/merge.ts'
 import { claimed, claimedMany, claimedWithLock, present, refusal, refusalCode } from '../support/outcomes.ts'
@@ -160,21 +161,16 @@ forEachEngine((engine) => {
       expect((await claimed(q.next({ agent: 'worker-2' }))).item.id).toBe(item.id)
     })
 
-    test('one call heals a thousand stale items within half a second [EC-003] [Q28]', {
-      retry: 3,
-    }, async () => {
+    test('one call heals a thousand stale items [EC-003] [Q28] [S5-26]', async () => {
       const { hf, env } = await engine.open({ recovery: onClaimOnly })
       const q = hf.queue('jobs')
       await claimAll(q, 1_000)
       await env.advance(leaseMs + 1)
 
-      const started = performance.now()
       const report = await q.detectAndRecoverStale()
-      const ms = performance.now() - started
 
       expect(report.entriesReclaimed).toBe(1_000)
       expect(await q.stats()).toMatchObject({ pending: 1_000, processing: 0 })
-      expect(ms).toBeLessThan(500)
     })
 
     test.each(heldMergeStates)(
@@ -344,25 +340,33 @@ forEachEngine((engine) => {
     expect([...seen].toSorted((left, right) => left - right)).toEqual([0, 50])
   })
 
-  test('claims that heal first cost at most a tenth more than claims that do not [CV-009] [Q28]', {
-    retry: 5,
-  }, async () => {
-    const on = await engine.openInRealTime({ recovery: onClaimOnly, durability: 'normal' })
-    const off = await engine.openInRealTime({ recovery: false, durability: 'normal' })
-    const queues = [on.hf.queue('jobs'), off.hf.queue('jobs')]
-    const rounds = 300
-    for (const q of queues)
-      await q.addMany(Array.from({ length: rounds }, (_, number) => ({ payload: number })))
+  test('claims that heal first take no transaction more while nothing is stale [CV-009] [Q28] [S5-26]', async () => {
+    const [on, off] = [await countClaims(engine, onClaimOnly), await countClaims(engine, false)]
 
-    const [withHealing = 0, without = 0] = await measure(
-      queues.map((q) => () => q.next({ agent: 'worker-1' })),
-      rounds,
-    )
-
-    expect(withHealing).toBeLessThan(10)
-    expect(withHealing).toBeLessThan(without * 1.1)
+    expect(on).toEqual(off)
+    expect(on['recovery.begun']).toBeUndefined()
   })
 })
+
+/** How often each point was reached by twenty claims with nothing to heal. How long they take is measured by the bench. */
+async function countClaims(
+  engine: Engine,
+  recovery: typeof onClaimOnly | false,
+): Promise<Record<string, number>> {
+  const points: Record<string, number> = {}
+  const environment = new MovableEnvironment({
+    reached(point) {
+      points[point] = (points[point] ?? 0) + 1
+    },
+  })
+  const { hf } = await engine.open({ environment, recovery })
+  const q = hf.queue('jobs')
+  await q.addMany(Array.from({ length: 20 }, (_, number) => ({ payload: number })))
+  for (const point of Object.keys(points)) delete points[point]
+
+  for (let claims = 0; claims < 20; claims++) await claimed(q.next({ agent: 'worker-1' }))
+  return points
+}
 
 async function claimAll(q: Queue, count: number): Promise<string[]> {
   const { ids } = await q.addMany(Array.from({ length: count }, (_, number) => ({ payload: number })))
@@ -425,17 +429,4 @@ async function mistakes(q: Queue): Promise<string[]> {
   await q.release('w1', { agent: 'worker-1' })
   codes.push(await refusalCode(() => q.fail('w1', 'late', { token: item.token })))
   return codes
-}
-
-/** The median time of each call, ms; the calls take turns, so that noise of the machine meets all alike. */
-async function measure(calls: readonly (() => Promise<unknown>)[], rounds: number): Promise<number[]> {
-  const times = calls.map((): number[] => [])
-  for (let round = 0; round < rounds; round++) {
-    for (const [index, call] of calls.entries()) {
-      const started = performance.now()
-      await call()
-      times[index]?.push(performance.now() - started)
-    }
-  }
-  return times.map((each) => each.toSorted((left, right) => left - right)[Math.floor(rounds / 2)] ?? 0)
 }

@@ -7,6 +7,7 @@ import * as z from 'zod'
 import { collectLogs } from '../support/logs.ts'
 import { claimed, claimedMany, present, refusalCode } from '../support/outcomes.ts'
 import { type Engine, forEachEngine } from '../support/stores.ts'
+import { neverLooks, whileTimePasses } from '../support/wake.ts'
 
 forEachEngine((engine) => {
   describe('a worker', () => {
@@ -27,19 +28,15 @@ forEachEngine((engine) => {
       expect(await q.stats()).toMatchObject({ completed: 3 })
     })
 
-    test('is woken by an item that another handle adds, without waiting for its poll', async () => {
-      const { hf, q, env, store } = await openJobs(engine)
-      const seen: unknown[] = []
-      const worker = hf.work(q, (item) => {
-        seen.push(item.payload)
-      })
+    test('is woken by an item that another handle adds, and need not poll [S5-26]', async () => {
+      const { q, env, store } = await openJobs(engine)
+      const idle = await store.open({ environment: neverLooks(env) })
+      const seen = new Promise((resolve) => idle.work('jobs', ({ payload }) => resolve(payload)))
       await env.advance(1_500)
 
-      await (await store.open()).queue('jobs').add('news')
-      await env.advance(2_000)
-      await worker.stop()
+      await q.add('news')
 
-      expect(seen).toEqual(['news'])
+      expect(await whileTimePasses(env, seen)).toBe('news')
     })
 
     test('that is idle writes nothing when something rings that is not for it', async () => {
