@@ -59,9 +59,12 @@ export function assertLeaseMs(leaseMs: number): void {
  */
 const renewableLeaseMsMin = 500
 
-/** For a lease that a process renews; what nobody renews may be as short as it likes. */
-export function assertRenewable(leaseMs: number): void {
-  if (!(leaseMs < renewableLeaseMsMin)) return
+/**
+ * For a lease that a process renews; what nobody renews may be as short as it likes. What is no length at all is refused
+ * by the operation.
+ */
+export function assertRenewable(leaseMs: unknown): void {
+  if (typeof leaseMs !== 'number' || !(leaseMs >= 0) || leaseMs >= renewableLeaseMsMin) return
   throw new InvalidError({
     what: `a lease of ${leaseMs} ms cannot be renewed in time`,
     next: `ask for at least ${renewableLeaseMsMin} ms, or for one that is not renewed (\`renew: false\`)`,
