@@ -1,6 +1,8 @@
 /** `hf.tasks`: a thin view on the operations of tasks. */
 import * as z from 'zod'
+import { conflictWaitMs } from './domain/state.ts'
 import { type TaskStatus, taskQueue } from './domain/task.ts'
+import { pause } from './environment.ts'
 import { isVersionMismatchError } from './errors.ts'
 import type { LockStatus, StaleLocks } from './operations/lease-watch.ts'
 import { parseInput } from './operations/operation.ts'
@@ -147,6 +149,9 @@ export class Tasks {
         return await this.updateTask(task.id, { ...rest, ...changes, expectedVersion: task.version })
       } catch (error) {
         if (!isVersionMismatchError(error) || attempt >= attemptsMax) throw error
+        const { environment } = this.#session
+        const waitMs = conflictWaitMs(attempt, environment.random())
+        if (waitMs > 0) await pause(environment, waitMs)
       }
     }
   }

@@ -17,7 +17,7 @@ import type { OpenTransaction } from '../domain/open-transaction.ts'
 import type { Outcome, Progress } from '../domain/progress.ts'
 import type { Queue } from '../domain/queue.ts'
 import type { Recipient } from '../domain/recipient.ts'
-import type { State, StateFloor } from '../domain/state.ts'
+import type { State, StateFloor, StateSummary } from '../domain/state.ts'
 import type { Workflow } from '../domain/workflow.ts'
 import type { Environment } from '../environment.ts'
 import type { LogFacts, LogName } from '../logger.ts'
@@ -354,7 +354,7 @@ export interface Selectors {
   stateVersion: [{ key: string }, number]
   stateFloor: [Record<never, never>, StateFloor | null]
   /** Documents in order of their keys, without their values. */
-  states: [{ prefix: string; limit: number; after: string | null }, Page<Omit<State, 'value'>>]
+  states: [{ prefix: string; limit: number; after: string | null }, Page<StateSummary>]
 }
 
 export type Selector = {

@@ -283,6 +283,8 @@ export const schema: { readonly [Name in TableName]: Schema } = {
     version: 'integer',
     updatedAt: 'integer',
     updatedBy: 'text',
+    preferred: 'text',
+    preferredUntil: 'integer',
     value: 'text',
   }),
   // One row a namespace.

@@ -59,6 +59,7 @@ const leaseColumns = [
   'renewed_at',
   'expires_at',
   'delayed_since',
+  'preferred_until',
   'running_since',
   'due_at',
   'next_due_at',

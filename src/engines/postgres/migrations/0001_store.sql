@@ -349,6 +349,9 @@ create table holdfast.state (
   version bigint not null check (version > 0),
   updated_at bigint not null,
   updated_by text not null,
+  -- The update that goes first, and until when on the lease clock.
+  preferred text,
+  preferred_until bigint,
   value text not null,
   primary key (namespace, key)
 ) with (fillfactor = 70);

@@ -340,6 +340,9 @@ create table state (
   version integer not null check (version > 0),
   updated_at integer not null,
   updated_by text not null,
+  -- The update that goes first, and until when on the lease clock.
+  preferred text,
+  preferred_until integer,
   value text not null,
   primary key (namespace, key)
 ) strict;
