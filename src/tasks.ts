@@ -60,6 +60,8 @@ export interface UpdateTaskOptions extends TaskChanges, TokenOptions {
 export interface TaskFilter {
   readonly labels?: readonly string[]
   readonly owner?: string | null
+  /** Yours or nobody's. */
+  readonly mine?: boolean
   readonly host?: string | null
   readonly priorityMax?: number
 }
@@ -70,9 +72,10 @@ export interface ListTasksOptions extends TaskFilter {
   readonly limit?: number
   readonly after?: string
 }
-/** How a task is claimed; `fromReview` also takes it back out of review. */
+/** How a task is claimed; `fromReview` also takes it back out of review, `force` also from the one it is offered to. */
 export interface ClaimTaskOptions extends ClaimOptions {
   readonly fromReview?: boolean
+  readonly force?: boolean
 }
 /** Which task is wanted, and how many this agent and this host may hold. */
 export interface ClaimNextOptions extends TaskFilter, Omit<ClaimOptions, 'token'> {
@@ -278,9 +281,12 @@ export class Tasks {
     return this.#guarded('tasks.completeTask', ref, { ...options })
   }
 
-  /** Gives back every task the agent holds, with a note; answers their ids. */
+  /**
+   * Gives back every task the agent holds, with a note; answers their ids. With `to` they are that agent's: for
+   * `offerMs` (10 min) nobody else may claim them, then everybody.
+   */
   async handoff(
-    options: MutationOptions & { note?: string; to?: string | null } = {},
+    options: MutationOptions & { note?: string; to?: string | null; offerMs?: number } = {},
   ): Promise<{ taskIds: string[] }> {
     const { idempotencyKey, ...rest } = options
     const taskIds: string[] = []

@@ -147,7 +147,8 @@ function claimTask(
 ): Promise<TaskClaim> {
   const claim = () => hf.tasks.claimTaskForAgent(ref, lease)
   if (waitMs === 0) return claim()
-  const isEnough = ({ outcome }: TaskClaim) => !['held', 'blocked', 'paused', 'full'].includes(outcome)
+  const isEnough = ({ outcome }: TaskClaim) =>
+    !['held', 'offered', 'blocked', 'paused', 'full'].includes(outcome)
   return hf.waitForWork({ queue: taskQueue, waitMs, signal, claim, isEnough })
 }
 

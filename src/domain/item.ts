@@ -48,6 +48,8 @@ export interface Item extends LeaseColumns {
   readonly waitingFor: readonly string[]
   /** Not claimable before this wall time; null once it has come. */
   readonly runAt: number | null
+  /** The agent that may claim it before `runAt`, when it is everybody's again. */
+  readonly offeredTo: string | null
   readonly attempts: number
   readonly failures: number
   readonly crashes: number
@@ -85,6 +87,11 @@ export const priorityDefault = 5
 
 export function describeItem(item: Pick<Item, 'id' | 'key' | 'queue'>): string {
   return `item ${item.key === null ? item.id : `${item.key} (${item.id})`} of queue ${item.queue}`
+}
+
+/** The order in which items are claimed. */
+export function inWorkingOrder(left: Item, right: Item): number {
+  return left.priority - right.priority || left.addedAt - right.addedAt || (left.id < right.id ? -1 : 1)
 }
 
 /** The one place that says which line an item stands in. */
@@ -133,6 +140,7 @@ export function createItem(input: NewItem, workflow: Workflow, wall: number): It
       blockers,
       waitingFor,
       runAt: delayed(input.runAt, wall),
+      offeredTo: null,
       attempts: 0,
       failures: 0,
       crashes: 0,
@@ -321,7 +329,12 @@ export function retryItem(item: Item, workflow: Workflow, at: Moment): Item {
     )
   }
   const failures = workflow.retryForgives ? 0 : item.failures
-  return enter({ ...item, failures, error: null, runAt: null }, from.retryTo, workflow, at.wall)
+  return enter(
+    { ...item, failures, error: null, runAt: null, offeredTo: null },
+    from.retryTo,
+    workflow,
+    at.wall,
+  )
 }
 
 function retryableStates(workflow: Workflow): string {
@@ -393,6 +406,15 @@ export function recordProgress(item: Item, progress: Json): Item {
   return { ...item, progress, crashes: 0, version: item.version + 1 }
 }
 
+/** Kept for one agent for a time; a free item only. */
+export function offerItem(
+  item: Item,
+  workflow: Workflow,
+  { to, untilWall }: { to: string; untilWall: number },
+): Item {
+  return settle({ ...item, offeredTo: to, runAt: untilWall }, workflow)
+}
+
 export function setItemPriority(item: Item, priority: number): Item | null {
   if (item.standing === 'closed') {
     throw new IllegalMoveError(
@@ -405,7 +427,7 @@ export function setItemPriority(item: Item, priority: number): Item | null {
 
 /** The delay is over. */
 export function promoteItem(item: Item, workflow: Workflow): Item {
-  return settle({ ...item, runAt: null, version: item.version + 1 }, workflow)
+  return settle({ ...item, runAt: null, offeredTo: null, version: item.version + 1 }, workflow)
 }
 
 /** A blocker has closed well. Null when the item did not wait for it. */
@@ -437,6 +459,7 @@ function enter(item: Item, to: string, workflow: Workflow, wall: number): Item {
       quarantinedAt: closed ? null : item.quarantinedAt,
       quarantineReason: closed ? null : item.quarantineReason,
       runAt: held || closed ? null : item.runAt,
+      offeredTo: held || closed ? null : item.offeredTo,
       version: item.version + 1,
       agent: held ? item.agent : null,
       instance: held ? item.instance : null,

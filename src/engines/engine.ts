@@ -64,6 +64,8 @@ export interface ItemFilter {
   /** All of these. */
   readonly labels?: readonly string[] | undefined
   readonly owner?: string | null | undefined
+  /** This one's, or nobody's. */
+  readonly ownerOrNone?: string | undefined
   readonly host?: string | null | undefined
   /** At least this urgent: the number is not higher. */
   readonly priorityMax?: number | undefined
@@ -174,6 +176,8 @@ export interface Selectors {
   claimable: [{ queue: string; limit: number }, readonly Item[]]
   /** The next ones among the first 10,000 in line that pass the filter. */
   claimableMatching: [{ queue: string; filter: ItemFilter; limit: number }, readonly Item[]]
+  /** What is kept for an agent and could be claimed by it, in working order. */
+  offered: [{ queue: string; agent: string; filter: ItemFilter | null; limit: number }, readonly Item[]]
   /** Everything held, soonest expiry first, each with the wall time of its last event. */
   heldItems: [
     { queue: string | null; limit: number },

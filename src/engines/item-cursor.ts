@@ -19,11 +19,6 @@ export function cursorOf(item: Item): string {
   return JSON.stringify(cursor)
 }
 
-/** The order in which items are claimed. */
-export function inWorkingOrder(left: Item, right: Item): number {
-  return left.priority - right.priority || left.addedAt - right.addedAt || (left.id < right.id ? -1 : 1)
-}
-
 function isCursor(value: unknown): value is ItemCursor {
   if (!Array.isArray(value) || !Number.isSafeInteger(value[1])) return false
   if (value[0] === 'open') return Number.isSafeInteger(value[2]) && typeof value[3] === 'string'

@@ -77,6 +77,7 @@ export const schema: { readonly [Name in TableName]: Schema } = {
     blockers: 'json',
     waitingFor: 'json',
     runAt: 'integer',
+    offeredTo: 'text',
     attempts: 'integer',
     failures: 'integer',
     crashes: 'integer',

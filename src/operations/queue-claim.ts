@@ -81,14 +81,18 @@ export const look = operation({
   internal: true,
   input: () => z.strictObject({ queue: fields.queue }),
   output: () => z.object({ ready: z.boolean(), nextDueAt: z.number().nullable() }),
-  needs: ({ queue }) => ({
+  needs: ({ queue }, { agent }) => ({
     next: { select: 'claimable', queue, limit: 1 } as const,
     nextDueAt: { select: 'nextDueAt' } as const,
+    offers: { select: 'offered', queue, agent, filter: null, limit: 1 } as const,
   }),
-  decide: ({ next, nextDueAt }, _input, { wall }) => ({
+  decide: ({ next, offers, nextDueAt }, _input, { wall }) => ({
     changes: [],
     // What is due becomes ready by the claim that finds it.
-    result: { ready: next.length > 0 || (nextDueAt !== null && nextDueAt <= wall), nextDueAt },
+    result: {
+      ready: next.length + offers.length > 0 || (nextDueAt !== null && nextDueAt <= wall),
+      nextDueAt,
+    },
   }),
 })
 

@@ -107,7 +107,7 @@ async function takeInTime(
 }
 
 /** What may change by waiting. */
-const passing = ['held', 'blocked', 'paused', 'full', 'empty']
+const passing = ['held', 'offered', 'blocked', 'paused', 'full', 'empty']
 
 function lostText({ kind, id }: RunSubject): string {
   return `holdfast: the lease of ${kind} ${id} was lost; the command was stopped\n`

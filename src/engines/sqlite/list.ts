@@ -1,7 +1,7 @@
 /** Pages of a queue: what is open in working order, then what is closed, newest first. */
-import type { Item, Standing } from '../../domain/item.ts'
+import { type Item, inWorkingOrder, type Standing } from '../../domain/item.ts'
 import type { Selectors } from '../engine.ts'
-import { cursorOf, type ItemCursor, inWorkingOrder, itemCursor } from '../item-cursor.ts'
+import { cursorOf, type ItemCursor, itemCursor } from '../item-cursor.ts'
 import { pageOf } from '../page.ts'
 import type { Value } from './driver.ts'
 import { filterText, filterValues as valuesOfFilter } from './filter.ts'

@@ -90,6 +90,21 @@ limit ${parameters.add(limit)}`
   return query(place, tables.item, 'skip', rest, parameters)
 }
 
+/** Few are offered to anybody at a time, and those have an index: always from its head. */
+function offeredQuery(
+  place: Place,
+  wanted: { queue: string; agent: string; filter: ItemFilter | null; avoidsDamaged: boolean },
+  limit: number,
+): Query {
+  const parameters = new Parameters(place)
+  const rest = `and t.queue = ${parameters.add(wanted.queue)} and t.offered_to = ${parameters.add(wanted.agent)}
+and t.standing = 'waiting' and t.waiting_for = '[]' and t.quarantined_at is null ${wanted.avoidsDamaged ? readableItem : ''}
+${filterText(wanted.filter, parameters)}
+order by t.priority, t.added_at, t.id
+limit ${parameters.add(limit)}`
+  return query(place, tables.item, 'skip', rest, parameters)
+}
+
 export const lineLoaders = {
   claimable: ({ queue, limit }, place) =>
     planClaim(
@@ -111,6 +126,25 @@ export const lineLoaders = {
         query: (most, from, avoidsDamaged) =>
           matchingQuery(place, { queue, filter }, most, { from, avoidsDamaged }),
         fits: (item) => item.queue === queue && item.standing === 'ready' && passes(item, filter),
+      },
+      limit,
+      place,
+    ),
+
+  offered: ({ queue, agent, filter, limit }, place) =>
+    planClaim(
+      {
+        queue,
+        line: JSON.stringify([queue, filter, agent]),
+        query: (most, _from, avoidsDamaged) =>
+          offeredQuery(place, { queue, agent, filter, avoidsDamaged }, most),
+        fits: (item) =>
+          item.queue === queue &&
+          item.offeredTo === agent &&
+          item.standing === 'waiting' &&
+          item.waitingFor.length === 0 &&
+          item.quarantinedAt === null &&
+          passes(item, filter ?? {}),
       },
       limit,
       place,

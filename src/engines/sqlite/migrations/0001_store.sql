@@ -60,6 +60,8 @@ create table item (
   blockers text not null,
   waiting_for text not null,
   run_at integer,
+  -- Who may claim it before `run_at`.
+  offered_to text,
   attempts integer not null,
   failures integer not null,
   crashes integer not null,
@@ -109,6 +111,7 @@ create index item_ready on item (namespace, queue, priority, added_at, id, state
 create index item_waiting on item (namespace, queue, priority, added_at, id, state) where standing = 'waiting';
 create index item_held on item (namespace, coalesce(expires_at, 0), instance, queue, state) where standing = 'held';
 create index item_closed on item (namespace, queue, closed_at, state) where standing = 'closed';
+create index item_offered on item (namespace, queue, offered_to, priority, added_at, id) where offered_to is not null;
 create index item_due on item (namespace, run_at) where run_at is not null;
 create index item_quarantined on item (namespace, queue, quarantined_at) where quarantined_at is not null;
 
