@@ -197,7 +197,8 @@ export class Tasks {
     const claim = () => this.#session.withRoom(1, options, () => this.#claimNext(options))
     if (waitMs === 0) return claim()
     const isEnough = ({ outcome }: NextTask) => outcome === 'claimed'
-    return waitForWork(this.#session, { queue: taskQueue, waitMs, signal, claim, isEnough })
+    const { agent } = options
+    return waitForWork(this.#session, { queue: taskQueue, waitMs, signal, agent, claim, isEnough })
   }
 
   async #claimNext(options: ClaimNextOptions): Promise<NextTask> {

@@ -25,6 +25,11 @@ export interface NotHeld {
   readonly holder?: string | null
   readonly expiresAt?: number | null
   readonly reason?: string | null
+  /** Whom a task is offered to. */
+  readonly to?: string | null
+  /** What a task waits for, or until when. */
+  readonly waitingFor?: readonly string[]
+  readonly runAt?: number | null
 }
 
 export interface RunRequest {

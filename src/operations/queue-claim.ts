@@ -79,21 +79,38 @@ export const look = operation({
   summary: 'Is there anything to claim now, and when may there be?',
   effect: 'read',
   internal: true,
-  input: () => z.strictObject({ queue: fields.queue }),
-  output: () => z.object({ ready: z.boolean(), nextDueAt: z.number().nullable() }),
-  needs: ({ queue }, { agent }) => ({
+  input: () =>
+    z.strictObject({
+      queue: fields.queue,
+      lapses: z.boolean().optional().describe('Also look when the next lease there ends.'),
+    }),
+  output: () =>
+    z.object({
+      ready: z.boolean(),
+      nextDueAt: z.number().nullable(),
+      /** How long the lease lasts that ends next, of an item or of the processing lock; below 0 it is over. */
+      lapseInMs: z.number().nullable(),
+    }),
+  needs: ({ queue, lapses }, { agent }) => ({
     next: { select: 'claimable', queue, limit: 1 } as const,
     nextDueAt: { select: 'nextDueAt' } as const,
     offers: { select: 'offered', queue, agent, filter: null, limit: 1 } as const,
+    held: lapses ? ({ select: 'heldItems', queue, limit: 1 } as const) : null,
+    locks: lapses ? ({ select: 'lock', name: processingLockName(queue) } as const) : null,
   }),
-  decide: ({ next, offers, nextDueAt }, _input, { wall }) => ({
-    changes: [],
-    // What is due becomes ready by the claim that finds it.
-    result: {
-      ready: next.length + offers.length > 0 || (nextDueAt !== null && nextDueAt <= wall),
-      nextDueAt,
-    },
-  }),
+  decide({ next, offers, nextDueAt, held, locks }, _input, { wall, now }) {
+    const leases = [...(held ?? []).map(({ item }) => item), ...(locks ?? [])]
+    const ends = leases.map(({ expiresAt }) => expiresAt ?? 0)
+    return {
+      changes: [],
+      result: {
+        // What is due becomes ready by the claim that finds it.
+        ready: next.length + offers.length > 0 || (nextDueAt !== null && nextDueAt <= wall),
+        nextDueAt,
+        lapseInMs: ends.length === 0 ? null : Math.min(...ends) - now,
+      },
+    }
+  },
 })
 
 export const next = operation({
