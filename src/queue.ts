@@ -202,7 +202,8 @@ export class Queue<Payload = unknown> {
     const claim = () => this.#session.withRoom(leases, options, () => this.#claim(operation, options))
     if (waitMs === 0) return claim()
     const isEnough = ({ outcome }: Claim<Payload>) => outcome === 'claimed'
-    return waitForWork(this.#session, { queue: this.name, waitMs, signal, claim, isEnough })
+    const { agent } = options
+    return waitForWork(this.#session, { queue: this.name, waitMs, signal, agent, claim, isEnough })
   }
 
   async #claim(operation: string, options: ClaimOptions): Promise<Claim<Payload>> {

@@ -1,6 +1,5 @@
 /** `hf.state(key)`: a thin view on one versioned document. */
 import * as z from 'zod'
-import { conflictWaitMs } from './domain/state.ts'
 import { pause } from './environment.ts'
 import { type HoldfastError, isHoldfastError, VersionMismatchError } from './errors.ts'
 import { given, optionsOf, orReject } from './input.ts'
@@ -8,6 +7,7 @@ import { parseInput } from './operations/operation.ts'
 import type { SavedView, StatePage, StateView } from './operations/state.ts'
 import type { StateHistory } from './operations/state-history.ts'
 import { checkValue, type PayloadSchema } from './payload.ts'
+import { UpdateOrder } from './runtime/update-order.ts'
 import type { Session } from './session.ts'
 
 /** A document as it was read. */
@@ -28,7 +28,7 @@ export interface StateSetOptions {
 }
 
 export interface StateUpdateOptions {
-  /** How often it tries, the first time counted, before it gives up; default 6, which is 5 re-reads. */
+  /** How often it reads, changes and saves in all, the first time counted, before it gives up; default 5. */
   readonly attemptsMax?: number
   /** Nothing is saved once it has fired. */
   readonly signal?: AbortSignal
@@ -73,8 +73,8 @@ const watchOptions = {
   input: z.strictObject({ since: z.int().min(0).optional(), signal: signal.optional() }),
 }
 
-/** The first attempt, and 5 re-reads. */
-const attemptsMaxDefault = 6
+/** As the source counts them: how often it reads, changes and saves in all. */
+const attemptsMaxDefault = 5
 /** A watcher looks so often even when nothing rings. */
 const watchPollMs = 500
 
@@ -101,8 +101,9 @@ export class State<Value = unknown> {
     return this.#save(await this.#checked(value), options)
   }
 
-  async #save(value: Value, options: StateSetOptions): Promise<SavedView> {
-    const saved = await this.#write<SavedView>('state.set', options, { value })
+  async #save(value: Value, options: StateSetOptions & { readonly update?: string }): Promise<SavedView> {
+    const operation = options.update === undefined ? 'state.set' : 'state.save'
+    const saved = await this.#write<SavedView>(operation, options, { value })
     this.#session.logger.debug?.({ key: this.key, version: saved.version }, 'state.saved')
     return saved
   }
@@ -119,46 +120,46 @@ export class State<Value = unknown> {
   ): Promise<StateUpdate<Value>> {
     parseInput(updateOptions, { ...options, change })
     const { attemptsMax = attemptsMaxDefault, signal, ...by } = options
-    for (let attempts = 1; ; attempts++) {
-      signal?.throwIfAborted()
-      const entry = await this.get()
-      const version = entry?.version ?? 0
-      const changed = await change(entry?.value ?? null, version)
-      if (changed === undefined)
-        return { outcome: 'unchanged', value: entry?.value ?? null, version, attempts }
-      const value = await this.#checked(changed)
-      signal?.throwIfAborted()
-      try {
-        const saved = await this.#save(value, { ...by, expectedVersion: version })
-        return { outcome: 'saved', value, version: saved.version, attempts }
-      } catch (error) {
-        if (!isHoldfastError(error) || error.code !== 'VERSION_MISMATCH') throw error
-        await this.#conflicted(error, { attempt: attempts, attemptsMax, signal })
+    const order = new UpdateOrder(this.#session, this.key, signal)
+    try {
+      for (let attempts = 1; ; attempts++) {
+        const found = await order.read()
+        const entry = found && { ...found, value: await this.#checked(found.value) }
+        const version = entry?.version ?? 0
+        const changed = await change(entry?.value ?? null, version)
+        if (changed === undefined)
+          return { outcome: 'unchanged', value: entry?.value ?? null, version, attempts }
+        const value = await this.#checked(changed)
+        signal?.throwIfAborted()
+        try {
+          const saved = await this.#save(value, { ...by, expectedVersion: version, update: order.id })
+          order.saved()
+          return { outcome: 'saved', value, version: saved.version, attempts }
+        } catch (error) {
+          if (!isHoldfastError(error) || error.code !== 'VERSION_MISMATCH') throw error
+          this.#conflicted(error, { attempt: attempts, attemptsMax })
+          await order.lost()
+        }
       }
+    } finally {
+      await order.giveWay()
     }
   }
 
-  /** Waits a little before the next try, or gives up. */
-  async #conflicted(
+  /** Told, and thrown where it was the last attempt. */
+  #conflicted(
     error: HoldfastError,
-    {
-      attempt,
-      attemptsMax,
-      signal,
-    }: { attempt: number; attemptsMax: number; signal: AbortSignal | undefined },
-  ): Promise<void> {
-    const { environment, logger } = this.#session
+    { attempt, attemptsMax }: { attempt: number; attemptsMax: number },
+  ): void {
+    const { logger } = this.#session
     logger.info?.({ key: this.key, attempt }, 'state.conflict')
-    if (attempt >= attemptsMax) {
-      logger.warn({ key: this.key, attempts: attempt }, 'state.gave_up')
-      const { expected, current } = error.facts as { expected: number; current: number }
-      throw new VersionMismatchError(
-        { subject: `state ${this.key}`, expected, current, attempts: attempt },
-        `others saved it during each of ${attempt} attempts and nothing of this update was saved: try again later, allow more attempts, or take a lock around it`,
-      )
-    }
-    const waitMs = conflictWaitMs(attempt, environment.random())
-    if (waitMs > 0) await pause(environment, waitMs, signal)
+    if (attempt < attemptsMax) return
+    logger.warn({ key: this.key, attempts: attempt }, 'state.gave_up')
+    const { expected, current } = error.facts as { expected: number; current: number }
+    throw new VersionMismatchError(
+      { subject: `state ${this.key}`, expected, current, attempts: attempt },
+      `others saved it during each of ${attempt} attempts and nothing of this update was saved: try again later, allow more attempts, or take a lock around it`,
+    )
   }
 
   /** Removes the document; its history stays, and its versions go on where they were. False when there is none. */

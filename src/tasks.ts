@@ -1,7 +1,9 @@
 /** `hf.tasks`: a thin view on the operations of tasks. */
 import * as z from 'zod'
 import { leaseMsMax } from './domain/lease.ts'
+import { conflictWaitMs } from './domain/state.ts'
 import { type TaskStatus, taskQueue } from './domain/task.ts'
+import { pause } from './environment.ts'
 import { isVersionMismatchError } from './errors.ts'
 import { assertSignal, given, inputOf, optionsOf, orReject } from './input.ts'
 import type { LockStatus, StaleLocks } from './operations/lease-watch.ts'
@@ -60,6 +62,8 @@ export interface UpdateTaskOptions extends TaskChanges, TokenOptions {
 export interface TaskFilter {
   readonly labels?: readonly string[]
   readonly owner?: string | null
+  /** Yours or nobody's. */
+  readonly mine?: boolean
   readonly host?: string | null
   readonly priorityMax?: number
 }
@@ -70,9 +74,10 @@ export interface ListTasksOptions extends TaskFilter {
   readonly limit?: number
   readonly after?: string
 }
-/** How a task is claimed; `fromReview` also takes it back out of review. */
+/** How a task is claimed; `fromReview` also takes it back out of review, `force` also from the one it is offered to. */
 export interface ClaimTaskOptions extends ClaimOptions {
   readonly fromReview?: boolean
+  readonly force?: boolean
 }
 /** Which task is wanted, and how many this agent and this host may hold. */
 export interface ClaimNextOptions extends TaskFilter, Omit<ClaimOptions, 'token'> {
@@ -159,6 +164,9 @@ export class Tasks {
         return await this.updateTask(task.id, { ...rest, ...changes, expectedVersion: task.version })
       } catch (error) {
         if (!isVersionMismatchError(error) || attempt >= attemptsMax) throw error
+        const { environment } = this.#session
+        const waitMs = conflictWaitMs(attempt, environment.random())
+        if (waitMs > 0) await pause(environment, waitMs)
       }
     }
   }
@@ -206,7 +214,8 @@ export class Tasks {
     const claim = () => this.#session.withRoom(1, options, () => this.#claimNext(options))
     if (waitMs === 0) return claim()
     const isEnough = ({ outcome }: NextTask) => outcome === 'claimed'
-    return waitForWork(this.#session, { queue: taskQueue, waitMs, signal, claim, isEnough })
+    const { agent } = options
+    return waitForWork(this.#session, { queue: taskQueue, waitMs, signal, agent, claim, isEnough })
   }
 
   async #claimNext(options: ClaimNextOptions): Promise<NextTask> {
@@ -294,9 +303,12 @@ export class Tasks {
     return this.#guarded('tasks.completeTask', ref, options)
   }
 
-  /** Gives back every task the agent holds, with a note; answers their ids. */
+  /**
+   * Gives back every task the agent holds, with a note; answers their ids. With `to` they are that agent's: for
+   * `offerMs` (10 min) nobody else may claim them, then everybody.
+   */
   async handoff(
-    options: MutationOptions & { note?: string; to?: string | null } = {},
+    options: MutationOptions & { note?: string; to?: string | null; offerMs?: number } = {},
   ): Promise<{ taskIds: string[] }> {
     const { idempotencyKey, ...rest } = optionsOf('tasks.handoff', options)
     const taskIds: string[] = []

@@ -7,6 +7,7 @@ const nothingToDo = 6
 export const aboveThreshold = 11
 
 const outcomeCodes: Readonly<Record<string, number>> = {
+  offered: errorCodes.HELD.exit,
   held: errorCodes.HELD.exit,
   blocked: errorCodes.HELD.exit,
   quarantined: errorCodes.HELD.exit,

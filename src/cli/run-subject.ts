@@ -25,6 +25,11 @@ export interface NotHeld {
   readonly holder?: string | null
   readonly expiresAt?: number | null
   readonly reason?: string | null
+  /** Whom a task is offered to. */
+  readonly to?: string | null
+  /** What a task waits for, or until when. */
+  readonly waitingFor?: readonly string[]
+  readonly runAt?: number | null
 }
 
 export interface RunRequest {
@@ -147,7 +152,8 @@ function claimTask(
 ): Promise<TaskClaim> {
   const claim = () => hf.tasks.claimTaskForAgent(ref, lease)
   if (waitMs === 0) return claim()
-  const isEnough = ({ outcome }: TaskClaim) => !['held', 'blocked', 'paused', 'full'].includes(outcome)
+  const isEnough = ({ outcome }: TaskClaim) =>
+    !['held', 'offered', 'blocked', 'paused', 'full'].includes(outcome)
   return hf.waitForWork({ queue: taskQueue, waitMs, signal, claim, isEnough })
 }
 

@@ -129,8 +129,10 @@ export interface StoredEvent {
   readonly detail: Readonly<Record<string, Json | undefined>> | null
 }
 
-/** Times of a lease as it was renewed; a replay cannot know them. */
+/** Times of a lease as it was renewed, and which update of a document goes first; a replay cannot know them. */
 export const renewalFields: ReadonlySet<string> = new Set([
+  'preferred',
+  'preferredUntil',
   'renewedAt',
   'expiresAt',
   'leaseMs',

@@ -56,6 +56,13 @@ function explainWaiting(facts: ItemFacts): Explanation {
   if (item.waitingFor.length > 0) return explainBlocked(facts)
   if (item.runAt !== null) {
     const inMs = Math.max(0, item.runAt - wall)
+    if (item.offeredTo !== null) {
+      const what = `it is offered to ${item.offeredTo} alone for ${formatDuration(inMs)} more`
+      return explanation('waiting', what, {
+        evidence: story(item),
+        next: [{ what: 'everybody may claim it', inMs }],
+      })
+    }
     const failed = item.failures > 0 ? `, because it failed ${times(item.failures)}` : ''
     return explanation('waiting', `it is not due before ${formatDuration(inMs)} from now${failed}`, {
       evidence: story(item),

@@ -52,6 +52,8 @@ export interface Item extends LeaseColumns {
   readonly waitingFor: readonly string[]
   /** Not claimable before this wall time; null once it has come. */
   readonly runAt: number | null
+  /** The agent that may claim it before `runAt`, when it is everybody's again. */
+  readonly offeredTo: string | null
   readonly attempts: number
   readonly failures: number
   /** Crashes of its own since its last new progress. */
@@ -147,6 +149,7 @@ export function createItem(input: NewItem, workflow: Workflow, wall: number): It
       blockers,
       waitingFor,
       runAt: delayed(input.runAt, wall),
+      offeredTo: null,
       attempts: 0,
       failures: 0,
       crashes: 0,
@@ -354,7 +357,12 @@ export function retryItem(item: Item, workflow: Workflow, at: Moment): Item {
     )
   }
   const failures = workflow.retryForgives ? 0 : item.failures
-  return enter({ ...item, failures, error: null, runAt: null }, from.retryTo, workflow, at.wall)
+  return enter(
+    { ...item, failures, error: null, runAt: null, offeredTo: null },
+    from.retryTo,
+    workflow,
+    at.wall,
+  )
 }
 
 function retryableStates(workflow: Workflow): string {
@@ -417,6 +425,15 @@ export function recordProgress(item: Item, progress: Json): Item {
   return { ...item, ...clearedBy(item, progress), progress, version: item.version + 1 }
 }
 
+/** Kept for one agent for a time; a free item only. */
+export function offerItem(
+  item: Item,
+  workflow: Workflow,
+  { to, untilWall }: { to: string; untilWall: number },
+): Item {
+  return settle({ ...item, offeredTo: to, runAt: untilWall }, workflow)
+}
+
 export function setItemPriority(item: Item, priority: number): Item | null {
   if (item.standing === 'closed') {
     throw new IllegalMoveError(
@@ -429,7 +446,7 @@ export function setItemPriority(item: Item, priority: number): Item | null {
 
 /** The delay is over. */
 export function promoteItem(item: Item, workflow: Workflow): Item {
-  return settle({ ...item, runAt: null, version: item.version + 1 }, workflow)
+  return settle({ ...item, runAt: null, offeredTo: null, version: item.version + 1 }, workflow)
 }
 
 /** A blocker has closed well. Null when the item did not wait for it. */
@@ -463,6 +480,7 @@ function enter(item: Item, to: string, workflow: Workflow, wall: number): Item {
       exposures: closed ? 0 : item.exposures,
       suspectedAt: closed ? null : item.suspectedAt,
       runAt: held || closed ? null : item.runAt,
+      offeredTo: held || closed ? null : item.offeredTo,
       version: item.version + 1,
       agent: held ? item.agent : null,
       instance: held ? item.instance : null,

@@ -11,9 +11,15 @@ export interface State {
   readonly version: number
   readonly updatedAt: number
   readonly updatedBy: string
+  /** The update that goes first, and until when on the lease clock: it lost to another. */
+  readonly preferred: string | null
+  readonly preferredUntil: number | null
   /** JSON text. */
   readonly value: string
 }
+
+/** A document without its value. */
+export type StateSummary = Pick<State, 'key' | 'version' | 'updatedAt' | 'updatedBy'>
 
 /** The highest version a deleted document of the namespace has had. */
 export interface StateFloor {
@@ -25,6 +31,8 @@ export interface Saving {
   readonly value: string
   readonly agent: string
   readonly wall: number
+  /** Id of the update that saves; null for a plain write. */
+  readonly update: string | null
 }
 
 /** The document with a new value: one version above the present one, or above the floor when it is new. */
@@ -34,8 +42,40 @@ export function saveState(before: State | null, floor: StateFloor | null, saving
     version: (before?.version ?? floor?.version ?? 0) + 1,
     updatedAt: saving.wall,
     updatedBy: saving.agent,
+    ...preferredAfter(before, saving.update),
     value: saving.value,
   }
+}
+
+/** A preference ends with the save of its own update: a save that was under way before leaves it. */
+function preferredAfter(
+  before: State | null,
+  update: string | null,
+): Pick<State, 'preferred' | 'preferredUntil'> {
+  const isOver = before === null || before.preferred === update
+  return {
+    preferred: isOver ? null : before.preferred,
+    preferredUntil: isOver ? null : before.preferredUntil,
+  }
+}
+
+/** Many round trips to a server; and who dies meanwhile delays the others by no more. */
+export const preferenceMs = 1000
+
+/** For how long this update should wait because another goes first. */
+export function heldBackMs(state: State | null, update: string, now: number): number {
+  if (state === null || state.preferred === null || state.preferred === update) return 0
+  return Math.max(0, (state.preferredUntil ?? 0) - now)
+}
+
+/** This update goes first from now on. */
+export function prefer(state: State, update: string, now: number): State {
+  return { ...state, preferred: update, preferredUntil: now + preferenceMs }
+}
+
+/** This update lets others go on; null when it was not preferred. */
+export function giveWay(state: State, update: string): State | null {
+  return state.preferred === update ? { ...state, preferred: null, preferredUntil: null } : null
 }
 
 /** The floor above a document that is about to go, or null when it is high enough. */

@@ -10,6 +10,8 @@ import {
   type Item,
   type Json,
   type Moment,
+  offerItem,
+  promoteItem,
   recordProgress,
   setItemPriority,
 } from './item.ts'
@@ -144,6 +146,19 @@ export function noteTask(item: Item, note: string | undefined, by: string, wall:
   return { ...item, data: { ...item.data, notes } }
 }
 
+/** For how long a handed-over task is kept for the one it was given to. */
+export const offerMsDefault = 10 * 60 * 1000
+
+/** A task that was just given back: its new owner's, and for a while nobody else's to claim. */
+export function handTo(
+  item: Item,
+  workflow: Workflow,
+  { to, offerMs, wall }: { to: string | null; offerMs: number; wall: number },
+): Item {
+  const owned = setOwner(item, to)
+  return to === null || offerMs === 0 ? owned : offerItem(owned, workflow, { to, untilWall: wall + offerMs })
+}
+
 export function setOwner(item: Item, owner: string | null): Item {
   return { ...item, data: { ...item.data, owner } }
 }
@@ -157,6 +172,8 @@ export interface TaskRequest extends Holder {
   readonly token?: number | undefined
   /** Also takes a task back out of review. */
   readonly fromReview: boolean
+  /** Also takes a task that is offered to another: an operator's act. */
+  readonly force?: boolean | undefined
 }
 
 export type TaskClaim =
@@ -169,6 +186,8 @@ export type TaskClaim =
       readonly renewed: boolean
     }
   | { readonly outcome: 'held'; readonly item: Item }
+  /** Kept for another agent for a while. */
+  | { readonly outcome: 'offered'; readonly item: Item }
   | { readonly outcome: 'blocked'; readonly item: Item; readonly reclaimed: ReclaimedItem | null }
   | { readonly outcome: 'quarantined'; readonly item: Item; readonly reclaimed: ReclaimedItem | null }
 
@@ -190,13 +209,29 @@ export function claimTask(
   const free = reclaimed?.after ?? item
   if (free.standing === 'held') return { outcome: 'held', item: free }
   if (free.quarantinedAt !== null) return { outcome: 'quarantined', item: free, reclaimed }
-  if (free.waitingFor.length > 0 || free.runAt !== null) return { outcome: 'blocked', item: free, reclaimed }
+  if (free.waitingFor.length > 0) return { outcome: 'blocked', item: free, reclaimed }
+  const mayTake = isOfferFor(free, request, at.wall)
+  if (free.runAt !== null && !mayTake) {
+    if (free.offeredTo !== null) return { outcome: 'offered', item: free }
+    return { outcome: 'blocked', item: free, reclaimed }
+  }
   if (stateOf(rules.workflow, free.state).claimByNameTo !== undefined && !request.fromReview) {
     throw new IllegalMoveError(
       { subject: describeItem(free), from: free.state, to: 'claimed' },
       'it waits for a reviewer; say fromReview to take it back into work',
     )
   }
-  const after = claimItemByName(free, rules.workflow, request, at)
+  const open = mayTake ? { ...promoteItem(free, rules.workflow), version: free.version } : free
+  const after = claimItemByName(open, rules.workflow, request, at)
   return { outcome: 'claimed', reclaimed, before: free, after, renewed: false }
+}
+
+/** Whether a task that is kept for somebody is kept for the one who asks, or no longer. */
+function isOfferFor(
+  { offeredTo, runAt }: Item,
+  { agent, force }: Pick<TaskRequest, 'agent' | 'force'>,
+  wall: number,
+): boolean {
+  if (offeredTo === null || runAt === null) return false
+  return offeredTo === agent || force === true || runAt <= wall
 }

@@ -48,7 +48,7 @@ export const clocks: { readonly [Name in TableName]: Clocks } = {
   // `marks` are many times in one field.
   allowance: { lease: ['marks', 'at'], wall: [] },
   image: { lease: [], wall: [] },
-  state: { lease: [], wall: ['updatedAt'] },
+  state: { lease: ['preferredUntil'], wall: ['updatedAt'] },
   stateFloor: { lease: [], wall: [] },
 }
 

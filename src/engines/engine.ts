@@ -18,7 +18,7 @@ import type { Outage } from '../domain/outage.ts'
 import type { Outcome, Progress } from '../domain/progress.ts'
 import type { Queue } from '../domain/queue.ts'
 import type { Recipient } from '../domain/recipient.ts'
-import type { State, StateFloor } from '../domain/state.ts'
+import type { State, StateFloor, StateSummary } from '../domain/state.ts'
 import type { Workflow } from '../domain/workflow.ts'
 import type { Environment } from '../environment.ts'
 import type { LogFacts, LogName } from '../logger.ts'
@@ -66,6 +66,8 @@ export interface ItemFilter {
   /** All of these. */
   readonly labels?: readonly string[] | undefined
   readonly owner?: string | null | undefined
+  /** This one's, or nobody's. */
+  readonly ownerOrNone?: string | undefined
   readonly host?: string | null | undefined
   /** At least this urgent: the number is not higher. */
   readonly priorityMax?: number | undefined
@@ -199,6 +201,8 @@ export interface Selectors {
   ]
   /** The next ones among the first 10,000 in line that pass the filter. */
   claimableMatching: [{ queue: string; filter: ItemFilter; limit: number }, readonly Item[]]
+  /** What is kept for an agent and could be claimed by it, in working order. */
+  offered: [{ queue: string; agent: string; filter: ItemFilter | null; limit: number }, readonly Item[]]
   /** Everything held, soonest expiry first, each with the wall time of its last event. */
   heldItems: [
     { queue: string | null; limit: number },
@@ -407,7 +411,7 @@ export interface Selectors {
   stateVersion: [{ key: string }, number]
   stateFloor: [Record<never, never>, StateFloor | null]
   /** Documents in order of their keys, without their values. */
-  states: [{ prefix: string; limit: number; after: string | null }, Page<Omit<State, 'value'>>]
+  states: [{ prefix: string; limit: number; after: string | null }, Page<StateSummary>]
 }
 
 export type Selector = {

@@ -77,6 +77,7 @@ export const schema: { readonly [Name in TableName]: Schema } = {
     blockers: 'json',
     waitingFor: 'json',
     runAt: 'integer',
+    offeredTo: 'text',
     attempts: 'integer',
     failures: 'integer',
     crashes: 'integer',
@@ -301,6 +302,8 @@ export const schema: { readonly [Name in TableName]: Schema } = {
     version: 'integer',
     updatedAt: 'integer',
     updatedBy: 'text',
+    preferred: 'text',
+    preferredUntil: 'integer',
     value: 'text',
   }),
   // One row a namespace.

@@ -1,5 +1,6 @@
 /** One page for an agent that starts: who it is, what it holds, what it was sent, what comes next. */
 import * as z from 'zod'
+import { compareInLine } from '../domain/item.ts'
 import { advise } from '../domain/prime.ts'
 import { taskQueue } from '../domain/task.ts'
 import { lazily } from '../lazily.ts'
@@ -46,6 +47,7 @@ export const prime = operation({
       after: null,
     } as const,
     tasks: { select: 'claimable', queue: taskQueue, limit: tasksShown } as const,
+    offers: { select: 'offered', queue: taskQueue, agent, filter: null, limit: tasksShown } as const,
     queues: { select: 'queues', names: null } as const,
   }),
   decide(rows, input, context) {
@@ -61,6 +63,7 @@ export const prime = operation({
         return message ? [viewLetter(message, delivery)] : []
       })
       const { registered } = rows
+      const tasks = [...rows.tasks, ...rows.offers].sort(compareInLine).slice(0, tasksShown)
       return {
         changes: [],
         result: {
@@ -68,7 +71,7 @@ export const prime = operation({
           process: registered && { pid: registered.pid, hostName: registered.hostName },
           holds,
           unread,
-          tasks: rows.tasks.map((item) => viewTask(viewItem(item, context.now))),
+          tasks: tasks.map((item) => viewTask(viewItem(item, context.now))),
           queues: queueRows(rows.queues, more, context).map(({ name, ready, held, paused }) => ({
             name,
             ready,
@@ -78,7 +81,7 @@ export const prime = operation({
           advice: advise({
             holds: holds.map(({ kind, title, holder }) => ({ kind, title, remainingMs: holder.remainingMs })),
             unread: unread.length,
-            tasks: rows.tasks.map(titleOf),
+            tasks: tasks.map(titleOf),
             isRegistered: registered !== null,
           }),
         },

@@ -107,16 +107,38 @@ export const look = operation({
   summary: 'Is there anything to claim now, and when may there be?',
   effect: 'read',
   internal: true,
-  input: () => z.strictObject({ queue: fields.queue }),
-  output: () => z.object({ ready: z.boolean(), nextDueAt: z.number().nullable() }),
-  needs: ({ queue }, caller) => ({
+  input: () =>
+    z.strictObject({
+      queue: fields.queue,
+      lapses: z.boolean().optional().describe('Also look when the next lease there ends.'),
+    }),
+  output: () =>
+    z.object({
+      ready: z.boolean(),
+      nextDueAt: z.number().nullable(),
+      /** How long the lease lasts that ends next, of an item or of the processing lock; below 0 it is over. */
+      lapseInMs: z.number().nullable(),
+    }),
+  needs: ({ queue, lapses }, caller) => ({
     ...lineOf(queue, caller, 1),
     nextDueAt: { select: 'nextDueAt' } as const,
+    offers: { select: 'offered', queue, agent: caller.agent, filter: null, limit: 1 } as const,
+    held: lapses ? ({ select: 'heldItems', queue, limit: 1 } as const) : null,
+    locks: lapses ? ({ select: 'lock', name: processingLockName(queue) } as const) : null,
   }),
-  decide({ nextDueAt, ...line }, _input, { wall }) {
-    // What is due becomes ready by the claim that finds it.
-    const isDue = nextDueAt !== null && nextDueAt <= wall
-    return { changes: [], result: { ready: isDue || firstInLine(line, 1).length > 0, nextDueAt } }
+  decide({ offers, nextDueAt, held, locks, ...line }, _input, { wall, now }) {
+    const claimable = [...firstInLine(line, 1), ...offers]
+    const leases = [...(held ?? []).map(({ item }) => item), ...(locks ?? [])]
+    const ends = leases.map(({ expiresAt }) => expiresAt ?? 0)
+    return {
+      changes: [],
+      result: {
+        // What is due becomes ready by the claim that finds it.
+        ready: claimable.length > 0 || (nextDueAt !== null && nextDueAt <= wall),
+        nextDueAt,
+        lapseInMs: ends.length === 0 ? null : Math.min(...ends) - now,
+      },
+    }
   },
 })
 

@@ -1,8 +1,15 @@
 /** Versioned documents: get, set, delete, list, history. */
 import * as z from 'zod'
 import { nameLengthMax } from '../domain/name.ts'
-import { assertStateVersion, raiseFloor, type State, saveState } from '../domain/state.ts'
-import type { Change } from '../engines/engine.ts'
+import {
+  assertStateVersion,
+  raiseFloor,
+  type State,
+  type StateFloor,
+  type StateSummary,
+  saveState,
+} from '../domain/state.ts'
+import type { Change, Context, Decision } from '../engines/engine.ts'
 import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
 import { type OutputOf, operation } from './operation.ts'
@@ -10,21 +17,28 @@ import { type OutputOf, operation } from './operation.ts'
 const key = lazily(() => fields.name.describe('Key of the document.'))
 const value = lazily(() => fields.asJsonText().describe('Any JSON value.'))
 
-const savedView = lazily(() =>
+export const savedView = lazily(() =>
   z.object({ version: z.number(), updatedAt: z.number(), updatedBy: z.string() }),
 )
 /** A document without its value. */
 export type SavedView = OutputOf<typeof savedView>
 
-const stateView = lazily(() => savedView().extend({ value: z.unknown() }))
+export const stateView = lazily(() => savedView().extend({ value: z.unknown() }))
 export type StateView = OutputOf<typeof stateView>
 
-function viewSaved({ version, updatedAt, updatedBy }: Omit<State, 'value'>): SavedView {
+function viewSaved({ version, updatedAt, updatedBy }: Omit<StateSummary, 'key'>): SavedView {
   return { version, updatedAt, updatedBy }
 }
 
-const stateNeeds = (input: { key: string }) => ({ state: { select: 'state', key: input.key } as const })
-const writeNeeds = (input: { key: string }) => ({
+/** A document as its readers see it. */
+export function viewState(state: State): StateView {
+  return { value: JSON.parse(state.value), ...viewSaved(state) }
+}
+
+export const stateNeeds = (input: { key: string }) => ({
+  state: { select: 'state', key: input.key } as const,
+})
+export const writeNeeds = (input: { key: string }) => ({
   ...stateNeeds(input),
   floor: { select: 'stateFloor' } as const,
 })
@@ -38,7 +52,7 @@ export const get = operation({
   needs: stateNeeds,
   decide: ({ state }) => ({
     changes: [],
-    result: state ? { value: JSON.parse(state.value), ...viewSaved(state) } : null,
+    result: state && viewState(state),
   }),
 })
 
@@ -53,31 +67,39 @@ export const version = operation({
   decide: (rows) => ({ changes: [], result: rows.version }),
 })
 
+export const setInput = lazily(() => ({
+  key: key(),
+  value: value(),
+  expectedVersion: z.int().min(0).optional().describe('Refuse unless it is at this version; 0 = new.'),
+}))
+
 export const set = operation({
   name: 'state.set',
   summary: 'Give a document a new value, one version up; refused unless it is at the expected version.',
   effect: 'write',
-  input: () =>
-    z.strictObject({
-      key: key(),
-      value: value(),
-      expectedVersion: z.int().min(0).optional().describe('Refuse unless it is at this version; 0 = new.'),
-    }),
+  input: () => z.strictObject(setInput()),
   output: savedView,
   needs: writeNeeds,
-  decide({ state, floor }, input, { agent, wall }) {
-    assertStateVersion(input.key, state, input.expectedVersion)
-    const text = input.value
-    const after = saveState(state, floor, { key: input.key, value: text, agent, wall })
-    // An event has only what changed, but the history must be able to tell the value of every version.
-    const detail = state?.value === text ? { detail: { value: text } } : {}
-    return {
-      changes: [{ table: 'state', before: state, after, event: { kind: 'state.set', agent, ...detail } }],
-      result: viewSaved(after),
-      wakes: true,
-    }
-  },
+  decide: saved,
 })
+
+/** `update` is the id of the update that saves, where one does. */
+export function saved(
+  { state, floor }: { readonly state: State | null; readonly floor: StateFloor | null },
+  input: { key: string; value: string; expectedVersion?: number | undefined; update?: string },
+  { agent, wall }: Context,
+): Decision<SavedView> {
+  assertStateVersion(input.key, state, input.expectedVersion)
+  const { key: name, value: text, update = null } = input
+  const after = saveState(state, floor, { key: name, value: text, agent, wall, update })
+  // An event has only what changed, but the history must be able to tell the value of every version.
+  const detail = state?.value === text ? { detail: { value: text } } : {}
+  return {
+    changes: [{ table: 'state', before: state, after, event: { kind: 'state.set', agent, ...detail } }],
+    result: viewSaved(after),
+    wakes: true,
+  }
+}
 
 export const remove = operation({
   name: 'state.delete',

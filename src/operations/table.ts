@@ -43,6 +43,7 @@ import * as reservation from './reservation.ts'
 import * as retention from './retention.ts'
 import * as state from './state.ts'
 import * as stateHistory from './state-history.ts'
+import * as stateUpdate from './state-update.ts'
 import * as task from './task.ts'
 import * as taskClaim from './task-claim.ts'
 import * as taskCleanup from './task-cleanup.ts'
@@ -143,6 +144,10 @@ const all: readonly AnyOperation[] = [
   state.version,
   state.set,
   state.remove,
+  stateUpdate.look,
+  stateUpdate.prefer,
+  stateUpdate.giveWay,
+  stateUpdate.save,
   state.list,
   stateHistory.history,
   task.addTask,

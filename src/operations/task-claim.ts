@@ -4,7 +4,7 @@ import type { Instance, Process } from '../domain/instance.ts'
 import { compareInLine, type Item } from '../domain/item.ts'
 import { isExpired } from '../domain/lease.ts'
 import { claimTask, type TaskClaim, type TaskRequest, taskLeaseMs, taskQueue } from '../domain/task.ts'
-import type { Change, Context, Decision, DefinedQueue, Grant } from '../engines/engine.ts'
+import type { Change, Context, Decision, DefinedQueue, Grant, ItemFilter } from '../engines/engine.ts'
 import { isHoldfastError } from '../errors.ts'
 import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
@@ -13,7 +13,7 @@ import { leaseLength, suspectsOf } from './queue-claim.ts'
 import { itemReclaim, processNeeds, rulesFor } from './reclaim.ts'
 import { holderWith, registered } from './registered.ts'
 import { itemChange, requireItem, requireQueue } from './subject.ts'
-import { filter } from './task.ts'
+import { filter, itemFilter, type TaskFilter } from './task.ts'
 import { ref, taskNeeds, taskView, viewTask } from './task-view.ts'
 import { viewItem } from './view.ts'
 
@@ -38,6 +38,13 @@ const blocked = lazily(() =>
     runAt: z.number().nullable(),
   }),
 )
+const offered = lazily(() =>
+  z.object({
+    outcome: z.literal('offered'),
+    to: z.string().nullable().describe('Who alone may claim it for now.'),
+    until: z.number().nullable().describe('When it is everybody’s again.'),
+  }),
+)
 const quarantined = lazily(() =>
   z.object({ outcome: z.literal('quarantined'), reason: z.string().nullable() }),
 )
@@ -46,7 +53,7 @@ const empty = lazily(() => z.object({ outcome: z.literal('empty') }))
 const full = lazily(() => z.object({ outcome: z.literal('full'), holds: z.number() }))
 
 const taskClaim = lazily(() =>
-  z.discriminatedUnion('outcome', [claimed(), held(), blocked(), quarantined(), paused()]),
+  z.discriminatedUnion('outcome', [claimed(), held(), offered(), blocked(), quarantined(), paused()]),
 )
 export type TaskClaimOutcome = OutputOf<typeof taskClaim>
 const nextClaim = lazily(() => z.discriminatedUnion('outcome', [claimed(), empty(), full(), paused()]))
@@ -54,6 +61,7 @@ export type NextTaskOutcome = OutputOf<typeof nextClaim>
 const refused = lazily(() =>
   z.discriminatedUnion('outcome', [
     held().extend({ ref: z.string() }),
+    offered().extend({ ref: z.string() }),
     blocked().extend({ ref: z.string() }),
     quarantined().extend({ ref: z.string() }),
     z.object({ outcome: z.literal('impossible'), ref: z.string(), code: z.string(), reason: z.string() }),
@@ -71,7 +79,12 @@ export type BatchClaimOutcome = OutputOf<typeof batchOutcome>
 
 /** Bound to the caller's process, or to the one registered for it; only the first renews, so only that is short. */
 function requestOf(
-  input: { leaseMs?: number | undefined; token?: number | undefined; fromReview?: boolean | undefined },
+  input: {
+    leaseMs?: number | undefined
+    token?: number | undefined
+    fromReview?: boolean | undefined
+    force?: boolean | undefined
+  },
   process: Instance | null,
   context: Context,
 ): TaskRequest {
@@ -80,6 +93,7 @@ function requestOf(
     leaseMs: leaseLength(input.leaseMs, context, taskLeaseMs),
     token: input.token,
     fromReview: input.fromReview ?? false,
+    force: input.force ?? false,
   }
 }
 
@@ -112,8 +126,13 @@ function changesOf(claim: TaskClaim, context: Context): Change[] {
   const { before, after, renewed } = claim
   const granted: Change = renewed
     ? { table: 'item', before, after }
-    : itemChange(before, after, 'item.claimed', context)
+    : itemChange(before, after, 'item.claimed', context, takenFrom(before, after))
   return [...reclaimed, granted]
+}
+
+/** The audit tells of a task that was offered to another and taken by force. */
+function takenFrom({ offeredTo }: Item, { agent }: Item): { offeredTo: string } | undefined {
+  return offeredTo === null || offeredTo === agent ? undefined : { offeredTo }
 }
 
 function answerOf(claim: TaskClaim, now: number): Exclude<TaskClaimOutcome, { outcome: 'paused' }> {
@@ -126,6 +145,8 @@ function answerOf(claim: TaskClaim, now: number): Exclude<TaskClaimOutcome, { ou
       }
     case 'held':
       return { outcome: 'held', holder: claim.item.agent, expiresAt: claim.item.expiresAt }
+    case 'offered':
+      return { outcome: 'offered', to: claim.item.offeredTo, until: claim.item.runAt }
     case 'blocked':
       return { outcome: 'blocked', waitingFor: [...claim.item.waitingFor], runAt: claim.item.runAt }
     case 'quarantined':
@@ -143,6 +164,7 @@ const claimInput = lazily(() => ({
   ),
   token: fields.token,
   fromReview: z.boolean().optional().describe('Also take it back out of review.'),
+  force: z.boolean().optional().describe("Also take it when it is offered to another: an operator's act."),
 }))
 
 export const claimTaskForAgent = operation({
@@ -171,8 +193,10 @@ export const claimTaskForAgent = operation({
   },
 })
 
-function isAny(filter: object): boolean {
-  return Object.values(filter).every((value) => value === undefined)
+/** What a caller asks for as the engines know it; null = anything. */
+function filterFor(wanted: TaskFilter, agent: string): ItemFilter | null {
+  const asked = itemFilter(wanted, agent)
+  return Object.values(asked).every((value) => value === undefined) ? null : asked
 }
 
 const holdsMax = 1_000_000
@@ -196,16 +220,21 @@ export const claimNext = operation({
         .describe('Most tasks processes of this host may hold.'),
     }),
   output: nextClaim,
-  needs: ({ agentMax, hostMax, leaseMs, ...wanted }, caller) => ({
-    defined: { select: 'queue', name: taskQueue } as const,
-    candidates: isAny(wanted)
-      ? ({ select: 'claimable', queue: taskQueue, limit: 1 } as const)
-      : ({ select: 'claimableMatching', queue: taskQueue, filter: wanted, limit: 1 } as const),
-    suspects: suspectsOf(taskQueue, caller, { limit: 1, filter: wanted }),
-    process: registered(caller),
-  }),
-  decide({ defined, candidates, suspects, process }, input, context): Step<NextTaskOutcome> {
-    const [candidate] = [...candidates, ...suspects].sort(compareInLine)
+  needs({ agentMax, hostMax, leaseMs, ...wanted }, caller) {
+    const filter = filterFor(wanted, caller.agent)
+    return {
+      defined: { select: 'queue', name: taskQueue } as const,
+      candidates:
+        filter === null
+          ? ({ select: 'claimable', queue: taskQueue, limit: 1 } as const)
+          : ({ select: 'claimableMatching', queue: taskQueue, filter, limit: 1 } as const),
+      suspects: suspectsOf(taskQueue, caller, { limit: 1, filter }),
+      offers: { select: 'offered', queue: taskQueue, agent: caller.agent, filter, limit: 1 } as const,
+      process: registered(caller),
+    }
+  },
+  decide({ defined, candidates, suspects, offers, process }, input, context): Step<NextTaskOutcome> {
+    const [candidate] = [...candidates, ...suspects, ...offers].sort(compareInLine)
     if (defined?.queue.pausedAt != null)
       return { changes: [], result: { outcome: 'paused', reason: defined.queue.pauseReason } }
     if (!candidate) return { changes: [], result: { outcome: 'empty' } }

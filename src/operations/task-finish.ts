@@ -8,7 +8,7 @@ import {
   moveItem,
   releaseItem,
 } from '../domain/item.ts'
-import { noteTask, setOwner, stateOfStatus, taskQueue } from '../domain/task.ts'
+import { handTo, noteTask, offerMsDefault, stateOfStatus, taskQueue } from '../domain/task.ts'
 import type { Context, Loaded } from '../engines/engine.ts'
 import { HeldError } from '../errors.ts'
 import { lazily } from '../lazily.ts'
@@ -137,7 +137,13 @@ export const handoff = operation({
   input: () =>
     z.strictObject({
       note: note(),
-      to: fields.name.nullable().optional().describe('The new durable owner; null = nobody.'),
+      to: fields.name
+        .nullable()
+        .optional()
+        .describe('The new durable owner, to whom they are offered first; null = nobody.'),
+      offerMs: fields.leaseMs.describe(
+        'For how long only the new owner may claim them; default 10 min, 0 = everybody may at once.',
+      ),
     }),
   output: () =>
     z.object({
@@ -156,10 +162,13 @@ export const handoff = operation({
     const { workflow } = requireQueue(defined, taskQueue)
     const changes = held.map((item) => {
       const noted = noteTask(item, input.note, context.agent, context.wall)
-      const owned = input.to === undefined ? noted : setOwner(noted, input.to)
-      return itemChange(item, releaseItem(owned, workflow, context), 'item.released', context, {
+      const free = releaseItem(noted, workflow, context)
+      const { to, offerMs = offerMsDefault } = input
+      const after = to === undefined ? free : handTo(free, workflow, { to, offerMs, wall: context.wall })
+      return itemChange(item, after, 'item.released', context, {
         act: 'handoff',
-        to: input.to,
+        to,
+        offeredUntil: after.offeredTo === null ? undefined : (after.runAt ?? undefined),
       })
     })
     return { changes, result, wakes: true }

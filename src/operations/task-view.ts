@@ -25,6 +25,9 @@ export const taskView = lazily(() =>
     /** Whose task it is, whoever works on it. */
     owner: z.string().nullable(),
     host: z.string().nullable(),
+    /** Who alone may claim it, and until when. */
+    offeredTo: z.string().nullable(),
+    offeredUntil: z.number().nullable(),
     notes: z.array(z.object({ at: z.number(), by: z.string(), text: z.string() })),
     metadata: z.unknown(),
     dependsOn: z.array(z.string()),
@@ -59,6 +62,8 @@ export function viewTask(item: ItemView): TaskView {
     notes: [...notes],
     id: item.id,
     key: item.key,
+    offeredTo: item.offeredTo,
+    offeredUntil: item.offeredTo === null ? null : item.runAt,
     status: statusOf(item.state),
     priority: item.priority,
     dependsOn: item.blockers,

@@ -11,7 +11,7 @@ import {
   type TaskEdit,
   taskQueue,
 } from '../domain/task.ts'
-import type { Context } from '../engines/engine.ts'
+import type { Context, ItemFilter } from '../engines/engine.ts'
 import { DuplicateError, InvalidError, NotFoundError } from '../errors.ts'
 import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
@@ -136,9 +136,17 @@ export const getTask = operation({
 export const filter = lazily(() => ({
   labels: z.array(fields.name).max(20).optional().describe('Tasks that have all of these.'),
   owner: fields.name.nullable().optional().describe('Whose they are; null = nobody’s.'),
+  mine: z.boolean().optional().describe('Yours or nobody’s: not those that have another owner.'),
   host: fields.name.nullable().optional().describe('The machine they belong on; null = none.'),
   priorityMax: fields.priority.describe('At least this urgent: lower numbers come first.'),
 }))
+
+export type TaskFilter = z.output<z.ZodObject<ReturnType<typeof filter>>>
+
+/** `mine` is the caller's, or nobody's. */
+export function itemFilter({ mine, ...wanted }: TaskFilter, agent: string): ItemFilter {
+  return { ...wanted, ownerOrNone: mine ? agent : undefined }
+}
 
 export const listTasks = operation({
   name: 'tasks.listTasks',
@@ -156,14 +164,14 @@ export const listTasks = operation({
       after: fields.after,
     }),
   output: () => z.object({ tasks: z.array(taskView()), next: z.string().nullable() }),
-  needs: ({ status: wanted, assignee, labels, owner, host, priorityMax, limit, after }) => ({
+  needs: ({ status: wanted, assignee, limit, after, ...asked }, { agent }) => ({
     page: {
       select: 'items',
       queue: taskQueue,
       states: wanted === undefined ? null : [wanted].flat().map(stateOfStatus),
       standing: null,
       quarantined: null,
-      filter: { labels, owner, host, priorityMax, agent: assignee },
+      filter: { ...itemFilter(asked, agent), agent: assignee },
       limit: limit ?? 100,
       after: after ?? null,
     } as const,

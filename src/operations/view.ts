@@ -37,6 +37,8 @@ export const itemView = lazily(() =>
     blockers: z.array(z.string()),
     waitingFor: z.array(z.string()),
     runAt: z.number().nullable(),
+    /** Who alone may claim it before `runAt`. */
+    offeredTo: z.string().nullable(),
     attempts: z.number(),
     failures: z.number(),
     crashes: z.number().describe('Crashes of its own since its last new progress.'),
@@ -95,6 +97,7 @@ export function viewItem(item: Item, now: number): ItemView {
     blockers: [...item.blockers],
     waitingFor: [...item.waitingFor],
     runAt: item.runAt,
+    offeredTo: item.offeredTo,
     attempts: item.attempts,
     failures: item.failures,
     crashes: item.crashes,

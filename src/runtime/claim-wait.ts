@@ -1,6 +1,6 @@
 /**
  * Waiting for work. Wake-ups are a hint, looking is the truth: whoever waits reads when somebody rings and about once
- * a second, and asks for a claim only when a look finds something, or after a while, because lapses are told by nobody.
+ * a second, and asks for a claim only when a look finds something or a lease has ended, which is told by nobody.
  */
 import { pause } from '../environment.ts'
 import { closedError } from '../errors.ts'
@@ -12,6 +12,8 @@ export interface ClaimWait<Answer> {
   readonly queue: string
   readonly waitMs: number
   readonly signal?: AbortSignal | undefined
+  /** Who claims, where that is another than the handle's own agent. */
+  readonly agent?: string | undefined
   claim(): Promise<Answer>
   /** Nothing to wait for any more. */
   isEnough(answer: Answer): boolean
@@ -39,15 +41,17 @@ export async function waitForWork<Answer>(session: Session, wait: ClaimWait<Answ
       // Listening before looking: what is added in between is heard.
       const unwake = engine.onWake(() => woken.abort())
       try {
-        const { nextDueAt } = await session.call<Look>('queue.look', { queue: wait.queue })
+        const { nextDueAt, lapseInMs } = await look(session, wait)
         const now = environment.monotonic()
         const leftMs = deadline - now
         if (leftMs <= 0) return answer
         const dueMs =
           nextDueAt === null ? lookEveryMs : Math.max(lookAtLeastMs, nextDueAt - environment.now() + 1)
+        // Expired means later than its end.
+        const lapseMs = Math.max(lookAtLeastMs, (lapseInMs ?? lookEveryMs) + 1)
         const jitter = 0.75 + 0.5 * environment.random()
         const until = wait.signal ? AbortSignal.any([woken.signal, wait.signal]) : woken.signal
-        await pause(environment, Math.min(lookEveryMs * jitter, dueMs, leftMs), until)
+        await pause(environment, Math.min(lookEveryMs * jitter, dueMs, lapseMs, leftMs), until)
       } finally {
         unwake()
       }
@@ -58,8 +62,11 @@ export async function waitForWork<Answer>(session: Session, wait: ClaimWait<Answ
         probedAt = now
         await healTheDead(session)
       }
-      const look = await session.call<Look>('queue.look', { queue: wait.queue })
-      ready = look.ready || now - claimedAt >= claimEveryMs || now >= deadline
+      const seen = await look(session, wait)
+      // Once for each lapse: what stays although its lease is over is asked for no more often than anything else.
+      const lapsedForMs = -(seen.lapseInMs ?? 0)
+      const hasLapsed = lapsedForMs > 0 && environment.monotonic() - lapsedForMs >= claimedAt
+      ready = seen.ready || hasLapsed || now - claimedAt >= claimEveryMs || now >= deadline
     }
   }
 }
@@ -67,6 +74,11 @@ export async function waitForWork<Answer>(session: Session, wait: ClaimWait<Answ
 interface Look {
   readonly ready: boolean
   readonly nextDueAt: number | null
+  readonly lapseInMs: number | null
+}
+
+function look(session: Session, { queue, agent }: Pick<ClaimWait<never>, 'queue' | 'agent'>): Promise<Look> {
+  return session.call<Look>('queue.look', { queue, lapses: true }, { agent })
 }
 
 /** Reads only, unless somebody is dead. */

@@ -151,7 +151,7 @@ forEachEngine((engine) => {
 
   describe('an update with retry', () => {
     test('loses nothing though many write at once [T14] [T21]', async () => {
-      const { hf, store } = await openWithTask(engine)
+      const { hf, store } = await openWithTask(engine, 'real time')
       const handles = await Promise.all([1, 2, 3].map(() => store.open({ background: false })))
       const addLabel = (handle: typeof hf, label: string) =>
         handle.tasks.updateWithRetry('T-1', ({ labels }) => ({ labels: [...labels, label] }), {
@@ -168,7 +168,7 @@ forEachEngine((engine) => {
     })
 
     test('reads again after each conflict, five times, and then says so [T14]', async () => {
-      const { hf } = await openWithTask(engine)
+      const { hf } = await openWithTask(engine, 'real time')
       const seen: number[] = []
       const disturbed = async (task: Task) => {
         seen.push(task.version)
@@ -184,7 +184,7 @@ forEachEngine((engine) => {
     })
 
     test.each([1, 3])('may be allowed %i attempts, the first one counted [T14]', async (attemptsMax) => {
-      const { hf } = await openWithTask(engine)
+      const { hf } = await openWithTask(engine, 'real time')
       let calls = 0
       const disturbed = async () => {
         calls++
@@ -211,8 +211,9 @@ forEachEngine((engine) => {
   })
 })
 
-async function openWithTask(engine: Engine) {
-  const opened = await engine.open()
+/** Retries wait a little: those run in real time. */
+async function openWithTask(engine: Engine, time: 'moved time' | 'real time' = 'moved time') {
+  const opened = await (time === 'real time' ? engine.openInRealTime() : engine.open())
   await opened.hf.tasks.addTask('one', { key: 'T-1' })
   return opened
 }

@@ -61,6 +61,7 @@ const leaseColumns = [
   'seen_at',
   'lost_at',
   'delayed_since',
+  'preferred_until',
   'running_since',
   'due_at',
   'next_due_at',

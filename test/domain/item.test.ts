@@ -74,6 +74,7 @@ describe('a new item', () => {
       blockers: [],
       waitingFor: [],
       runAt: null,
+      offeredTo: null,
       attempts: 0,
       failures: 0,
       crashes: 0,

@@ -3,6 +3,10 @@ import { describe, expect, test } from 'vitest'
 import {
   assertStateVersion,
   conflictWaitMs,
+  giveWay,
+  heldBackMs,
+  prefer,
+  preferenceMs,
   raiseFloor,
   type State,
   type StateFloor,
@@ -10,12 +14,14 @@ import {
 } from '../../src/domain/state.ts'
 import { at, refusalOf } from './samples.ts'
 
-const saving = { key: 'plan', value: '"two"', agent: 'bob', wall: at.wall + 1 }
+const saving = { key: 'plan', value: '"two"', agent: 'bob', wall: at.wall + 1, update: null }
 const plan: State = Object.freeze({
   key: 'plan',
   version: 7,
   updatedAt: at.wall,
   updatedBy: 'ada',
+  preferred: null,
+  preferredUntil: null,
   value: '"one"',
 })
 
@@ -26,6 +32,8 @@ describe('saving a document', () => {
       version: 8,
       updatedAt: at.wall + 1,
       updatedBy: 'bob',
+      preferred: null,
+      preferredUntil: null,
       value: '"two"',
     })
   })
@@ -106,5 +114,31 @@ describe('the wait after a conflict', () => {
 
     expect(longest).toEqual([0, 20, 40, 80, 160, 320, 320])
     expect(shortest).toEqual([0, 0, 0])
+  })
+})
+
+describe('[S5-7] the order of updates', () => {
+  const preferred = prefer(plan, 'mine', at.now)
+
+  test('one is preferred for a while; the others hold back for as long as that lasts', () => {
+    expect(heldBackMs(plan, 'other', at.now)).toBe(0)
+    expect(heldBackMs(null, 'other', at.now)).toBe(0)
+    expect(heldBackMs(preferred, 'mine', at.now)).toBe(0)
+    expect(heldBackMs(preferred, 'other', at.now)).toBe(preferenceMs)
+    expect(heldBackMs(preferred, 'other', at.now + preferenceMs)).toBe(0)
+    expect(preferred.version).toBe(plan.version)
+  })
+
+  test('its own save ends it; those of others, updates or not, leave it', () => {
+    const after = (update: string | null) => saveState(preferred, null, { ...saving, update })
+
+    expect(after('mine')).toMatchObject({ preferred: null, preferredUntil: null })
+    expect(after('other')).toMatchObject({ preferred: 'mine' })
+    expect(after(null)).toMatchObject({ preferred: 'mine', preferredUntil: at.now + preferenceMs })
+  })
+
+  test('only the preferred one can give way', () => {
+    expect(giveWay(preferred, 'mine')).toMatchObject({ preferred: null, preferredUntil: null })
+    expect(giveWay(preferred, 'other')).toBeNull()
   })
 })

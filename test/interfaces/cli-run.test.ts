@@ -388,6 +388,39 @@ describe('a command for a task', () => {
   })
 })
 
+describe('[S5-9] with --wait it says what it waits for', () => {
+  test('a lock: who holds it and until when', async () => {
+    await shared.run('lock', 'acquire', 'told', '--agent', 'bob')
+    const waiting = start(shared, '--lock', 'told', '--wait', '20s', '--', 'true')
+
+    await waiting.prints('holdfast: waiting for lock told: held by bob until ')
+    await shared.run('lock', 'release', 'told', '--agent', 'bob')
+
+    expect(await waiting.ended).toBe(0)
+  })
+
+  test('a queue with nothing in it, and a task of another', async () => {
+    await shared.run('task', 'add', 'told', '--key', 'T-told')
+    await shared.run('task', 'claim', 'T-told', '--agent', 'bob')
+
+    const [empty, held, json] = await Promise.all([
+      shared.run('run', '--queue', 'no-work', '--wait', '10ms', '--', 'true'),
+      shared.run('run', '--task', 'T-told', '--wait', '10ms', '--', 'true'),
+      shared.run('run', '--task', 'T-told', '--wait', '10ms', '--json', '--', 'true'),
+    ])
+
+    expect(empty).toMatchObject({
+      code: 6,
+      stderr: expect.stringContaining('waiting for queue no-work: nothing to claim'),
+    })
+    expect(held).toMatchObject({
+      code: 4,
+      stderr: expect.stringContaining('waiting for task T-told: held by bob until'),
+    })
+    expect(json.stderr).toContain('"waiting":{"outcome":"held","holder":"bob"')
+  })
+})
+
 describe('killed with -9', () => {
   async function atWork(queue: string) {
     await shared.run('queue', 'add', queue, '1', '--key', 'k')

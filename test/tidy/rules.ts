@@ -48,8 +48,8 @@ const arrows: Record<string, readonly string[]> = {
   testing: [...belowInterfaces, 'holdfast', 'index'],
   holdfast: [...belowInterfaces, ...handle],
   queue: [...vocabulary, ...handle, 'domain', 'operations', 'runtime'],
-  state: [...vocabulary, ...handle, 'domain', 'operations', 'environment'],
-  tasks: [...vocabulary, ...handle, 'domain', 'operations', 'runtime'],
+  state: [...vocabulary, ...handle, 'domain', 'operations', 'runtime', 'environment'],
+  tasks: [...vocabulary, ...handle, 'domain', 'operations', 'runtime', 'environment'],
   agents: [...vocabulary, 'session', 'input', 'domain', 'operations', 'host', 'environment'],
   fleet: [
     ...vocabulary,

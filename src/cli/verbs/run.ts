@@ -1,5 +1,7 @@
 /** `holdfast run`: a command under a lease. */
+
 import { errorCodes, InvalidError, isHoldfastError } from '../../errors.ts'
+import type { Holdfast } from '../../holdfast.ts'
 import { assertStartable, Child, type Ending, exitCodeOfEnding, NotStartedError } from '../child.ts'
 import { parseDuration } from '../duration.ts'
 import { exitCodeOf } from '../exit.ts'
@@ -14,6 +16,7 @@ import {
 } from '../run-subject.ts'
 import { SignalRelay } from '../signal-relay.ts'
 import { type Call, verb } from '../verb.ts'
+import { printable } from '../view.ts'
 import { heldBy, pausedText } from './item-text.ts'
 import { waitOption, waitOptionMs } from './wait.ts'
 
@@ -80,7 +83,7 @@ async function runCommand(call: Call): Promise<Ran | NotHeld> {
   const signals = new SignalRelay(sharesTerminal)
   try {
     const { interrupted } = signals
-    const taken = await takeInTime(() => take(hf, { ...request, signal: interrupted }), call)
+    const taken = await takeInTime(hf, { ...request, signal: interrupted }, call)
     if (!('lease' in taken)) return taken
     if (interrupted.aborted) {
       await taken.giveBack('interrupted before the command was started')
@@ -96,18 +99,30 @@ async function runCommand(call: Call): Promise<Ran | NotHeld> {
 }
 
 /** As long as it takes is a day at a time. */
-async function takeInTime(
-  attempt: () => Promise<RunSubject | NotHeld>,
-  { options }: Call,
-): Promise<RunSubject | NotHeld> {
+async function takeInTime(hf: Holdfast, request: RunRequest, call: Call): Promise<RunSubject | NotHeld> {
+  // Asked once without waiting, so that somebody who waits knows for what.
+  const first = await take(hf, { ...request, waitMs: 0 })
+  if ('lease' in first || request.waitMs === 0 || !passing.includes(first.outcome)) return first
+  tellWaiting(first, request, call)
   for (;;) {
-    const taken = await attempt()
-    if ('lease' in taken || options.wait !== true || !passing.includes(taken.outcome)) return taken
+    const taken = await take(hf, request)
+    if ('lease' in taken || call.options.wait !== true || !passing.includes(taken.outcome)) return taken
   }
 }
 
+/** On stderr: stdout belongs to the command. */
+function tellWaiting(answer: NotHeld, { lock, queue, task }: RunRequest, call: Call): void {
+  if (call.isJson) {
+    call.io.err(`${JSON.stringify({ schemaVersion, waiting: answer })}\n`)
+    return
+  }
+  const subjects = [lock && `lock ${lock}`, queue && `queue ${queue}`, task && `task ${task}`, 'a task']
+  const subject = subjects.find((each) => each) as string
+  call.io.err(`holdfast: waiting for ${printable(subject)}: ${refusalText(answer, call.view)}\n`)
+}
+
 /** What may change by waiting. */
-const passing = ['held', 'blocked', 'paused', 'full', 'empty']
+const passing = ['held', 'offered', 'blocked', 'paused', 'full', 'empty']
 
 function lostText({ kind, id }: RunSubject): string {
   return `holdfast: the lease of ${kind} ${id} was lost; the command was stopped\n`
@@ -229,9 +244,16 @@ function named(option: string, text: string): number {
   }
 }
 
+function blockedText({ waitingFor = [], runAt = null }: NotHeld, view: Parameters<typeof heldBy>[2]): string {
+  return runAt === null ? `it waits for ${waitingFor.join(', ')}` : `not before ${view.time(runAt)}`
+}
+
 function refusalText(answer: NotHeld, view: Parameters<typeof heldBy>[2]): string {
   const { outcome, holder = null, expiresAt = null, reason = null } = answer
   if (outcome === 'held') return heldBy(holder, expiresAt, view)
   if (outcome === 'paused') return pausedText(reason)
+  if (outcome === 'offered') return `offered to ${printable(answer.to ?? 'nobody known')}`
+  if (outcome === 'blocked') return blockedText(answer, view)
+  if (outcome === 'full') return 'as many tasks are held as allowed'
   return outcome === 'empty' ? 'nothing to claim' : outcome
 }

@@ -49,6 +49,10 @@ function taskPairs(task: TaskView, view: View): string {
     ['labels', printable(task.labels.join(', '))],
     ['paths', printable(task.paths.join(', '))],
     ['owner', task.owner && printable(task.owner)],
+    [
+      'offered to',
+      task.offeredTo && `${printable(task.offeredTo)} alone, until ${view.time(task.offeredUntil)}`,
+    ],
     ['host', task.host && printable(task.host)],
     ['assignee', task.lease && holderText(task.lease)],
     ['lease', task.lease && leasePeriod(task.lease, view)],
@@ -102,6 +106,8 @@ function claimText(claim: TaskClaimOutcome | NextTaskOutcome, view: View): strin
       return `${taskLine(claim.task)}  token ${claim.task.token}${claim.renewed ? ' (it was yours already)' : ''}`
     case 'held':
       return heldBy(claim.holder, claim.expiresAt, view)
+    case 'offered':
+      return `offered to ${printable(claim.to ?? 'nobody known')} until ${view.time(claim.until)}; --force takes it`
     case 'blocked':
       return claim.runAt === null
         ? `waits for ${claim.waitingFor.join(', ')}`

@@ -5,13 +5,15 @@ import type { Parameters } from './rows.ts'
 
 /** As many conditions as fields are asked for; the values are parameters. */
 export function filterText(filter: ItemFilter | null, parameters: Parameters): string {
-  const { labels, owner, host, priorityMax, agent } = filter ?? {}
+  const { labels, owner, ownerOrNone, host, priorityMax, agent } = filter ?? {}
   const conditions: string[] = []
   if (labels !== undefined) {
     conditions.push(...labels.map((label) => contains(JSON.stringify(label))))
     conditions.push(`holdfast.has_labels(t.data, ${parameters.add(labels)})`)
   }
   if (owner !== undefined) conditions.push(...equals('owner', owner))
+  if (ownerOrNone !== undefined)
+    conditions.push(`coalesce(holdfast.json_field(t.data, 'owner') = ${parameters.add(ownerOrNone)}, true)`)
   if (host !== undefined) conditions.push(...equals('host', host))
   if (priorityMax !== undefined) conditions.push(`t.priority <= ${parameters.add(priorityMax)}`)
   if (agent !== undefined) conditions.push(`t.standing = 'held' and t.agent = ${parameters.add(agent)}`)
@@ -29,11 +31,12 @@ export function filterText(filter: ItemFilter | null, parameters: Parameters): s
 }
 
 export function passes(item: Item, filter: ItemFilter): boolean {
-  const { labels, owner, host, priorityMax, agent } = filter
+  const { labels, owner, ownerOrNone, host, priorityMax, agent } = filter
   const own = Array.isArray(item.data.labels) ? item.data.labels : []
   return (
     (labels === undefined || labels.every((label) => own.includes(label))) &&
     (owner === undefined || (item.data.owner ?? null) === owner) &&
+    (ownerOrNone === undefined || (item.data.owner ?? ownerOrNone) === ownerOrNone) &&
     (host === undefined || (item.data.host ?? null) === host) &&
     (priorityMax === undefined || item.priority <= priorityMax) &&
     (agent === undefined || (item.standing === 'held' && item.agent === agent))

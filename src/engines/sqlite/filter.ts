@@ -6,6 +6,7 @@ const conditions = {
   labels:
     "and not exists (select 1 from json_each(?) as wanted where wanted.value not in (select value from json_each(item.data, '$.labels')))",
   owner: "and data ->> '$.owner' is ?",
+  ownerOrNone: "and ifnull(data ->> '$.owner' = ?, 1)",
   host: "and data ->> '$.host' is ?",
   priorityMax: 'and priority <= ?',
   agent: "and standing = 'held' and agent = ?",

@@ -104,6 +104,18 @@ const holdsNoSuspect = (instance: string) => `not exists (
   )
 )`
 
+/**
+ * The few that stand beside the line, in an index of their own. One that the same batch has taken is refused when it is
+ * taken twice; one that it has made claimable is found by the next.
+ */
+function planAside(place: Place, rest: string, parameters: Parameters): Plan<readonly Item[]> {
+  return {
+    queries: [query(place, tables.item, 'skip', rest, parameters)],
+    searched: [],
+    read: ([rows]) => decodeReadable<Item>(tables.item, rows),
+  }
+}
+
 export const lineLoaders = {
   claimable: ({ queue, limit }, place) =>
     planClaim(
@@ -137,12 +149,17 @@ export const lineLoaders = {
     const rest = `and t.queue = ${name} and t.standing = 'suspect' ${isFree} ${filterText(filter ?? {}, parameters)}
 order by t.priority, t.added_at, t.id
 limit ${parameters.add(limit)}`
-    return {
-      queries: [query(place, tables.item, 'skip', rest, parameters)],
-      // One that the same batch has taken is refused when it is taken twice; one that it has freed is found by the next.
-      searched: [],
-      read: ([rows]) => decodeReadable<Item>(tables.item, rows),
-    }
+    return planAside(place, rest, parameters)
+  },
+
+  offered({ queue, agent, filter, limit }, place) {
+    const parameters = new Parameters(place)
+    const rest = `and t.queue = ${parameters.add(queue)} and t.offered_to = ${parameters.add(agent)}
+and t.standing = 'waiting' and t.waiting_for = '[]' and t.quarantined_at is null
+${filterText(filter, parameters)}
+order by t.priority, t.added_at, t.id
+limit ${parameters.add(limit)}`
+    return planAside(place, rest, parameters)
   },
 
   line({ queue, priority, addedAt, id, limit }, place) {

@@ -75,6 +75,8 @@ create table holdfast.item (
   blockers text not null,
   waiting_for text not null,
   run_at bigint,
+  -- Who may claim it before `run_at`.
+  offered_to text collate "C",
   attempts bigint not null,
   failures bigint not null,
   crashes bigint not null,
@@ -124,6 +126,7 @@ create index item_waiting on holdfast.item (namespace, queue, priority, added_at
 create index item_held on holdfast.item (namespace, coalesce(expires_at, 0), instance, queue, state) where standing = 'held';
 create index item_held_suspect on holdfast.item (namespace, instance) where standing = 'held' and suspected_at is not null;
 create index item_closed on holdfast.item (namespace, queue, closed_at, id, state) where standing = 'closed';
+create index item_offered on holdfast.item (namespace, queue, offered_to, priority, added_at, id) where offered_to is not null;
 create index item_due on holdfast.item (namespace, run_at) where run_at is not null;
 create index item_quarantined on holdfast.item (namespace, queue, quarantined_at) where quarantined_at is not null;
 
@@ -384,6 +387,9 @@ create table holdfast.state (
   version bigint not null check (version > 0),
   updated_at bigint not null,
   updated_by text not null,
+  -- The update that goes first, and until when on the lease clock.
+  preferred text,
+  preferred_until bigint,
   value text not null,
   primary key (namespace, key)
 ) with (fillfactor = 70);

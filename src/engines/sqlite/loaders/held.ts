@@ -78,6 +78,15 @@ export const heldLoaders = {
     )
   },
 
+  offered: (source, { queue, agent, filter, limit }) =>
+    items(
+      source,
+      `where namespace = ? and queue = ? and offered_to = ? and standing = 'waiting' and waiting_for = '[]' and quarantined_at is null ${readable}\n${filterText(filter)}\norder by priority, added_at, id\nlimit ${limit}`,
+      queue,
+      agent,
+      ...filterValues(filter),
+    ),
+
   heldItems(source, { queue, limit }) {
     const one = queue === null ? '' : 'and queue = ?'
     const name = queue === null ? [] : [queue]

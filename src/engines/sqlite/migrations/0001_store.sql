@@ -60,6 +60,8 @@ create table item (
   blockers text not null,
   waiting_for text not null,
   run_at integer,
+  -- Who may claim it before `run_at`.
+  offered_to text,
   attempts integer not null,
   failures integer not null,
   crashes integer not null,
@@ -115,6 +117,7 @@ create index item_waiting on item (namespace, queue, priority, added_at, id, sta
 create index item_held on item (namespace, coalesce(expires_at, 0), instance, queue, state) where standing = 'held';
 create index item_held_suspect on item (namespace, instance) where standing = 'held' and suspected_at is not null;
 create index item_closed on item (namespace, queue, closed_at, state) where standing = 'closed';
+create index item_offered on item (namespace, queue, offered_to, priority, added_at, id) where offered_to is not null;
 create index item_due on item (namespace, run_at) where run_at is not null;
 create index item_quarantined on item (namespace, queue, quarantined_at) where quarantined_at is not null;
 
@@ -374,6 +377,9 @@ create table state (
   version integer not null check (version > 0),
   updated_at integer not null,
   updated_by text not null,
+  -- The update that goes first, and until when on the lease clock.
+  preferred text,
+  preferred_until integer,
   value text not null,
   primary key (namespace, key)
 ) strict;
