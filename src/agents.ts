@@ -4,6 +4,8 @@ import { NotFoundError } from './errors.ts'
 import { agentProcessExists, getAgentId, getAgentIdSimple, parsePidFromAgentId } from './host/agent-id.ts'
 import { processExists } from './host/process.ts'
 import type { AgentView } from './operations/agent.ts'
+import { deathsAmong } from './runtime/heal.ts'
+import { judgeHolders } from './runtime/stale-locks.ts'
 import type { Session } from './session.ts'
 
 /** A running process of the fleet. The verdict is this machine's: unknown whenever there is doubt. */
@@ -44,10 +46,11 @@ export class Agents {
     return this.#judged({ ...instance, crashes: 0, suspect: false })
   }
 
-  /** Shows that an agent lives. False when it has no running process: register it again. */
-  beat(options: { agent?: string } = {}): Promise<boolean> {
+  /** Shows that an agent lives. False when it has no running process, whether healing has noticed that or not. */
+  async beat(options: { agent?: string } = {}): Promise<boolean> {
     const { agent, ...rest } = options
-    return this.#session.call('agents.beat', rest, { agent })
+    const dead = deathsAmong(await judgeHolders(this.#session)).map(({ instance }) => instance)
+    return this.#session.call('agents.beat', { ...rest, dead }, { agent })
   }
 
   /** Running processes, each with what this machine can say of it. */

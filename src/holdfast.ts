@@ -93,7 +93,7 @@ async function begin({ url, ...parts }: Beginning): Promise<Holdfast> {
   const keeper = new Keeper(environment, board, Math.min(1000, settings.wedgedAfterMs / 4))
   const instance = settings.background ? environment.id() : null
   const session = new Session({ ...parts, instance, keeper })
-  const atOpen = settings.recovery.onOpen ? await healAtOpen(session) : null
+  const atOpen = settings.recovery.onOpen ? await session.healIfPossible('open') : null
   if (instance === null) return new Holdfast(session, atOpen)
   if (!session.storeIsLocal) environment.host.leaveMark(environment.host.identity)
   await session.call('instance.start', { id: instance, ...environment.host.identity })
@@ -122,16 +122,6 @@ async function begin({ url, ...parts }: Beginning): Promise<Holdfast> {
     }),
   )
   return new Holdfast(session, atOpen)
-}
-
-/** A failure to heal is told and does not keep anybody from working. */
-async function healAtOpen(session: Session): Promise<RecoveryReport | null> {
-  try {
-    return await session.heal('open')
-  } catch (error) {
-    session.logger.warn({ trigger: 'open', error: String(error) }, 'recovery.failed')
-    return null
-  }
 }
 
 export interface EventOptions {

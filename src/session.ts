@@ -140,6 +140,16 @@ export class Session {
     return heal(healing, await findDeaths(healing))
   }
 
+  /** A failure to heal is told and does not keep anybody from working. */
+  async healIfPossible(trigger: RecoveryTrigger): Promise<RecoveryReport | null> {
+    try {
+      return await this.heal(trigger)
+    } catch (error) {
+      this.logger.warn({ trigger, error: String(error) }, 'recovery.failed')
+      return null
+    }
+  }
+
   /** By request: whoever asked is told that it failed and what can be done, and so is the store. */
   async recover(options: Pick<Healing, 'queue' | 'dryRun' | 'maxAgeMs'> = {}): Promise<RecoveryReport> {
     try {

@@ -24,9 +24,7 @@ export const judgedMax = deathsMax
 /** Running processes that a report looks at. */
 export const runningMax = 500
 
-const deaths = lazily(() =>
-  z.array(death()).max(judgedMax).default([]).describe('Processes proven dead.'),
-)
+const deaths = lazily(() => z.array(death()).max(judgedMax).default([]).describe('Processes proven dead.'))
 
 const watched = lazily(() => ({
   isExpired: z.boolean(),
@@ -91,7 +89,11 @@ export const detectStaleLocks = operation({
   input: () =>
     z.strictObject({
       queue: fields.queue.optional().describe('Only items of this queue.'),
-      nearMs: z.int().min(0).optional().describe('Near its end, as given; default 5 min, or a third of a shorter lease.'),
+      nearMs: z
+        .int()
+        .min(0)
+        .optional()
+        .describe('Near its end, as given; default 5 min, or a third of a shorter lease.'),
       staleMs: z.int().min(0).optional().describe('Stale when expired for longer; default 5 min.'),
       deaths: deaths(),
     }),
