@@ -225,10 +225,12 @@ export class Locks {
 
   /**
    * Frees what lapsed and what belonged to processes proven dead, pauses its runs, and leaves alone what others hold.
-   * Opening the store has done the same; what that found is part of the first answer.
+   * Opening the store has done the same; what that found is part of the first answer. `pauseReason` is what the runs
+   * are told; the store's own, which opening uses, is an option of `open`.
    */
-  async recoverLocksOnStartup(): Promise<StartupReport> {
-    const reports = [this.#atOpen, await this.#session.heal('open')].filter((report) => report !== null)
+  async recoverLocksOnStartup(options: { pauseReason?: string } = {}): Promise<StartupReport> {
+    const healed = await this.#session.heal('open', options)
+    const reports = [this.#atOpen, healed].filter((report) => report !== null)
     this.#atOpen = null
     const { locks } = await this.list({ limit: keptMax })
     const sum = (countOf: (report: RecoveryReport) => number) =>

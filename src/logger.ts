@@ -21,6 +21,7 @@ export const logNames = [
   'delivery.failed',
   'message.escalated',
   'message.dead',
+  'message.conflict',
 ] as const
 
 export type LogName = (typeof logNames)[number]

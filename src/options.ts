@@ -10,6 +10,8 @@ import type { Logger } from './logger.ts'
 const dayMs = 86_400_000
 const name = z.string().refine(isName, { error: 'is not a usable name' })
 
+const restartReason = 'Server restart - run paused'
+
 const recovery = z.strictObject({
   onOpen: z.boolean().default(true).describe('Heal when a store is opened.'),
   onClaim: z.boolean().default(true).describe('Heal before claims, once a batch.'),
@@ -20,6 +22,15 @@ const recovery = z.strictObject({
     .max(60_000)
     .default(250)
     .describe('Look for dead holders on this machine every so often, ms; 0 = never.'),
+  pauseReason: z
+    .string()
+    .trim()
+    .min(1)
+    .max(500)
+    .default(restartReason)
+    .describe(
+      'What runs are told they are paused for when a store is opened and their holder is gone; what is known of the loss follows.',
+    ),
 })
 
 const retention = z.strictObject({
@@ -108,6 +119,7 @@ export interface RecoveryOptions {
   readonly onClaim: boolean
   readonly everyMs: number
   readonly probeEveryMs: number
+  readonly pauseReason: string
 }
 
 export interface Settings extends Omit<z.output<typeof openOptions>, 'recovery' | 'retention'> {
@@ -120,6 +132,7 @@ const noRecovery: RecoveryOptions = Object.freeze({
   onClaim: false,
   everyMs: 0,
   probeEveryMs: 0,
+  pauseReason: restartReason,
 })
 
 /** Fills in defaults; refuses unknown options with the nearest known name. */

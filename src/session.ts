@@ -127,9 +127,10 @@ export class Session {
   /** Gives back what lapsed and what the proven dead held. */
   async heal(
     trigger: RecoveryTrigger,
-    options: Pick<Healing, 'queue' | 'dryRun' | 'maxAgeMs'> = {},
+    options: Pick<Healing, 'queue' | 'dryRun' | 'maxAgeMs' | 'pauseReason'> = {},
   ): Promise<RecoveryReport> {
     const healing: Healing = {
+      ...(trigger === 'open' ? { pauseReason: this.settings.recovery.pauseReason } : {}),
       ...options,
       environment: this.environment,
       storeIsLocal: this.storeIsLocal,

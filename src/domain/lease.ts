@@ -193,7 +193,14 @@ export function assertSameAgent(row: LeaseColumns, agent: string, subject: strin
  */
 export function assertHolder(
   row: LeaseColumns,
-  options: Claimant & { subject: string; held: boolean; now: number; goneBecause?: string },
+  options: Claimant & {
+    subject: string
+    held: boolean
+    now: number
+    goneBecause?: string
+    /** Of the row, for those who log what they met. */
+    version?: number
+  },
 ): { late: boolean } {
   if (options.held && options.token === undefined) {
     throw new HeldError(
@@ -211,5 +218,6 @@ export function assertHolder(
     currentToken: row.token,
     holder: options.held ? row.agent : null,
     reason: options.held ? 'it was granted anew' : (options.goneBecause ?? 'it was released or reclaimed'),
+    ...(options.version === undefined ? {} : { currentVersion: options.version }),
   })
 }

@@ -78,6 +78,7 @@ export const run = operation({
         .min(0)
         .default(0)
         .describe('Only what lapsed longer ago; the dead are not waited for.'),
+      pauseReason: fields.reason.describe('What runs that lost their lock are paused for.'),
       /** Only puts due items in line; takes nothing from anybody. */
       promoteOnly: z.boolean().default(false),
     }),
@@ -162,7 +163,7 @@ export const run = operation({
         (item) => recoverItem(item, rulesFor(item, queues), deaths, context) ?? [],
       )
       const takenLocks = locks.flatMap((lock) => recoverLock(lock, deaths, context.now) ?? [])
-      const lines = healLines({ waiters, locks: takenLocks, runs, orphans }, deaths, input.trigger, context)
+      const lines = healLines({ waiters, locks: takenLocks, runs, orphans }, deaths, input, context)
       const takenDeliveries = takeDeliveries(deliveries, deaths, context.now)
       const promoted = due.flatMap((item) => {
         const { workflow } = rulesFor(item, queues)
