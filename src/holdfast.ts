@@ -52,6 +52,7 @@ export async function open(url: string, options: OpenOptions = {}): Promise<Hold
     durability: settings.durability,
     busyTimeoutMs: settings.busyTimeoutMs,
     recoverOnClaim: settings.recovery.onClaim,
+    manualGraceMs: settings.manualGraceMs,
     hasCaretaker: settings.background,
     onRecovered: (report, trigger, ms) =>
       logRecovery((level, name, facts) => logger[level]?.(facts, name), report, trigger, ms),

@@ -112,7 +112,7 @@ export class Locks {
     assertWait('locks.acquireLock', waitMs, options.idempotencyKey)
     assertNoPlace(options)
     signal?.throwIfAborted()
-    const leaseMs = this.#session.leaseMs(options.leaseMs, options)
+    const { leaseMs } = options
     const token = options.reentrant ? this.#grants.tokenFor(name, options) : options.token
     const input = inputOf(options, { name, leaseMs, token }, waitNames)
     if (waitMs > 0) {
@@ -212,7 +212,7 @@ export class Locks {
     const requestedAt = this.#session.environment.monotonic()
     const answer = await this.#call<ReserveOutcome>('locks.reserve', options, {
       patterns: typeof patterns === 'string' ? [patterns] : patterns,
-      leaseMs: this.#session.leaseMs(options.leaseMs, options),
+      leaseMs: options.leaseMs,
     })
     if (answer.outcome === 'held') return answer
     return { ...answer, lease: this.#grants.add(answer.lock, requestedAt, options) }

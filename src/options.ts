@@ -72,7 +72,17 @@ export const openOptions = z.strictObject({
     .min(0)
     .max(86_400_000)
     .default(30_000)
-    .describe('Length of a lease that this process renews, ms.'),
+    .describe(
+      'Length of leases of items, tasks, locks and reservations that this process renews, where neither the call nor the queue says one, ms. Leases that nobody renews have lengths of their own.',
+    ),
+  manualGraceMs: z
+    .int()
+    .min(0)
+    .max(86_400_000)
+    .optional()
+    .describe(
+      'How long a lease that nobody renews is spared after its end, ms; default 0. An option of the store: kept in it, for every process that opens it from then on.',
+    ),
   wedgedAfterMs: z
     .int()
     .min(1_000)

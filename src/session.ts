@@ -110,7 +110,8 @@ export class Session {
   #caller(options: CallOptions): Caller {
     const agent = options.agent ?? this.agent
     if (options.instance !== undefined) return { agent, instance: options.instance, renews: false }
-    return { agent, instance: this.isBound(options) ? this.instance : null }
+    if (!this.isBound(options)) return { agent, instance: null }
+    return { agent, instance: this.instance, leaseMs: this.settings.leaseMs }
   }
 
   /** Work for a queue was asked to be added in this turn: what is asked next shares its transaction. */
@@ -202,11 +203,6 @@ export class Session {
     } finally {
       giveBack()
     }
-  }
-
-  /** Length of a lease when the caller says nothing: ours where we renew it, else the operation's own. */
-  leaseMs(asked: number | undefined, options: CallOptions): number | undefined {
-    return asked ?? (this.isBound(options) ? this.settings.leaseMs : undefined)
   }
 
   /** Remembers a grant under its name, and keeps it renewed when it is bound. */

@@ -63,11 +63,20 @@ export interface Judging {
   readonly now: number
   /** Another server's clock, or one that was moved: nobody loses anything by it. */
   readonly isDoubtful?: boolean | undefined
+  /** For how long the store spares a lease that nobody renews after its end. */
+  readonly manualGraceMs?: number | undefined
 }
 
+type Lapsing = Pick<LeaseColumns, 'expiresAt' | 'instance'> & { readonly delayedSince?: number | null }
+
 /** Whether somebody else may take what the lease was for. */
-export function hasLapsed(row: Pick<LeaseColumns, 'expiresAt'>, { now, isDoubtful }: Judging): boolean {
-  return !isDoubtful && isExpired(row, now)
+export function hasLapsed(row: Lapsing, { now, isDoubtful, manualGraceMs }: Judging): boolean {
+  return !isDoubtful && isExpired(row, now - spareMs(row, manualGraceMs))
+}
+
+/** A process that renews needs no grace, and a lock that is kept back for a delay has no holder to spare. */
+function spareMs({ instance, delayedSince = null }: Lapsing, manualGraceMs = 0): number {
+  return instance === null && delayedSince === null ? manualGraceMs : 0
 }
 
 export function leaseStatus(

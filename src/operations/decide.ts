@@ -98,6 +98,7 @@ interface Moment {
   readonly now: number
   readonly wall: number
   readonly isDoubtful?: boolean
+  readonly manualGraceMs?: number
 }
 
 export function* decide(prepared: Prepared, moment: () => Moment): Generator<Needs, Decision, Loaded<Needs>> {
@@ -116,9 +117,23 @@ export function* decide(prepared: Prepared, moment: () => Moment): Generator<Nee
   return { ...decision, changes: [...decision.changes, remember(prepared, decision, context.wall)] }
 }
 
-function contextOf({ caller, chance }: Command, { now, wall, isDoubtful = false }: Moment): Context {
-  const { agent, instance, renews } = caller
-  return { agent, instance, renews, now, wall, isDoubtful, ids: chance.ids, random: chance.random }
+function contextOf(
+  { caller, chance }: Command,
+  { now, wall, isDoubtful = false, manualGraceMs = 0 }: Moment,
+): Context {
+  const { agent, instance, renews, leaseMs } = caller
+  return {
+    agent,
+    instance,
+    renews,
+    leaseMs,
+    now,
+    wall,
+    isDoubtful,
+    manualGraceMs,
+    ids: chance.ids,
+    random: chance.random,
+  }
 }
 
 function* settle(step: Decision | Ask): Generator<Needs, Decision, Loaded<Needs>> {

@@ -18,14 +18,16 @@ import { itemView, type LeaseView, lockView, viewItem, viewLease, viewLock } fro
 const boundLeaseMs = 30_000
 const manualLeaseMs = 300_000
 
-/** Short where a process renews it, long where nobody does. */
+/** As asked, else as its queue has it; short where a process renews it, long where nobody does. */
 export function leaseLength(
-  leaseMs: number | undefined,
-  caller: Pick<Caller, 'instance' | 'renews'>,
+  asked: number | undefined,
+  caller: Pick<Caller, 'instance' | 'renews' | 'leaseMs'>,
+  queue: Pick<Queue, 'leaseMs' | 'manualLeaseMs'> | null,
   manualMs = manualLeaseMs,
 ): number {
+  if (asked !== undefined) return asked
   const isRenewed = caller.instance !== null && caller.renews !== false
-  return leaseMs ?? (isRenewed ? boundLeaseMs : manualMs)
+  return isRenewed ? (queue?.leaseMs ?? caller.leaseMs ?? boundLeaseMs) : (queue?.manualLeaseMs ?? manualMs)
 }
 
 const paused = lazily(() => z.object({ outcome: z.literal('paused'), reason: z.string().nullable() }))
@@ -111,7 +113,7 @@ export const next = operation({
     if (defined.queue.pausedAt !== null) return pausedAnswer(defined.queue)
     const [candidate] = candidates
     if (!candidate) return emptyAnswer([])
-    const leaseMs = leaseLength(input.leaseMs, context)
+    const leaseMs = leaseLength(input.leaseMs, context, defined.queue)
     // Field by field: a spread costs ten times as much, and this runs for every claim.
     const { agent, instance } = holderWith(context, process)
     const holder = { agent, instance, leaseMs }
@@ -153,7 +155,10 @@ export const claimMany = operation({
     if (defined.queue.pausedAt !== null) return pausedAnswer(defined.queue)
     if (candidates.length === 0) return emptyAnswer([])
     const workflow = workflowOf(defined)
-    const holder = { ...holderWith(context, process), leaseMs: leaseLength(input.leaseMs, context) }
+    const holder = {
+      ...holderWith(context, process),
+      leaseMs: leaseLength(input.leaseMs, context, defined.queue),
+    }
     const claims = candidates.map((candidate) => claim(candidate, workflow, holder, context))
     return {
       changes: claims.map(({ change }) => change),
@@ -218,7 +223,7 @@ function claimUnderLock(
 ): Step<ClaimOutcome> {
   const { queue } = defined
   const workflow = workflowOf(defined)
-  const leaseMs = leaseLength(input.leaseMs, context)
+  const leaseMs = leaseLength(input.leaseMs, context, queue)
   const name = processingLockName(queue.name)
   const needs = {
     locks: { select: 'lock', name } as const,
@@ -235,8 +240,8 @@ function claimUnderLock(
       reason: null,
       token: input.token,
     }
-    const { now, wall, isDoubtful } = context
-    const acquired = acquireLock(request, locks, { now, wall, isDoubtful, floor })
+    const { now, wall, isDoubtful, manualGraceMs } = context
+    const acquired = acquireLock(request, locks, { now, wall, isDoubtful, manualGraceMs, floor })
     if (acquired.outcome === 'held') {
       return {
         changes: [],

@@ -45,6 +45,8 @@ const queueView = lazily(() =>
     slots: z.number().nullable(),
     attemptsMax: z.number(),
     crashesMax: z.number(),
+    leaseMs: z.number().nullable(),
+    manualLeaseMs: z.number().nullable(),
     pausedAt: z.number().nullable(),
     pausedBy: z.string().nullable(),
     pauseReason: z.string().nullable(),
@@ -103,6 +105,12 @@ export const defineQueue = operation({
         .max(1000)
         .optional()
         .describe('Crashes without progress before quarantine; 0 = never.'),
+      leaseMs: fields.leaseMs.describe(
+        'Length of leases of its items and its lock that a process renews; default that of the process.',
+      ),
+      manualLeaseMs: fields.leaseMs.describe(
+        'Length of leases of its items and its lock that nobody renews; default 300 s, of tasks 30 min.',
+      ),
     }),
   output: queueView,
   needs: (input) => ({

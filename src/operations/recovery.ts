@@ -162,7 +162,7 @@ export const run = operation({
       const takenItems = items.flatMap(
         (item) => recoverItem(item, rulesFor(item, queues), deaths, context) ?? [],
       )
-      const takenLocks = locks.flatMap((lock) => recoverLock(lock, deaths, context.now) ?? [])
+      const takenLocks = locks.flatMap((lock) => recoverLock(lock, deaths, context.now, context) ?? [])
       const lines = healLines({ waiters, locks: takenLocks, runs, orphans }, deaths, input, context)
       const takenDeliveries = takeDeliveries(deliveries, deaths, context.now)
       const promoted = due.flatMap((item) => {

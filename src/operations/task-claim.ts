@@ -72,11 +72,12 @@ export type BatchClaimOutcome = OutputOf<typeof batchOutcome>
 function requestOf(
   input: { leaseMs?: number | undefined; token?: number | undefined; fromReview?: boolean | undefined },
   process: Instance | null,
+  defined: DefinedQueue | null,
   context: Context,
 ): TaskRequest {
   return {
     ...holderWith(context, process),
-    leaseMs: leaseLength(input.leaseMs, context, taskLeaseMs),
+    leaseMs: leaseLength(input.leaseMs, context, defined?.queue ?? null, taskLeaseMs),
     token: input.token,
     fromReview: input.fromReview ?? false,
   }
@@ -126,7 +127,7 @@ function grantsOf(claim: TaskClaim): Grant[] {
 
 const claimInput = lazily(() => ({
   leaseMs: fields.leaseMs.describe(
-    'Length of the lease in ms; default 30 min, 30 s where this process renews it.',
+    'Length of the lease in ms; default that of the queue, else 30 min, 30 s where this process renews it.',
   ),
   token: fields.token,
   fromReview: z.boolean().optional().describe('Also take it back out of review.'),
@@ -142,7 +143,7 @@ export const claimTaskForAgent = operation({
   needs: (input, caller) => ({ ...taskNeeds(input), process: registered(caller) }),
   decide({ defined, item: found, process }, input, context): Step<TaskClaimOutcome> {
     const item = requireItem(found, taskQueue, input.ref)
-    const claim = claimOne(item, defined, requestOf(input, process, context), context)
+    const claim = claimOne(item, defined, requestOf(input, process, defined, context), context)
     const { queue } = requireQueue(defined, taskQueue)
     // What is already held goes on; only something new is refused.
     if (queue.pausedAt !== null && claim.outcome === 'claimed' && !claim.renewed)
@@ -191,7 +192,7 @@ export const claimNext = operation({
     if (defined?.queue.pausedAt != null)
       return { changes: [], result: { outcome: 'paused', reason: defined.queue.pauseReason } }
     if (!candidate) return { changes: [], result: { outcome: 'empty' } }
-    const request = requestOf(input, process, context)
+    const request = requestOf(input, process, defined, context)
     const claim = (): Decision<NextTaskOutcome> => {
       const made = claimOne(candidate, defined, request, context)
       const result = answerOf(made, context.now) as NextTaskOutcome
@@ -252,7 +253,7 @@ export const batchClaim = operation({
   }),
   decide(rows, input, context): Step<BatchClaimOutcome> {
     const { defined, process } = rows
-    const request = requestOf(input, process, context)
+    const request = requestOf(input, process, defined, context)
     if (defined?.queue.pausedAt != null)
       return { changes: [], result: { outcome: 'paused', reason: defined.queue.pauseReason } }
     const tried = input.refs.map((each) => {

@@ -59,8 +59,9 @@ export class ThreadedEngine implements OpenedEngine {
   }
 
   #start(opened: () => void, failed: (error: unknown) => void): void {
-    const { durability, busyTimeoutMs, recoverOnClaim } = this.#options
-    const workerData: EngineThreadData = { url: this.#url, durability, busyTimeoutMs, recoverOnClaim }
+    const { durability, busyTimeoutMs, recoverOnClaim, manualGraceMs } = this.#options
+    const settings = { durability, busyTimeoutMs, recoverOnClaim, manualGraceMs }
+    const workerData: EngineThreadData = { url: this.#url, ...settings }
     const thread = new Worker(new URL('./engine-thread.js', import.meta.url), {
       workerData,
       name: 'holdfast engine',

@@ -2,7 +2,7 @@
 import type { Adapter, Delivered } from 'holdfast'
 import { expect, test } from 'vitest'
 import { readFeed } from '../support/feed.ts'
-import { collectLogs } from '../support/logs.ts'
+import { collectLogs, type LogLine } from '../support/logs.ts'
 import { gate, openPost, passAfter, reachBob, recorder } from '../support/messages.ts'
 import { refusalCode } from '../support/outcomes.ts'
 import { machine } from '../support/processes.ts'
@@ -261,7 +261,7 @@ forEachEngine((engine) => {
       expect(counts).toMatchObject({ superseded: 1 })
       const [conflict] = logs.named('message.conflict')
       expect(conflict).toMatchObject({ level: 'info', facts: { delivery: expect.stringContaining(id) } })
-      const { expected, found } = conflict?.facts as { expected: number; found: number }
+      const { expected, found } = (conflict as LogLine).facts as { expected: number; found: number }
       expect(found).toBeGreaterThan(expected)
       expect(answering.heard.map(({ attempt }) => attempt)).toEqual([1, 2])
       expect(await messages.get(id)).toMatchObject({

@@ -93,6 +93,7 @@ describe('a process that says nothing', () => {
       instance: null,
       ids: [],
       random: 0,
+      manualGraceMs: 0,
     }
     const end = (isDoubtful: boolean) =>
       endSilent.decide({ found: [silent], held: [] }, { ids: [silent.id] }, { ...context, isDoubtful })

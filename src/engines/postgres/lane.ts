@@ -58,6 +58,7 @@ export interface LaneOptions extends FindOptions {
   readonly session: SessionOptions
   /** With healing before claims turned off, delays still end on time. */
   readonly promotesOnly: boolean
+  readonly manualGraceMs: number
   onRecovered(report: RecoveryReport, trigger: 'claim', ms: number): void
   onRecoveryFailed(error: unknown, trigger: 'claim', queue: string | null): void
   times(): { now: number; wall: number } | null
@@ -262,7 +263,7 @@ export class Lane {
     connection: Connection,
     { heals, shorts }: { heals: boolean; shorts: number },
   ): BatchPlace {
-    const { address, environment, looksAhead, promotesOnly, linePlaces } = this.#options
+    const { address, environment, looksAhead, promotesOnly, manualGraceMs, linePlaces } = this.#options
     const times = this.#options.times()
     const isDoubtful = this.#options.isDoubtful()
     const askedAt = environment.monotonic()
@@ -284,6 +285,7 @@ export class Lane {
       session: this.#options.session,
       avoidsDamaged: this.#avoidsDamaged,
       isDoubtful,
+      manualGraceMs,
       noteClock: (clock) => {
         this.#options.onClock(clock, askedAt)
         return !isDoubtful && this.#options.isDoubtful()
