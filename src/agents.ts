@@ -4,8 +4,6 @@ import { NotFoundError } from './errors.ts'
 import { agentProcessExists, getAgentId, getAgentIdSimple, parsePidFromAgentId } from './host/agent-id.ts'
 import { processExists } from './host/process.ts'
 import type { AgentView } from './operations/agent.ts'
-import { deathsAmong } from './runtime/heal.ts'
-import { judgeHolders } from './runtime/stale-locks.ts'
 import type { Session } from './session.ts'
 
 /** A running process of the fleet. The verdict is this machine's: unknown whenever there is doubt. */
@@ -49,7 +47,7 @@ export class Agents {
   /** Shows that an agent lives. False when it has no running process, whether healing has noticed that or not. */
   async beat(options: { agent?: string } = {}): Promise<boolean> {
     const { agent, ...rest } = options
-    const dead = deathsAmong(await judgeHolders(this.#session)).map(({ instance }) => instance)
+    const dead = await this.#session.deadInstances()
     return this.#session.call('agents.beat', { ...rest, dead }, { agent })
   }
 

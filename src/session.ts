@@ -168,12 +168,17 @@ export class Session {
     }
   }
 
+  /** Instances that this machine can prove dead and nobody has ended yet. */
+  async deadInstances(): Promise<string[]> {
+    const { environment, storeIsLocal } = this
+    const execute = (operation: string, input: object) => this.call(operation, input)
+    return (await findDeaths({ environment, storeIsLocal, execute })).map(({ instance }) => instance)
+  }
+
   /** The same decision as a recovery's, counted: what lapsed, and what those hold that this machine can prove dead. */
   async recoveryStats(of: { queue?: string }): Promise<RecoveryStats> {
     await this.failures.flush()
-    const { environment, storeIsLocal } = this
-    const execute = (operation: string, input: object) => this.call(operation, input)
-    const dead = (await findDeaths({ environment, storeIsLocal, execute })).map(({ instance }) => instance)
+    const dead = await this.deadInstances()
     const stats = await this.call<RecoveryStats>('recovery.stats', { ...of, dead })
     // What could not be written down is known here alone.
     const { pending, last } = this.failures

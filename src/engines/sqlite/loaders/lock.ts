@@ -11,7 +11,7 @@ const selectLock = select(tables.lock)
 const selectReservation = selectBy(tables.lock, 'lock_reservation')
 /** A damaged reservation is set aside: it stays, and stops nothing. */
 /** Kept for a delay: there is no holder to spare. */
-export const isDelayed = 'or delayed_since is not null'
+const isDelayed = 'or delayed_since is not null'
 
 export const readableLock = 'and (patterns is null or json_valid(patterns))'
 
