@@ -46,10 +46,11 @@ export class Agents {
     return this.#judged({ ...instance, crashes: 0, suspect: false })
   }
 
-  /** Shows that an agent lives. False when it has no running process: register it again. */
+  /** Shows that an agent lives. False when it has no running process, whether healing has noticed that or not. */
   async beat(options: { agent?: string } = {}): Promise<boolean> {
     const { agent, ...rest } = optionsOf('agents.beat', options)
-    return this.#session.call('agents.beat', rest, { agent })
+    const dead = await this.#session.deadInstances()
+    return this.#session.call('agents.beat', { ...rest, dead }, { agent })
   }
 
   /** Running processes, each with what this machine can say of it. */

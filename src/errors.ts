@@ -148,6 +148,7 @@ export class LeaseLostError extends HoldfastError {
     currentToken: number
     reason: string
     holder: string | null
+    currentVersion?: number
   }) {
     super('LEASE_LOST', {
       what: `${facts.subject} is no longer yours (${facts.reason}): your token ${facts.token ?? 'none'}, current token ${facts.currentToken}`,

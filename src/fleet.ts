@@ -145,9 +145,13 @@ export class Fleet {
     return { ...report, fixed }
   }
 
-  /** One page for an agent that starts: who it is, what it holds, what it was sent, what is next. */
+  /**
+   * One page for an agent that starts: who it is, what it holds, what it was sent, what is next. Heals first, so that
+   * what somebody lost is there to be claimed.
+   */
   async prime(options: { agent?: string } = {}): Promise<PrimePage> {
     const { agent, ...rest } = optionsOf('fleet.prime', options)
+    await this.#session.healIfPossible('manual')
     const judged = await judgeHolders(this.#session)
     return this.#session.call('fleet.prime', { ...rest, judged }, { agent })
   }

@@ -1,5 +1,6 @@
 /** `open(url, options)`: the handle to a store, from which everything else is reached. */
 import { Agents } from './agents.ts'
+import { assertRenewable } from './domain/lease.ts'
 import { assertName } from './domain/name.ts'
 import { shown } from './domain/text.ts'
 import type { StoreStatus } from './engines/engine.ts'
@@ -57,6 +58,7 @@ export async function open(url: string, options: OpenOptions = {}): Promise<Hold
     durability: settings.durability,
     busyTimeoutMs: settings.busyTimeoutMs,
     recoverOnClaim: settings.recovery.onClaim,
+    manualGraceMs: settings.manualGraceMs,
     hasCaretaker: settings.background,
     onRecovered: (report, trigger, ms) =>
       logRecovery((level, name, facts) => logger[level]?.(facts, name), report, trigger, ms),
@@ -106,7 +108,7 @@ async function begin({ url, ...parts }: Beginning): Promise<Holdfast> {
   const keeper = new Keeper(environment, board, Math.min(1000, settings.wedgedAfterMs / 4))
   const instance = settings.background ? environment.id() : null
   const session = new Session({ ...parts, instance, keeper })
-  const atOpen = settings.recovery.onOpen ? await healAtOpen(session) : null
+  const atOpen = settings.recovery.onOpen ? await session.healIfPossible('open') : null
   if (instance === null) return new Holdfast(session, atOpen)
   await session.call('instance.start', { id: instance, ...environment.host.identity })
   if (!session.storeIsLocal) environment.host.ownMark.enter(environment.host.identity)
@@ -150,16 +152,6 @@ async function end(session: Session): Promise<void> {
   await session.call('instance.end', { id: instance, reason: 'closed' })
   // Not when the store did not hear of the end: then its death has to be proven.
   if (!session.storeIsLocal) environment.host.ownMark.leave(environment.host.identity)
-}
-
-/** A failure to heal is told and does not keep anybody from working. */
-async function healAtOpen(session: Session): Promise<RecoveryReport | null> {
-  try {
-    return await session.heal('open')
-  } catch (error) {
-    session.logger.warn({ trigger: 'open', error: String(error) }, 'recovery.failed')
-    return null
-  }
 }
 
 export interface EventOptions {
@@ -223,7 +215,7 @@ export class Holdfast {
   ): Worker<Payload> {
     if (this.#session.isClosed) throw closedError(this.status.location)
     assertWork(queue, handler)
-    if (options.leaseMs !== undefined) this.#session.leaseMs(options.leaseMs, {})
+    assertRenewable(options.leaseMs)
     const of = queue instanceof Queue ? queue : this.queue<Payload>(queue)
     let leaveSignals = () => {}
     const worker: Worker<Payload> = new Worker(this.#session, of, handler, options, () => {

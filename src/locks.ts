@@ -114,7 +114,7 @@ export class Locks {
     assertSignal('locks.acquireLock', signal)
     assertNoPlace(options)
     signal?.throwIfAborted()
-    const leaseMs = this.#session.leaseMs(options.leaseMs, options)
+    const { leaseMs } = options
     const token = options.reentrant ? this.#grants.tokenFor(name, options) : options.token
     const input = inputOf(options, { name, leaseMs, token }, waitNames)
     if (waitMs > 0) {
@@ -215,7 +215,7 @@ export class Locks {
     const requestedAt = this.#session.environment.monotonic()
     const answer = await this.#call<ReserveOutcome>('locks.reserve', options, {
       patterns: typeof patterns === 'string' ? [patterns] : patterns,
-      leaseMs: this.#session.leaseMs(options.leaseMs, options),
+      leaseMs: options.leaseMs,
     })
     if (answer.outcome === 'held') return answer
     return { ...answer, lease: this.#grants.add(answer.lock, requestedAt, options) }
@@ -228,10 +228,12 @@ export class Locks {
 
   /**
    * Frees what lapsed and what belonged to processes proven dead, pauses its runs, and leaves alone what others hold.
-   * Opening the store has done the same; what that found is part of the first answer.
+   * Opening the store has done the same; what that found is part of the first answer. `pauseReason` is what the runs
+   * are told; the store's own, which opening uses, is an option of `open`.
    */
-  async recoverLocksOnStartup(): Promise<StartupReport> {
-    const reports = [this.#atOpen, await this.#session.heal('open')].filter((report) => report !== null)
+  async recoverLocksOnStartup(options: { pauseReason?: string } = {}): Promise<StartupReport> {
+    const healed = await this.#session.heal('open', options)
+    const reports = [this.#atOpen, healed].filter((report) => report !== null)
     this.#atOpen = null
     const { locks } = await this.list({ limit: keptMax })
     const sum = (countOf: (report: RecoveryReport) => number) =>

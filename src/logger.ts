@@ -25,6 +25,7 @@ export const logNames = [
   'delivery.failed',
   'message.escalated',
   'message.dead',
+  'message.conflict',
 ] as const
 
 export type LogName = (typeof logNames)[number]

@@ -12,6 +12,8 @@ import type { Logger } from './logger.ts'
 const dayMs = 86_400_000
 const name = z.string().refine(isName, { error: 'is not a usable name' })
 
+const restartReason = 'Server restart - run paused'
+
 const recovery = z.strictObject({
   onOpen: z.boolean().default(true).describe('Heal when a store is opened.'),
   onClaim: z.boolean().default(true).describe('Heal before claims, once a batch.'),
@@ -22,6 +24,15 @@ const recovery = z.strictObject({
     .max(60_000)
     .default(250)
     .describe('Look for dead holders on this machine every so often, ms; 0 = never.'),
+  pauseReason: z
+    .string()
+    .trim()
+    .min(1)
+    .max(500)
+    .default(restartReason)
+    .describe(
+      'What runs are told they are paused for when a store is opened and their holder is gone; what is known of the loss follows.',
+    ),
 })
 
 const retention = z.strictObject({
@@ -63,7 +74,17 @@ export const openOptions = z.strictObject({
     .min(0)
     .max(86_400_000)
     .default(30_000)
-    .describe('Length of a lease that this process renews, ms; at least 500.'),
+    .describe(
+      'Length of leases of items, tasks, locks and reservations that this process renews, where neither the call nor the queue says one, ms; at least 500. Leases that nobody renews have lengths of their own.',
+    ),
+  manualGraceMs: z
+    .int()
+    .min(0)
+    .max(86_400_000)
+    .optional()
+    .describe(
+      'How long a lease that nobody renews is spared after its end, ms; default 0. An option of the store: kept in it, for every process that opens it from then on.',
+    ),
   wedgedAfterMs: z
     .int()
     .min(1_000)
@@ -110,6 +131,7 @@ export interface RecoveryOptions {
   readonly onClaim: boolean
   readonly everyMs: number
   readonly probeEveryMs: number
+  readonly pauseReason: string
 }
 
 export interface Settings extends Omit<z.output<typeof openOptions>, 'recovery' | 'retention'> {
@@ -122,6 +144,7 @@ const noRecovery: RecoveryOptions = Object.freeze({
   onClaim: false,
   everyMs: 0,
   probeEveryMs: 0,
+  pauseReason: restartReason,
 })
 
 /** Fills in defaults; refuses unknown options with the nearest known name. */

@@ -29,6 +29,10 @@ export interface QueueOptions<Payload> {
   readonly slots?: number
   readonly attemptsMax?: number
   readonly crashesMax?: number
+  /** Length of leases that a process renews, ms; default that of the process: `leaseMs` of `open`. */
+  readonly leaseMs?: number
+  /** Length of leases that nobody renews, ms; default 300 s. */
+  readonly manualLeaseMs?: number
   /** Any Standard Schema (zod, valibot, arktype, …); checked on add and on claim. */
   readonly schema?: PayloadSchema<Payload>
 }
@@ -210,7 +214,7 @@ export class Queue<Payload = unknown> {
     const tokenBefore = this.#lockToken(options)
     for (;;) {
       const requestedAt = this.#session.environment.monotonic()
-      const leaseMs = this.#session.leaseMs(options.leaseMs, options)
+      const { leaseMs } = options
       const token = this.#lockToken(options)
       const answer = await this.#write<ClaimOutcome>(operation, options, { leaseMs, token })
       if (answer.outcome !== 'claimed') {
@@ -233,7 +237,7 @@ export class Queue<Payload = unknown> {
 
   async #claimMany(limit: number, options: ClaimOptions): Promise<ManyClaims<Payload>> {
     const requestedAt = this.#session.environment.monotonic()
-    const leaseMs = this.#session.leaseMs(options.leaseMs, options)
+    const { leaseMs } = options
     const answer = await this.#write<ClaimManyOutcome>('queue.claimMany', { ...options, limit, leaseMs })
     if (answer.outcome !== 'claimed') return answer
     const claims = answer.items.map((item) => ({
@@ -406,7 +410,7 @@ export class Queue<Payload = unknown> {
     const requestedAt = this.#session.environment.monotonic()
     const answer = await this.#write<AcquireOutcome>('queue.acquireProcessingLock', {
       ...options,
-      leaseMs: this.#session.leaseMs(options.leaseMs, options),
+      leaseMs: options.leaseMs,
       token: this.#lockToken(options),
     })
     if (answer.outcome !== 'claimed') return answer

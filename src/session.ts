@@ -1,6 +1,5 @@
 /** What all handles of one opened store share: who we are, the executor, and the grants we were given. */
 import { withCallerFrames } from './caller-frames.ts'
-import { assertRenewable } from './domain/lease.ts'
 import type { Caller, Command } from './engines/engine.ts'
 import type { OpenedEngine } from './engines/open.ts'
 import type { Environment } from './environment.ts'
@@ -123,7 +122,8 @@ export class Session {
   #caller(options: CallOptions): Caller {
     const agent = options.agent ?? this.agent
     if (options.instance !== undefined) return { agent, instance: options.instance, renews: false }
-    return { agent, instance: this.isBound(options) ? this.instance : null }
+    if (!this.isBound(options)) return { agent, instance: null }
+    return { agent, instance: this.instance, leaseMs: this.settings.leaseMs }
   }
 
   /** Work for a queue was asked to be added in this turn: what is asked next shares its transaction. */
@@ -144,9 +144,10 @@ export class Session {
   /** Gives back what lapsed and what the proven dead held. */
   async heal(
     trigger: RecoveryTrigger,
-    options: Pick<Healing, 'queue' | 'dryRun' | 'maxAgeMs'> = {},
+    options: Pick<Healing, 'queue' | 'dryRun' | 'maxAgeMs' | 'pauseReason'> = {},
   ): Promise<RecoveryReport> {
     const healing: Healing = {
+      ...(trigger === 'open' ? { pauseReason: this.settings.recovery.pauseReason } : {}),
       ...options,
       environment: this.environment,
       storeIsLocal: this.storeIsLocal,
@@ -155,6 +156,16 @@ export class Session {
       log: (level, name, facts) => this.logger[level]?.(facts, name),
     }
     return heal(healing, await findDeaths(healing))
+  }
+
+  /** A failure to heal is told and does not keep anybody from working. */
+  async healIfPossible(trigger: RecoveryTrigger): Promise<RecoveryReport | null> {
+    try {
+      return await this.heal(trigger)
+    } catch (error) {
+      this.logger.warn({ trigger, error: String(error) }, 'recovery.failed')
+      return null
+    }
   }
 
   /** By request: whoever asked is told that it failed and what can be done, and so is the store. */
@@ -173,12 +184,17 @@ export class Session {
     }
   }
 
+  /** Instances that this machine can prove dead and nobody has ended yet. */
+  async deadInstances(): Promise<string[]> {
+    const { environment, storeIsLocal } = this
+    const execute = (operation: string, input: object) => this.call(operation, input)
+    return (await findDeaths({ environment, storeIsLocal, execute })).map(({ instance }) => instance)
+  }
+
   /** The same decision as a recovery's, counted: what lapsed, and what those hold that this machine can prove dead. */
   async recoveryStats(of: { queue?: string }): Promise<RecoveryStats> {
     await this.failures.flush()
-    const { environment, storeIsLocal } = this
-    const execute = (operation: string, input: object) => this.call(operation, input)
-    const dead = (await findDeaths({ environment, storeIsLocal, execute })).map(({ instance }) => instance)
+    const dead = await this.deadInstances()
     const stats = await this.call<RecoveryStats>('recovery.stats', { ...of, dead })
     // What could not be written down is known here alone.
     const { pending, last } = this.failures
@@ -208,13 +224,6 @@ export class Session {
     } finally {
       giveBack()
     }
-  }
-
-  /** Length of a lease when the caller says nothing: ours where we renew it, else the operation's own. */
-  leaseMs(asked: number | undefined, options: CallOptions): number | undefined {
-    if (!this.isBound(options)) return asked
-    if (asked !== undefined) assertRenewable(asked)
-    return asked ?? this.settings.leaseMs
   }
 
   /** Remembers a grant under its name, and keeps it renewed when it is bound. */

@@ -98,12 +98,15 @@ export class State<Value = unknown> {
 
   /** Saves a value, one version up. Without `expectedVersion` it overwrites whatever is there. */
   async set(value: Value, options: StateSetOptions = {}): Promise<SavedView> {
-    return this.#save(await this.#checked(value), options)
+    return this.#save('state.set', options, { value: await this.#checked(value) })
   }
 
-  async #save(value: Value, options: StateSetOptions & { readonly update?: string }): Promise<SavedView> {
-    const operation = options.update === undefined ? 'state.set' : 'state.save'
-    const saved = await this.#write<SavedView>(operation, options, { value })
+  async #save(
+    operation: 'state.set' | 'state.save',
+    options: StateSetOptions,
+    input: { readonly value: Value; readonly update?: string },
+  ): Promise<SavedView> {
+    const saved = await this.#write<SavedView>(operation, options, input)
     this.#session.logger.debug?.({ key: this.key, version: saved.version }, 'state.saved')
     return saved
   }
@@ -132,7 +135,8 @@ export class State<Value = unknown> {
         const value = await this.#checked(changed)
         signal?.throwIfAborted()
         try {
-          const saved = await this.#save(value, { ...by, expectedVersion: version, update: order.id })
+          const expected = { ...by, expectedVersion: version }
+          const saved = await this.#save('state.save', expected, { value, update: order.id })
           order.saved()
           return { outcome: 'saved', value, version: saved.version, attempts }
         } catch (error) {

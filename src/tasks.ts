@@ -191,7 +191,7 @@ export class Tasks {
   async #claimTask(ref: string, options: ClaimTaskOptions): Promise<TaskClaim> {
     const { id, token } = await this.#held(ref, options)
     const requestedAt = this.#session.environment.monotonic()
-    const leaseMs = this.#session.leaseMs(options.leaseMs, options)
+    const { leaseMs } = options
     const claim = await this.#write<TaskClaimOutcome>('tasks.claimTaskForAgent', options, {
       ref: id,
       leaseMs,
@@ -220,7 +220,7 @@ export class Tasks {
 
   async #claimNext(options: ClaimNextOptions): Promise<NextTask> {
     const requestedAt = this.#session.environment.monotonic()
-    const leaseMs = this.#session.leaseMs(options.leaseMs, options)
+    const { leaseMs } = options
     const claim = await this.#write<NextTaskOutcome>('tasks.claimNext', options, { leaseMs })
     return this.#keep(claim, requestedAt, options) as NextTask
   }
@@ -234,7 +234,7 @@ export class Tasks {
 
   async #claimAll(refs: readonly string[], options: ClaimOptions): Promise<BatchClaim> {
     const requestedAt = this.#session.environment.monotonic()
-    const leaseMs = this.#session.leaseMs(options.leaseMs, options)
+    const { leaseMs } = options
     const answer = await this.#write<BatchClaimOutcome>('tasks.batchClaim', options, { refs, leaseMs })
     if (answer.outcome !== 'claimed') return answer
     const tasks = answer.tasks.map((task) => ({ task, lease: this.#granted(task, requestedAt, options) }))

@@ -192,6 +192,8 @@ class Copy {
   async #handOver(mark: CopyMark): Promise<void> {
     await this.#target.numberOn()
     const finishedAt = await this.#target.wallNow()
+    const grace = await this.#source.readMark('manual_grace_ms')
+    if (grace !== null) await this.#target.writeMark('manual_grace_ms', grace)
     await this.#target.writeMark('copy', JSON.stringify({ ...mark, positions: {}, finishedAt }))
     if (!this.#request.keepSource) {
       const moved: MovedMark = { copy: mark.id, to: this.#target.location, at: finishedAt }

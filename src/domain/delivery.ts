@@ -108,6 +108,7 @@ export function recordAttempt(
     agent,
     token,
     now: at.now,
+    version: delivery.version,
     goneBecause: delivery.closedAt === null ? 'it was reclaimed or answered' : `it is ${delivery.state}`,
   })
   if (attempt.outcome === 'released') {

@@ -82,11 +82,20 @@ export interface Judging {
   readonly now: number
   /** Another server's clock, or one that was moved: nobody loses anything by it. */
   readonly isDoubtful?: boolean | undefined
+  /** For how long the store spares a lease that nobody renews after its end. */
+  readonly manualGraceMs?: number | undefined
 }
 
+type Lapsing = Pick<LeaseColumns, 'expiresAt' | 'instance'> & { readonly delayedSince?: number | null }
+
 /** Whether somebody else may take what the lease was for. */
-export function hasLapsed(row: Pick<LeaseColumns, 'expiresAt'>, { now, isDoubtful }: Judging): boolean {
-  return !isDoubtful && isExpired(row, now)
+export function hasLapsed(row: Lapsing, { now, isDoubtful, manualGraceMs }: Judging): boolean {
+  return !isDoubtful && isExpired(row, now - spareMs(row, manualGraceMs))
+}
+
+/** A process that renews needs no grace, and a lock that is kept back for a delay has no holder to spare. */
+function spareMs({ instance, delayedSince = null }: Lapsing, manualGraceMs = 0): number {
+  return instance === null && delayedSince === null ? manualGraceMs : 0
 }
 
 export function leaseStatus(
@@ -212,7 +221,14 @@ export function assertSameAgent(row: LeaseColumns, agent: string, subject: strin
  */
 export function assertHolder(
   row: LeaseColumns,
-  options: Claimant & { subject: string; held: boolean; now: number; goneBecause?: string },
+  options: Claimant & {
+    subject: string
+    held: boolean
+    now: number
+    goneBecause?: string
+    /** Of the row, for those who log what they met. */
+    version?: number
+  },
 ): { late: boolean } {
   if (options.held && options.token === undefined) {
     throw new HeldError(
@@ -230,5 +246,6 @@ export function assertHolder(
     currentToken: row.token,
     holder: options.held ? row.agent : null,
     reason: options.held ? 'it was granted anew' : (options.goneBecause ?? 'it was released or reclaimed'),
+    ...(options.version === undefined ? {} : { currentVersion: options.version }),
   })
 }

@@ -86,8 +86,14 @@ export function decideTurn(request: NamedRequest, line: LockLine, at: Judging & 
   const locks = line.locks.map((lock) => delayed.find(({ before }) => before === lock)?.after ?? lock)
   const taken = locks.filter((lock) => !hasLapsed(lock, at))
   if (taken.length + line.ahead < request.slots) {
-    const { now, wall, isDoubtful } = at
-    const { before, after } = grantSlot(request, locks, { now, wall, isDoubtful, floor: line.floor })
+    const { now, wall, isDoubtful, manualGraceMs } = at
+    const { before, after } = grantSlot(request, locks, {
+      now,
+      wall,
+      isDoubtful,
+      manualGraceMs,
+      floor: line.floor,
+    })
     const { user, run, delayMs, slots } = request
     return { outcome: 'granted', before, after: { ...after, user, run, delayMs, slots } }
   }

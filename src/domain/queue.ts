@@ -12,6 +12,10 @@ export interface Queue {
   readonly attemptsMax: number
   /** Crashes without progress after which an item is quarantined; 0 = never. */
   readonly crashesMax: number
+  /** Length of leases that a process renews; null: the process says it. */
+  readonly leaseMs: number | null
+  /** Length of leases that nobody renews; null: that of all queues. */
+  readonly manualLeaseMs: number | null
   readonly pausedAt: number | null
   readonly pausedBy: string | null
   readonly pauseReason: string | null
@@ -23,6 +27,8 @@ export interface QueueSettings {
   readonly slots?: number | undefined
   readonly attemptsMax?: number | undefined
   readonly crashesMax?: number | undefined
+  readonly leaseMs?: number | undefined
+  readonly manualLeaseMs?: number | undefined
 }
 
 const attemptsMaxDefault = 3
@@ -35,6 +41,8 @@ export function createQueue(name: string, workflow: Workflow, settings: QueueSet
     slots: settings.slots ?? workflow.slots ?? null,
     attemptsMax: settings.attemptsMax ?? attemptsMaxDefault,
     crashesMax: settings.crashesMax ?? crashesMaxDefault,
+    leaseMs: settings.leaseMs ?? null,
+    manualLeaseMs: settings.manualLeaseMs ?? null,
     pausedAt: null,
     pausedBy: null,
     pauseReason: null,
@@ -55,12 +63,16 @@ export function assertSameWorkflow(queue: Queue, workflow: string): void {
 
 /** The queue with changed settings, or null when nothing changes. */
 export function adjustQueue(queue: Queue, settings: QueueSettings): Queue | null {
-  const slots = settings.slots ?? queue.slots
-  const attemptsMax = settings.attemptsMax ?? queue.attemptsMax
-  const crashesMax = settings.crashesMax ?? queue.crashesMax
-  if (slots === queue.slots && attemptsMax === queue.attemptsMax && crashesMax === queue.crashesMax)
-    return null
-  return { ...queue, slots, attemptsMax, crashesMax, version: queue.version + 1 }
+  const after = {
+    ...queue,
+    slots: settings.slots ?? queue.slots,
+    attemptsMax: settings.attemptsMax ?? queue.attemptsMax,
+    crashesMax: settings.crashesMax ?? queue.crashesMax,
+    leaseMs: settings.leaseMs ?? queue.leaseMs,
+    manualLeaseMs: settings.manualLeaseMs ?? queue.manualLeaseMs,
+  }
+  const isSame = (Object.keys(after) as (keyof Queue)[]).every((field) => after[field] === queue[field])
+  return isSame ? null : { ...after, version: queue.version + 1 }
 }
 
 /** Pausing stops new claims only; what is held goes on. Null when it is paused already. */

@@ -7,7 +7,7 @@
 import { type Blame, blameFor, type Held } from './crash.ts'
 import { type Delivery, reclaimDelivery } from './delivery.ts'
 import { type Item, type Moment, reclaimItem, setItemAside } from './item.ts'
-import { isExpired, type LeaseColumns, lastSignOfLife } from './lease.ts'
+import { hasLapsed, isExpired, type Judging, type LeaseColumns, lastSignOfLife } from './lease.ts'
 import type { Lock } from './lock.ts'
 import { loseLock } from './lock-line.ts'
 import { lapsedInOutage, type Outage } from './outage.ts'
@@ -42,11 +42,19 @@ export interface ReclaimedItem extends Reclaimed<Item> {
   readonly blame: Blame
 }
 
+/** For how long the store spares a lease that nobody renews after its end. */
+type Sparing = Pick<Judging, 'manualGraceMs'>
+
 /** Why a lease may be taken now, or null when it may not. */
-export function evidenceOfLoss(row: LeaseColumns, deaths: Deaths, now: number): string | null {
+export function evidenceOfLoss(
+  row: LeaseColumns & { readonly delayedSince?: number | null },
+  deaths: Deaths,
+  now: number,
+  { manualGraceMs }: Sparing = {},
+): string | null {
   const death = row.instance === null ? undefined : deaths.get(row.instance)
   if (death !== undefined) return death.evidence
-  if (!isExpired(row, now)) return null
+  if (!hasLapsed(row, { now, manualGraceMs })) return null
   return row.expiresAt === null
     ? 'it is held but has no lease'
     : `its lease lapsed ${now - row.expiresAt} ms ago`
@@ -56,17 +64,22 @@ export function recoverItem(
   item: Item,
   rules: ItemRules,
   deaths: Deaths,
-  at: Moment & { readonly outage?: Outage | null },
+  at: Moment & Sparing & { readonly outage?: Outage | null },
 ): ReclaimedItem | null {
-  const evidence = item.standing === 'held' ? evidenceOfLoss(item, deaths, at.now) : null
+  const evidence = item.standing === 'held' ? evidenceOfLoss(item, deaths, at.now, at) : null
   if (evidence === null) return null
   const death = item.instance === null ? undefined : deaths.get(item.instance)
   const saysNothing = death ? death.isReboot : item.instance !== null && lapsedInOutage(item, at.outage)
   return takeItem(item, rules, evidence, saysNothing ? 'none' : blameFor(item, rules.held), at)
 }
 
-export function recoverLock(lock: Lock, deaths: Deaths, now: number): Reclaimed<Lock> | null {
-  const lost = evidenceOfLoss(lock, deaths, now)
+export function recoverLock(
+  lock: Lock,
+  deaths: Deaths,
+  now: number,
+  sparing: Sparing = {},
+): Reclaimed<Lock> | null {
+  const lost = evidenceOfLoss(lock, deaths, now, sparing)
   const evidence = lost !== null && lock.delayedSince !== null ? 'the delay after its loss is over' : lost
   return evidence === null
     ? null

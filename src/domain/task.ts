@@ -15,7 +15,7 @@ import {
   recordProgress,
   setItemPriority,
 } from './item.ts'
-import { type Claimant, type Holder, isExpired, isSameHolder, renew } from './lease.ts'
+import { type Claimant, type Holder, isExpired, isSameHolder, type Judging, renew } from './lease.ts'
 import { type ItemRules, type ReclaimedItem, recoverItem } from './recovery.ts'
 import { stateOf, type Workflow } from './workflow.ts'
 
@@ -199,7 +199,7 @@ export function claimTask(
   item: Item,
   rules: ItemRules & { workflow: Workflow },
   request: TaskRequest,
-  at: Moment,
+  at: Moment & Pick<Judging, 'manualGraceMs'>,
 ): TaskClaim {
   if (item.standing === 'held' && isSameHolder(item, request)) {
     const after = renew(item, at.now, request.leaseMs)

@@ -482,6 +482,8 @@ export interface Caller {
   readonly instance: string | null
   /** False: that instance is a process which renews nothing, so its leases have the length of manual ones. */
   readonly renews?: false | undefined
+  /** Length of the leases that process renews, where neither the claim nor the queue says one. */
+  readonly leaseMs?: number | undefined
 }
 
 /** Facts of this moment, for deciding. */
@@ -494,6 +496,8 @@ export interface Context extends Caller {
   readonly isDoubtful: boolean
   /** When this process last could not reach the store, if it did not for long. */
   readonly outage: Outage | null
+  /** For how long the store spares a lease that nobody renews after its end. */
+  readonly manualGraceMs: number
   readonly ids: readonly string[]
   readonly random: number
 }
@@ -515,6 +519,8 @@ export interface EngineOptions {
   readonly busyTimeoutMs: number
   /** Heal before a batch that claims. */
   readonly recoverOnClaim: boolean
+  /** Kept in the store from now on; undefined: as the store has it. */
+  readonly manualGraceMs?: number | undefined
   /** Somebody beside the engine calls `checkpoint`; else it does so itself, between transactions. */
   readonly hasCaretaker: boolean
   readonly onRecovered: (report: RecoveryReport, trigger: 'claim', ms: number) => void

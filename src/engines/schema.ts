@@ -162,6 +162,8 @@ export const schema: { readonly [Name in TableName]: Schema } = {
     slots: 'integer',
     attemptsMax: 'integer',
     crashesMax: 'integer',
+    leaseMs: 'integer',
+    manualLeaseMs: 'integer',
     pausedAt: 'integer',
     pausedBy: 'text',
     pauseReason: 'text',

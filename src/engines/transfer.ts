@@ -30,8 +30,8 @@ export interface TransferTable {
 /** The key of the last row that was carried. */
 export type Position = readonly Cell[]
 
-/** What a copy leaves written in the stores it works on; see `marks.ts`. */
-export type MarkName = 'store_id' | 'copy' | 'moved'
+/** What a copy leaves written in the stores it works on, see `marks.ts`, and options of the store itself. */
+export type MarkName = 'store_id' | 'copy' | 'moved' | 'manual_grace_ms'
 
 export interface TransferPage {
   readonly table: TransferTable

@@ -7,6 +7,7 @@ import * as fields from './fields.ts'
 import { identity, instanceView } from './instance.ts'
 import { crashNeeds } from './lease-watch.ts'
 import { type OutputOf, operation } from './operation.ts'
+import { deathsMax } from './recovery.ts'
 
 export const register = operation({
   name: 'agents.register',
@@ -33,19 +34,32 @@ export const beat = operation({
   name: 'agents.beat',
   summary: 'An agent shows that it lives; false when its process was never registered or has ended.',
   effect: 'write',
-  input: () => z.strictObject({}),
+  input: () =>
+    z.strictObject({
+      dead: z
+        .array(fields.text(100))
+        .max(deathsMax)
+        .default([])
+        .describe('Instances that whoever asks has found dead: they show no sign of life.'),
+    }),
   output: () => z.boolean(),
   needs: (_input, { agent, instance }) => ({
     registered: { select: 'registeredInstance', agent } as const,
     own: { select: 'instances', ids: instance === null ? [] : [instance] } as const,
   }),
-  decide({ registered, own }, _input, context) {
-    const running = [...own, ...(registered ? [registered] : [])].filter(({ endedAt }) => endedAt === null)
+  decide({ registered, own }, { dead }, context) {
+    const running = [...own, ...(registered ? [registered] : [])].filter(
+      ({ id, endedAt }) => endedAt === null && !dead.includes(id),
+    )
     return {
       changes: running.map((before) => ({
         table: 'instance',
         before,
-        after: { ...before, beatAt: context.wall },
+        after: {
+          ...before,
+          beatAt: context.wall,
+          seenAt: before.seenAt === null ? null : context.now,
+        },
       })),
       result: running.length > 0,
     }

@@ -145,6 +145,7 @@ interface Moment {
   readonly wall: number
   readonly isDoubtful?: boolean
   readonly outage: Outage | null
+  readonly manualGraceMs?: number
 }
 
 export function* decide(prepared: Prepared, moment: () => Moment): Generator<Needs, Decision, Loaded<Needs>> {
@@ -163,9 +164,24 @@ export function* decide(prepared: Prepared, moment: () => Moment): Generator<Nee
   return { ...decision, changes: [...decision.changes, remember(prepared, decision, context.wall)] }
 }
 
-function contextOf({ caller, chance }: Command, { now, wall, isDoubtful = false, outage }: Moment): Context {
-  const { agent, instance, renews } = caller
-  return { agent, instance, renews, now, wall, isDoubtful, outage, ids: chance.ids, random: chance.random }
+function contextOf(
+  { caller, chance }: Command,
+  { now, wall, isDoubtful = false, manualGraceMs = 0, outage }: Moment,
+): Context {
+  const { agent, instance, renews, leaseMs } = caller
+  return {
+    agent,
+    instance,
+    renews,
+    leaseMs,
+    now,
+    wall,
+    isDoubtful,
+    manualGraceMs,
+    outage,
+    ids: chance.ids,
+    random: chance.random,
+  }
 }
 
 function* settle(step: Decision | Ask): Generator<Needs, Decision, Loaded<Needs>> {

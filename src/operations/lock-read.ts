@@ -16,13 +16,13 @@ const lockInfo = lazily(() =>
   z.object({
     name: z.string(),
     isLocked: z.boolean(),
-    /** The run it is held for, or its holder when it is held for none. */
+    /** The run it is held for, or its holder when it is held for none; of a stale lock, those it was held by last. */
     lockedBy: z.string().nullable(),
     lockedByUser: z.string().nullable(),
     lockedAt: z.number().nullable(),
     lockReason: z.string().nullable(),
     holder: z.string().nullable(),
-    /** It is there, but its lease has lapsed: whoever asks next gets it. */
+    /** Its lease has lapsed: nobody holds it, and whoever asks next gets it. The rest tells of its last holder. */
     stale: z.boolean(),
     expiresAt: z.number().nullable(),
     renewedAt: z.number().nullable(),
@@ -53,11 +53,11 @@ export const getCurrentLockInfo = operation({
       result: {
         name: of.name,
         isLocked,
-        lockedBy: isLocked ? (shown.run ?? shown.agent) : null,
+        lockedBy: shown?.run ?? shown?.agent ?? null,
         lockedByUser: shown?.user ?? null,
         lockedAt: shown?.acquiredAt ?? null,
         lockReason: shown?.reason ?? null,
-        holder: isLocked ? shown.agent : null,
+        holder: shown?.agent ?? null,
         stale: shown !== undefined && !isLocked,
         expiresAt: shown?.expiresAt ?? null,
         renewedAt: shown?.renewedAt ?? null,

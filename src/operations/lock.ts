@@ -121,7 +121,7 @@ function requestOf(
     instance,
     name: input.name,
     slots: input.slots ?? 1,
-    leaseMs: leaseLength(input.leaseMs, context, manualLockMs(input.name)),
+    leaseMs: leaseLength(input.leaseMs, context, null, manualLockMs(input.name)),
     reason: input.reason ?? null,
     token: input.token,
     user: input.user ?? null,

@@ -35,7 +35,13 @@ export const adaptersField = lazily(() => z.array(fields.name).max(adaptersMax))
 const claims = lazily(() =>
   z.object({
     claims: z.array(
-      z.object({ id: z.string(), token: z.number(), adapter: z.string(), envelope: z.custom<Envelope>() }),
+      z.object({
+        id: z.string(),
+        token: z.number(),
+        version: z.number(),
+        adapter: z.string(),
+        envelope: z.custom<Envelope>(),
+      }),
     ),
     deferred: z.number(),
     failed: z.number(),
@@ -133,6 +139,7 @@ function claimOne(
     claim: {
       id: after.id,
       token: after.token,
+      version: after.version,
       adapter: after.adapter,
       envelope: envelopeOf(message, delivery, recipient, delivery.attempts + 1),
     },

@@ -44,12 +44,12 @@ export const acquireProcessingLock = operation({
       ...holderWith(context, process),
       name: processingLockName(of.queue),
       slots: defined?.queue.slots ?? 1,
-      leaseMs: leaseLength(of.leaseMs, context),
+      leaseMs: leaseLength(of.leaseMs, context, defined?.queue ?? null),
       reason: of.reason ?? null,
       token: of.token,
     }
-    const { now, wall, isDoubtful } = context
-    const acquired = acquireLock(request, locks, { now, wall, isDoubtful, floor })
+    const { now, wall, isDoubtful, manualGraceMs } = context
+    const acquired = acquireLock(request, locks, { now, wall, isDoubtful, manualGraceMs, floor })
     if (acquired.outcome === 'held')
       return {
         changes: [],

@@ -1,7 +1,7 @@
 /** Taking work: peek, next, claimMany, nextWithLock. */
 import * as z from 'zod'
 import { claimItem, compareInLine, type Item, type Moment } from '../domain/item.ts'
-import { type Holder, renew } from '../domain/lease.ts'
+import { assertRenewable, type Holder, renew } from '../domain/lease.ts'
 import { acquireLock, type Lock } from '../domain/lock.ts'
 import { processingLockName, type Queue } from '../domain/queue.ts'
 import type { Workflow } from '../domain/workflow.ts'
@@ -18,14 +18,18 @@ import { itemView, type LeaseView, lockView, viewItem, viewLease, viewLock } fro
 const boundLeaseMs = 30_000
 const manualLeaseMs = 300_000
 
-/** Short where a process renews it, long where nobody does. */
+/** As asked, else as its queue has it; short where a process renews it, long where nobody does. */
 export function leaseLength(
-  leaseMs: number | undefined,
-  caller: Pick<Caller, 'instance' | 'renews'>,
+  asked: number | undefined,
+  caller: Pick<Caller, 'instance' | 'renews' | 'leaseMs'>,
+  queue: Pick<Queue, 'leaseMs' | 'manualLeaseMs'> | null,
   manualMs = manualLeaseMs,
 ): number {
   const isRenewed = caller.instance !== null && caller.renews !== false
-  return leaseMs ?? (isRenewed ? boundLeaseMs : manualMs)
+  if (!isRenewed) return asked ?? queue?.manualLeaseMs ?? manualMs
+  const leaseMs = asked ?? queue?.leaseMs ?? caller.leaseMs ?? boundLeaseMs
+  assertRenewable(leaseMs)
+  return leaseMs
 }
 
 const paused = lazily(() => z.object({ outcome: z.literal('paused'), reason: z.string().nullable() }))
@@ -162,7 +166,7 @@ export const next = operation({
       return claimUnderLock(defined, candidate, holderWith(context, process), input, context)
     if (defined.queue.pausedAt !== null) return pausedAnswer(defined.queue)
     if (!candidate) return emptyAnswer([])
-    const leaseMs = leaseLength(input.leaseMs, context)
+    const leaseMs = leaseLength(input.leaseMs, context, defined.queue)
     // Field by field: a spread costs ten times as much, and this runs for every claim.
     const { agent, instance } = holderWith(context, process)
     const holder = { agent, instance, leaseMs }
@@ -205,7 +209,10 @@ export const claimMany = operation({
     if (defined.queue.pausedAt !== null) return pausedAnswer(defined.queue)
     if (candidates.length === 0) return emptyAnswer([])
     const workflow = workflowOf(defined)
-    const holder = { ...holderWith(context, process), leaseMs: leaseLength(input.leaseMs, context) }
+    const holder = {
+      ...holderWith(context, process),
+      leaseMs: leaseLength(input.leaseMs, context, defined.queue),
+    }
     const claims = candidates.map((candidate) => claim(candidate, workflow, holder, context))
     return {
       changes: claims.map(({ change }) => change),
@@ -271,7 +278,7 @@ function claimUnderLock(
 ): Step<ClaimOutcome> {
   const { queue } = defined
   const workflow = workflowOf(defined)
-  const leaseMs = leaseLength(input.leaseMs, context)
+  const leaseMs = leaseLength(input.leaseMs, context, queue)
   const name = processingLockName(queue.name)
   const needs = {
     locks: { select: 'lock', name } as const,
@@ -288,8 +295,8 @@ function claimUnderLock(
       reason: null,
       token: input.token,
     }
-    const { now, wall, isDoubtful } = context
-    const acquired = acquireLock(request, locks, { now, wall, isDoubtful, floor })
+    const { now, wall, isDoubtful, manualGraceMs } = context
+    const acquired = acquireLock(request, locks, { now, wall, isDoubtful, manualGraceMs, floor })
     if (acquired.outcome === 'held') {
       return {
         changes: [],

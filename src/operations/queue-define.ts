@@ -1,5 +1,6 @@
 /** Queues and workflows themselves: define, pause, resume. */
 import * as z from 'zod'
+import { assertRenewable } from '../domain/lease.ts'
 import {
   adjustQueue,
   assertSameWorkflow,
@@ -45,6 +46,8 @@ const queueView = lazily(() =>
     slots: z.number().nullable(),
     attemptsMax: z.number(),
     crashesMax: z.number(),
+    leaseMs: z.number().nullable(),
+    manualLeaseMs: z.number().nullable(),
     pausedAt: z.number().nullable(),
     pausedBy: z.string().nullable(),
     pauseReason: z.string().nullable(),
@@ -103,6 +106,12 @@ export const defineQueue = operation({
         .max(1000)
         .optional()
         .describe('Crashes without progress before quarantine; 0 = never.'),
+      leaseMs: fields.leaseMs.describe(
+        'Length of leases of its items and its lock that a process renews, at least 500 ms; default that of the process.',
+      ),
+      manualLeaseMs: fields.leaseMs.describe(
+        'Length of leases of its items and its lock that nobody renews; default 300 s, of tasks 30 min.',
+      ),
     }),
   output: queueView,
   needs: (input) => ({
@@ -113,6 +122,7 @@ export const defineQueue = operation({
         : null,
   }),
   decide({ defined, custom }, input, context) {
+    assertRenewable(input.leaseMs)
     if (defined) {
       if (input.workflow !== undefined) assertSameWorkflow(defined.queue, input.workflow)
       const after = adjustQueue(defined.queue, input)

@@ -30,9 +30,10 @@ export function healLines(
     readonly orphans: readonly Progress[]
   },
   deaths: Deaths,
-  trigger: string,
+  { trigger, pauseReason = 'its lock was lost' }: { trigger: string; pauseReason?: string | undefined },
   context: Context,
 ): HealedLines {
+  const reasonFor = (evidence: string) => `${pauseReason}: ${evidence}`
   const gone = lost.waiters.flatMap((waiter): { waiter: Waiter; change: Change }[] => {
     const evidence = evidenceOfLoss(waiter, deaths, context.now)
     if (evidence === null) return []
@@ -43,8 +44,8 @@ export function healLines(
   const evidenceFor = (lock: Lock) => lost.locks.find(({ before }) => before === lock)?.evidence
   const ended = lost.locks.map(({ before }) => before)
   const paused = [
-    ...pausedRuns(lost.runs, ended, (lock) => pauseReason(trigger, String(evidenceFor(lock))), context),
-    ...lost.orphans.map((run) => pausedRun(run, pauseReason(trigger, 'nobody holds its lock'), context)),
+    ...pausedRuns(lost.runs, ended, (lock) => reasonFor(String(evidenceFor(lock))), context),
+    ...lost.orphans.map((run) => pausedRun(run, reasonFor('nobody holds its lock'), context)),
   ]
   return {
     changes: [...gone.map(({ change }) => change), ...paused],
@@ -52,8 +53,4 @@ export function healLines(
     waitersRemoved: gone.length,
     progressPaused: paused.length,
   }
-}
-
-function pauseReason(trigger: string, evidence: string): string {
-  return trigger === 'open' ? `Server restart - run paused: ${evidence}` : `its lock was lost: ${evidence}`
 }

@@ -103,6 +103,7 @@ export const run = operation({
         .min(0)
         .default(0)
         .describe('Only what lapsed longer ago; the dead are not waited for.'),
+      pauseReason: fields.reason.describe('What runs that lost their lock are paused for.'),
       /** Only puts due items in line; takes nothing from anybody. */
       promoteOnly: z.boolean().default(false),
     }),
@@ -187,8 +188,8 @@ export const run = operation({
       const takenItems = items.flatMap(
         (item) => recoverItem(item, rulesFor(item, queues, processes), deaths, context) ?? [],
       )
-      const takenLocks = locks.flatMap((lock) => recoverLock(lock, deaths, context.now) ?? [])
-      const lines = healLines({ waiters, locks: takenLocks, runs, orphans }, deaths, input.trigger, context)
+      const takenLocks = locks.flatMap((lock) => recoverLock(lock, deaths, context.now, context) ?? [])
+      const lines = healLines({ waiters, locks: takenLocks, runs, orphans }, deaths, input, context)
       const takenDeliveries = takeDeliveries(deliveries, deaths, context.now)
       const promoted = due.flatMap((item) => {
         const { workflow } = rulesFor(item, queues)

@@ -67,18 +67,18 @@ export const reserve = operation({
     floor: { select: 'tokenFloor' } as const,
   }),
   decide({ process, reserved, floor }, input, context): Step<ReserveOutcome> {
-    const { agent, now, wall, isDoubtful } = context
+    const { agent, now, wall, isDoubtful, manualGraceMs } = context
     const request = {
       ...holderWith(context, process),
       token: input.token,
       name: `${reservationPrefix}${context.ids[0]}`,
-      leaseMs: leaseLength(input.leaseMs, context, manualLeaseMs),
+      leaseMs: leaseLength(input.leaseMs, context, null, manualLeaseMs),
       reason: input.reason ?? null,
       user: input.user ?? null,
       patterns: input.patterns,
       mode: input.mode ?? 'exclusive',
     }
-    const reservation = reservePaths(request, reserved, { now, wall, isDoubtful, floor })
+    const reservation = reservePaths(request, reserved, { now, wall, isDoubtful, manualGraceMs, floor })
     if (reservation.outcome === 'granted') {
       const { after } = reservation
       return {

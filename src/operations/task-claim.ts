@@ -86,11 +86,12 @@ function requestOf(
     force?: boolean | undefined
   },
   process: Instance | null,
+  defined: DefinedQueue | null,
   context: Context,
 ): TaskRequest {
   return {
     ...holderWith(context, process),
-    leaseMs: leaseLength(input.leaseMs, context, taskLeaseMs),
+    leaseMs: leaseLength(input.leaseMs, context, defined?.queue ?? null, taskLeaseMs),
     token: input.token,
     fromReview: input.fromReview ?? false,
     force: input.force ?? false,
@@ -160,7 +161,7 @@ function grantsOf(claim: TaskClaim): Grant[] {
 
 const claimInput = lazily(() => ({
   leaseMs: fields.leaseMs.describe(
-    'Length of the lease in ms; default 30 min, 30 s where this process renews it.',
+    'Length of the lease in ms; default that of the queue, else 30 min, 30 s where this process renews it.',
   ),
   token: fields.token,
   fromReview: z.boolean().optional().describe('Also take it back out of review.'),
@@ -178,7 +179,7 @@ export const claimTaskForAgent = operation({
   decide({ defined, item: found, process }, input, context): Step<TaskClaimOutcome> {
     const item = requireItem(found, taskQueue, input.ref)
     const { queue } = requireQueue(defined, taskQueue)
-    const request = requestOf(input, process, context)
+    const request = requestOf(input, process, defined, context)
     return withProcesses([item], context, (processes): Decision<TaskClaimOutcome> => {
       const claim = claimOne(item, { defined, processes }, request, context)
       // What is already held goes on; only something new is refused.
@@ -238,7 +239,7 @@ export const claimNext = operation({
     if (defined?.queue.pausedAt != null)
       return { changes: [], result: { outcome: 'paused', reason: defined.queue.pauseReason } }
     if (!candidate) return { changes: [], result: { outcome: 'empty' } }
-    const request = requestOf(input, process, context)
+    const request = requestOf(input, process, defined, context)
     const claim = (): Decision<NextTaskOutcome> => {
       const made = claimOne(candidate, { defined, processes: null }, request, context)
       const result = answerOf(made, context.now) as NextTaskOutcome
@@ -299,7 +300,7 @@ export const batchClaim = operation({
   }),
   decide(rows, input, context): Step<BatchClaimOutcome> {
     const { defined, process } = rows
-    const request = requestOf(input, process, context)
+    const request = requestOf(input, process, defined, context)
     if (defined?.queue.pausedAt != null)
       return { changes: [], result: { outcome: 'paused', reason: defined.queue.pauseReason } }
     const found = input.refs.map(

@@ -11,6 +11,7 @@ export interface EngineThreadData {
   readonly durability: 'full' | 'normal'
   readonly busyTimeoutMs: number
   readonly recoverOnClaim: boolean
+  readonly manualGraceMs?: number | undefined
 }
 
 export interface Asked {

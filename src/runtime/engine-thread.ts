@@ -25,6 +25,7 @@ try {
       durability: data.durability,
       busyTimeoutMs: data.busyTimeoutMs,
       recoverOnClaim: data.recoverOnClaim,
+      manualGraceMs: data.manualGraceMs,
       hasCaretaker: true,
       onRecovered: (report, _trigger, ms) => tell({ type: 'recovered', report, ms }),
       onRecoveryFailed: (error, _trigger, queue) =>

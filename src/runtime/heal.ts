@@ -12,6 +12,8 @@ export interface Healing {
   readonly dryRun?: boolean | undefined
   /** Only what lapsed longer ago; the dead are not waited for. */
   readonly maxAgeMs?: number | undefined
+  /** What runs whose holder was lost are told they are paused for; what is known of the loss follows. */
+  readonly pauseReason?: string | undefined
   /** Whether the rest is left to others. */
   readonly isOver?: () => boolean
   execute(operation: string, input: Record<string, unknown>): Promise<unknown>
@@ -84,12 +86,14 @@ export async function heal(healing: Healing, deaths: readonly Death[]): Promise<
   let total = await healPiece(healing, deaths.slice(0, pieceMax))
   for (let start = pieceMax; start < deaths.length && !healing.isOver?.(); start += pieceMax)
     total = addReports(total, await healPiece(healing, deaths.slice(start, start + pieceMax)))
+  // Whoever starts a server looks for this line: that nothing had to be done is news too.
+  if (healing.trigger === 'open' && !dryRun && isNothing(total)) logSummary(healing.log, total, 'open', 0)
   if (dryRun || healing.queue !== undefined || healing.trigger === 'death') return total
   return { ...total, instancesEnded: total.instancesEnded + (await endSilent(healing)) }
 }
 
 async function healPiece(healing: Healing, deaths: readonly Death[]): Promise<RecoveryReport> {
-  const { environment, trigger, queue, dryRun, maxAgeMs } = healing
+  const { environment, trigger, queue, dryRun, maxAgeMs, pauseReason } = healing
   let total: RecoveryReport | null = null
   for (let more = true; more; ) {
     const started = environment.monotonic()
@@ -99,6 +103,7 @@ async function healPiece(healing: Healing, deaths: readonly Death[]): Promise<Re
       ...(queue === undefined ? {} : { queue }),
       ...(dryRun === undefined ? {} : { dryRun }),
       ...(maxAgeMs === undefined ? {} : { maxAgeMs }),
+      ...(pauseReason === undefined ? {} : { pauseReason }),
     })) as RecoveryReport
     if (!dryRun) logRecovery(healing.log, report, trigger, environment.monotonic() - started)
     total = total ? addReports(total, report) : report
@@ -126,11 +131,19 @@ export function logRecovery(
   trigger: RecoveryTrigger,
   ms: number,
 ): void {
-  const { locksCleaned, entriesReclaimed, quarantined, messagesReclaimed } = report
-  if (locksCleaned + entriesReclaimed + messagesReclaimed === 0) return
+  if (isNothing(report)) return
   for (const { kind, id, holder, expiredForMs, evidence } of report.reclaimed) {
     log('warn', 'lease.reclaimed', { kind, id, holder, expiredForMs, evidence })
   }
+  logSummary(log, report, trigger, ms)
+}
+
+function isNothing({ locksCleaned, entriesReclaimed, messagesReclaimed }: RecoveryReport): boolean {
+  return locksCleaned + entriesReclaimed + messagesReclaimed === 0
+}
+
+function logSummary(log: Healing['log'], report: RecoveryReport, trigger: RecoveryTrigger, ms: number): void {
+  const { locksCleaned, entriesReclaimed, quarantined, messagesReclaimed } = report
   log('info', 'recovery.completed', {
     trigger,
     locksCleaned,

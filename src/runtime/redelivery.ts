@@ -200,7 +200,7 @@ export class Redelivery {
   /** Claimed, sent, recorded. Only a store that cannot be written makes this fail. */
   async #send(
     adapter: Adapter,
-    { id, token, envelope }: DeliveryClaim,
+    { id, token, version, envelope }: DeliveryClaim,
     deadline: number,
     counts: RetryCounts,
   ): Promise<void> {
@@ -215,6 +215,8 @@ export class Redelivery {
       // Answered, taken over or removed meanwhile: what stands in the store is newer than what we know.
       if (!isHoldfastError(error) || (error.code !== 'LEASE_LOST' && error.code !== 'NOT_FOUND')) throw error
       counts.superseded++
+      const found = error.facts.currentVersion ?? null
+      logger.info?.({ delivery: id, expected: version, found, reason: error.what }, 'message.conflict')
       return
     }
     environment.reached?.('delivery.recorded')

@@ -68,8 +68,9 @@ export class ThreadedEngine implements OpenedEngine {
   }
 
   #start(opened: () => void, failed: (error: unknown) => void): void {
-    const { durability, busyTimeoutMs, recoverOnClaim } = this.#options
-    const workerData: EngineThreadData = { url: this.#url, durability, busyTimeoutMs, recoverOnClaim }
+    const { durability, busyTimeoutMs, recoverOnClaim, manualGraceMs } = this.#options
+    const settings = { durability, busyTimeoutMs, recoverOnClaim, manualGraceMs }
+    const workerData: EngineThreadData = { url: this.#url, ...settings }
     const file = new URL('./engine-thread.js', import.meta.url)
     const thread = startThread(file, { name: 'holdfast engine', workerData })
     let cause: unknown = 'its thread was ended'

@@ -170,6 +170,22 @@ forEachEngine((engine) => {
       expect(await hf.agents.beat()).toBe(true)
     })
 
+    test('that is gone shows no sign of life, whether anybody heals or not [S5-17]', async () => {
+      const { env, store } = await engine.open({ background: false, recovery: false })
+      const host = machine(env)
+      const off = { recovery: false, background: false } as const
+      const hf = await store.open({ agent: 'watcher', environment: host.process(201), ...off })
+      await hf.agents.register({ agent: 'coder', pid: 101 })
+      host.kill(101)
+      await env.advance(5_000)
+
+      const isAlive = await hf.agents.beat({ agent: 'coder' })
+      const [listed] = await hf.agents.list()
+
+      expect(isAlive).toBe(false)
+      expect(listed).toMatchObject({ agent: 'coder', liveness: 'dead', beatAt: listed?.startedAt })
+    })
+
     test('of another machine is listed as unknown, and keeps its lease until it lapses [T12] [E2]', async () => {
       const { env, store } = await engine.open({ background: false })
       const unknown = { liveness: 'unknown', evidence: 'it runs elsewhere' } as const

@@ -1,6 +1,7 @@
 /** The fleet as a whole: status, find, explain, doctor, prime, watch. */
 import type { FleetExplanation, Holdfast } from 'holdfast'
 import { describe, expect, test } from 'vitest'
+import { collectLogs } from '../support/logs.ts'
 import { refusal, refusalCode } from '../support/outcomes.ts'
 import { machine } from '../support/processes.ts'
 import { forEachEngine } from '../support/stores.ts'
@@ -287,6 +288,38 @@ forEachEngine((engine) => {
   })
 
   describe('prime', () => {
+    test('heals before it speaks, so that what somebody lost can be claimed [S5-14]', async () => {
+      const { hf, env } = await engine.open({ agent: 'boss', background: false, recovery: false })
+      await hf.tasks.addTask('Write the parser', { key: 'T-1' })
+      await hf.tasks.claimTaskForAgent('T-1', { agent: 'gone', leaseMs: 1_000 })
+      await env.advance(1_001)
+
+      const page = await hf.fleet.prime({ agent: 'ada' })
+
+      expect(page.tasks).toMatchObject([{ key: 'T-1' }])
+      expect(page.advice[0]).toMatchObject({ operation: 'tasks.claimNext' })
+    })
+
+    test('speaks also where healing fails, which is told [S5-14]', async () => {
+      const lines = collectLogs()
+      const { hf, env, store } = await engine.open({
+        agent: 'boss',
+        background: false,
+        recovery: false,
+        logger: lines.logger,
+      })
+      await hf.tasks.addTask('Write the parser', { key: 'T-1' })
+      await hf.tasks.claimTaskForAgent('T-1', { agent: 'gone', leaseMs: 1_000 })
+      await env.advance(1_001)
+      const mend = await store.damage.failRecovery()
+
+      const page = await hf.fleet.prime({ agent: 'ada' })
+      await mend()
+
+      expect(page.agent).toBe('ada')
+      expect(lines.named('recovery.failed')).toHaveLength(1)
+    })
+
     test('tells an agent what it holds, what it was sent and what it could do', async () => {
       const { hf } = await engine.open({ agent: 'boss' })
       await hf.tasks.addTask('Write the parser', { key: 'T-1', priority: 1 })

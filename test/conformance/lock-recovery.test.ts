@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { readFeed } from '../support/feed.ts'
 import { take } from '../support/locks.ts'
+import { present } from '../support/outcomes.ts'
 import { machine } from '../support/processes.ts'
 import { forEachEngine, type Opened } from '../support/stores.ts'
 
@@ -75,6 +76,25 @@ forEachEngine((engine) => {
     expect(report.kept).toMatchObject([{ name: 'other', holder: 'server-2' }])
     expect(await server.locks.progress.get('c2')).toMatchObject({ status: 'running' })
     expect(await server.locks.isLockedBy('other', { agent: 'server-2' })).toBe(true)
+  })
+
+  test('the text of the source comes first where the program says so [S5-18]', async () => {
+    const { store } = await crashed()
+    const recovery = { pauseReason: 'Server restart - evaluation paused' }
+    const server = await store.open({ agent: 'server-2', recovery })
+
+    expect((await present(server.locks.progress.get('c1'))).pauseReason).toMatch(
+      /^Server restart - evaluation paused: its lease lapsed \d+ ms ago$/,
+    )
+  })
+
+  test('a start-up by hand may give the text itself [S5-18]', async () => {
+    const { store } = await crashed()
+    const server = await store.open({ agent: 'server-2', recovery: { onOpen: false } })
+
+    await server.locks.recoverLocksOnStartup({ pauseReason: 'Neustart' })
+
+    expect((await present(server.locks.progress.get('c1'))).pauseReason).toMatch(/^Neustart: /)
   })
 
   test('the lock of a predecessor proven dead is freed at once, not when its lease ends [L9] [P4]', async () => {

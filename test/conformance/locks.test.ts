@@ -146,16 +146,31 @@ forEachEngine((engine) => {
       expect(stolen?.detail).toMatchObject({ previousHolder: 'ada', previousToken: lost.lock.lease.token })
     })
 
-    test('that lapsed is shown as stale and held by nobody before any sweep [L5] [X3]', async () => {
+    test('that lapsed is shown as stale with all that is known of its last holder [L5] [X3] [S5-17]', async () => {
       const { hf, env } = await engine.open({ recovery: false, background: false })
-      await take(hf, 'deploy', { agent: 'ada', leaseMs: 1000, run: 'r' })
-      await env.advance(1001)
-
-      expect(await hf.locks.getCurrentLockInfo('deploy')).toMatchObject({
-        isLocked: false,
-        stale: true,
-        holder: null,
+      const { lock } = await take(hf, 'deploy', {
+        agent: 'ada',
+        leaseMs: 1000,
+        run: 'r',
+        user: 'zoe',
+        reason: 'release',
       })
+      const held = await hf.locks.getCurrentLockInfo('deploy')
+      await env.advance(1001)
+      const lapsed = await hf.locks.getCurrentLockInfo('deploy')
+
+      expect(held).toMatchObject({
+        isLocked: true,
+        stale: false,
+        lockedBy: 'r',
+        lockedByUser: 'zoe',
+        lockReason: 'release',
+        holder: 'ada',
+        token: lock.lease.token,
+      })
+      const { slots: _held, ...before } = held
+      const { slots: _lapsed, ...after } = lapsed
+      expect(after).toEqual({ ...before, isLocked: false, stale: true })
       expect(await hf.locks.isLockedBy('deploy', { agent: 'ada' })).toBe(false)
       expect(await hf.locks.isAnyLocked()).toBe(false)
       expect((await hf.locks.list()).locks).toMatchObject([{ name: 'deploy', stale: true, holder: null }])

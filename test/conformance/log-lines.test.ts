@@ -5,10 +5,13 @@ import { readFeed } from '../support/feed.ts'
 import { collectLogs } from '../support/logs.ts'
 import { forEachEngine } from '../support/stores.ts'
 
+/** Nothing is said of what was there when the store was opened. */
+const quiet = { recovery: { onOpen: false } } as const
+
 forEachEngine((engine) => {
   test('a renewal that failed is told, with how many leases it was for and why', async () => {
     const { logger, lines } = collectLogs()
-    const { hf, env, store } = await engine.open({ logger, leaseMs: 30_000 })
+    const { hf, env, store } = await engine.open({ ...quiet, logger, leaseMs: 30_000 })
     await hf.queue('jobs').addMany([{ payload: 1 }, { payload: 2 }])
     await hf.queue('jobs').claimMany(2)
     const mend = await store.damage.failItems()
@@ -32,7 +35,7 @@ forEachEngine((engine) => {
     const { logger, lines } = collectLogs()
     const retention = { eventsMs: 1_000, everyMs: 60_000 }
     const eventsExport = join('no', 'such', 'folder', 'events.jsonl')
-    const { hf, env } = await engine.open({ logger, retention: { ...retention, eventsExport } })
+    const { hf, env } = await engine.open({ ...quiet, logger, retention: { ...retention, eventsExport } })
     await hf.queue('jobs').add(null)
     const before = await readFeed(hf)
 
@@ -46,7 +49,7 @@ forEachEngine((engine) => {
 
   test('a claim of a worker that failed is told with its queue and why', async () => {
     const { logger, lines } = collectLogs()
-    const { hf, env, store } = await engine.open({ logger })
+    const { hf, env, store } = await engine.open({ ...quiet, logger })
     await hf.queue('jobs').add(null)
     const mend = await store.damage.failItems()
 
@@ -64,7 +67,7 @@ forEachEngine((engine) => {
 
   test('an answer of a worker that failed is told with its queue and why', async () => {
     const { logger, lines } = collectLogs()
-    const { hf, env, store } = await engine.open({ logger })
+    const { hf, env, store } = await engine.open({ ...quiet, logger })
     await hf.queue('jobs').add(null)
     let mend = async () => {}
     hf.work('jobs', async () => {

@@ -2,7 +2,7 @@
 import type { Adapter, Delivered } from 'holdfast'
 import { expect, test } from 'vitest'
 import { readFeed } from '../support/feed.ts'
-import { collectLogs } from '../support/logs.ts'
+import { collectLogs, type LogLine } from '../support/logs.ts'
 import { gate, openPost, passAfter, reachBob, recorder } from '../support/messages.ts'
 import { refusalCode } from '../support/outcomes.ts'
 import { machine } from '../support/processes.ts'
@@ -232,36 +232,44 @@ forEachEngine((engine) => {
     ['a refusal', 'escalated'],
     ['a sign of progress', 'sent'],
     ['clearing', 'cancelled'],
-  ] as const)('%s while the retry is under way wins, and its record is dropped [A9]', async (what, state) => {
-    const post = await openPost(engine)
-    const { messages } = post
-    let id = ''
-    const answers = {
-      'an acknowledgement': () => messages.receiveAck(id, { agent: 'bob' }),
-      'a refusal': () => messages.nack(id, { agent: 'bob' }),
-      'a sign of progress': () => messages.progressAck(id, { agent: 'bob' }),
-      clearing: () => messages.clearPendingAcks(),
-    }
-    const answering = recorder(async ({ attempt }) => {
-      if (attempt === 2) await answers[what]()
-      return { outcome: 'delivered' }
-    })
-    messages.adapter('pigeon', answering)
-    await messages.register('bob', { adapter: 'pigeon' })
-    const sent = await messages.sendWithAck('bob', { content: 1, ladder: [{ to: ['carol'], waitMs: 1 }] })
-    id = sent.message.id
-    await messages.processRetries()
-    await post.env.advance(30_000)
+  ] as const)(
+    '%s while the retry is under way wins, and its record is dropped and told with both versions [A9] [S5-18]',
+    async (what, state) => {
+      const logs = collectLogs()
+      const post = await openPost(engine, { logger: logs.logger })
+      const { messages } = post
+      let id = ''
+      const answers = {
+        'an acknowledgement': () => messages.receiveAck(id, { agent: 'bob' }),
+        'a refusal': () => messages.nack(id, { agent: 'bob' }),
+        'a sign of progress': () => messages.progressAck(id, { agent: 'bob' }),
+        clearing: () => messages.clearPendingAcks(),
+      }
+      const answering = recorder(async ({ attempt }) => {
+        if (attempt === 2) await answers[what]()
+        return { outcome: 'delivered' }
+      })
+      messages.adapter('pigeon', answering)
+      await messages.register('bob', { adapter: 'pigeon' })
+      const sent = await messages.sendWithAck('bob', { content: 1, ladder: [{ to: ['carol'], waitMs: 1 }] })
+      id = sent.message.id
+      await messages.processRetries()
+      await post.env.advance(30_000)
 
-    const counts = await messages.processRetries()
+      const counts = await messages.processRetries()
 
-    expect(counts).toMatchObject({ superseded: 1 })
-    expect(answering.heard.map(({ attempt }) => attempt)).toEqual([1, 2])
-    expect(await messages.get(id)).toMatchObject({
-      state,
-      deliveries: expect.arrayContaining([expect.objectContaining({ recipient: 'bob', attempts: 1 })]),
-    })
-  })
+      expect(counts).toMatchObject({ superseded: 1 })
+      const [conflict] = logs.named('message.conflict')
+      expect(conflict).toMatchObject({ level: 'info', facts: { delivery: expect.stringContaining(id) } })
+      const { expected, found } = (conflict as LogLine).facts as { expected: number; found: number }
+      expect(found).toBeGreaterThan(expected)
+      expect(answering.heard.map(({ attempt }) => attempt)).toEqual([1, 2])
+      expect(await messages.get(id)).toMatchObject({
+        state,
+        deliveries: expect.arrayContaining([expect.objectContaining({ recipient: 'bob', attempts: 1 })]),
+      })
+    },
+  )
 
   test('two processes at once send each due message once [A8] [A12] [S8]', async () => {
     const post = await openPost(engine)

@@ -128,14 +128,19 @@ forEachEngine((engine) => {
       expect([during, (await q.stats()).processing]).toEqual([1, 0])
     })
 
-    test('says nothing where there was nothing to heal [Q11]', async () => {
+    test('says at the start that there was nothing to heal, and nothing later [Q11] [S5-18]', async () => {
       const { logger, lines } = collectLogs()
       const { hf, env } = await engine.open({ logger })
+      const atStart = lines.splice(0)
       await hf.queue('jobs').add(null)
       await hf.queue('jobs').next()
 
       await env.advance(60_000)
 
+      const nothing = { locksCleaned: 0, entriesReclaimed: 0, quarantined: 0, messagesReclaimed: 0 }
+      expect(atStart).toEqual([
+        { level: 'info', name: 'recovery.completed', facts: { trigger: 'open', ...nothing, ms: 0 } },
+      ])
       expect(lines).toEqual([])
     })
   })

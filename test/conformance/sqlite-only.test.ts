@@ -265,6 +265,7 @@ test('the names of log lines are these, and no others', () => {
     'lease.reclaimed',
     'locks.many_stale',
     'locks.summary',
+    'message.conflict',
     'message.dead',
     'message.escalated',
     'process.rejoined',

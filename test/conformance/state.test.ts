@@ -159,7 +159,7 @@ forEachEngine((engine) => {
 
     test('reads again when somebody saved meanwhile, and loses neither change [A10]', async () => {
       const { logger, lines } = collectLogs()
-      const { hf, store } = await engine.open({ logger })
+      const { hf, store } = await engine.open({ logger, recovery: { onOpen: false } })
       const other = await store.open()
       const list = hf.state<string[]>('list')
       await list.set(['a'])

@@ -478,6 +478,16 @@ describe('on the command line', () => {
   })
 })
 
+test('what a store was told of itself goes with it [S5-16]', async () => {
+  const [from, to] = [join(folder, 'grace.db'), join(folder, 'grace-copied.db')]
+  const hf = await open(from, { background: false, manualGraceMs: 60_000 })
+  await hf.close()
+
+  await copyStore({ from, to })
+
+  expect(query(to, "select value from meta where key = 'manual_grace_ms'")).toEqual([{ value: '60000' }])
+})
+
 test('a store restored on a server that has seen fewer transactions goes on telling events in order', async () => {
   const to = newSchema()
   const hf = await openQuietly(to)

@@ -56,6 +56,7 @@ function sorted(tables: Record<string, Table>): Record<string, Table> {
 /** By the names of columns, written down here once more: what is on the lease clock moves, nothing else does. */
 const leaseColumns = [
   'granted_at',
+  'seen_at',
   'renewed_at',
   'expires_at',
   'seen_at',

@@ -97,6 +97,7 @@ describe('a process that says nothing', () => {
       ids: [],
       random: 0,
       outage: null,
+      manualGraceMs: 0,
     }
     const end = (isDoubtful: boolean) =>
       endSilent.decide({ found: [silent], held: [] }, { ids: [silent.id] }, { ...context, isDoubtful })

@@ -21,6 +21,8 @@ describe('a new queue', () => {
       slots: null,
       attemptsMax: 3,
       crashesMax: 3,
+      leaseMs: null,
+      manualLeaseMs: null,
       pausedAt: null,
       pausedBy: null,
       pauseReason: null,
@@ -60,6 +62,8 @@ describe('a queue that exists', () => {
     [{ slots: 2 }],
     [{ attemptsMax: 9 }],
     [{ crashesMax: 0 }],
+    [{ leaseMs: 5_000 }],
+    [{ manualLeaseMs: 0 }],
     [{ slots: 5, attemptsMax: 1, crashesMax: 7 }],
   ])('changes exactly the limits it is given: %o', (settings) => {
     const changed = adjustQueue(open, settings)

@@ -33,6 +33,11 @@ const register = verb<Agent>({
 const beat = verb<boolean>({
   name: 'beat',
   operation: 'agents.beat',
+  hides: ['dead'],
+  async act(call) {
+    const hf = await call.open()
+    return hf.agents.beat()
+  },
   text: (alive) => (alive ? 'alive' : 'no running process is registered'),
   json: (alive) => ({ alive }),
   exit: (alive) => (alive ? 0 : errorCodes.NOT_FOUND.exit),

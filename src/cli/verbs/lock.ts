@@ -85,21 +85,21 @@ const status = verb<LockInfo>({
 })
 
 function infoText(info: LockInfo, view: View): string {
-  const [slot] = info.slots
+  const slot = info.slots.find(({ lease }) => lease.token === info.token)
   const held = info.isLocked ? 'held' : 'free'
   return view.pairs([
     ['lock', printable(info.name)],
     ['state', info.stale ? 'free (its last lease lapsed)' : held],
     ['for', info.lockedBy === info.holder ? null : info.lockedBy && printable(info.lockedBy)],
-    ['holder', slot && info.isLocked ? holderText(slot.lease) : null],
+    [info.stale ? 'last holder' : 'holder', slot && info.holder !== null ? holderText(slot.lease) : null],
     ['user', info.lockedByUser && printable(info.lockedByUser)],
     ['reason', info.lockReason && printable(info.lockReason)],
-    ['since', info.isLocked ? view.time(info.lockedAt) : null],
-    ['until', info.isLocked ? view.leaseTime(info.expiresAt) : null],
+    ['since', info.lockedAt === null ? null : view.time(info.lockedAt)],
+    ['until', info.expiresAt === null ? null : view.leaseTime(info.expiresAt)],
     ['slots', info.slots.length > 1 ? info.slots.length : null],
     ['waiting', info.waiting === 0 ? null : info.waiting],
     ['progress', info.progress && `${info.progress.status}  ${progressBar(info.progress)}`],
-    ['token', info.isLocked ? info.token : null],
+    ['token', info.token],
   ])
 }
 

@@ -134,7 +134,7 @@ const recover = verb<RecoveryReport>({
   positional: ['queue'],
   requires: ['queue'],
   fixed: { trigger: 'manual' },
-  hides: ['deaths', 'promoteOnly', 'maxAgeMs'],
+  hides: ['first', 'deaths', 'promoteOnly', 'pauseReason', 'maxAgeMs'],
   options: [linesOption],
   async act(call) {
     const hf = await call.open()

@@ -103,6 +103,8 @@ export function describeQueue(queue: QueueView, view: View): string {
     ['slots', queue.slots],
     ['attempts', queue.attemptsMax],
     ['crashes', queue.crashesMax === 0 ? 'any' : queue.crashesMax],
+    ['lease', queue.leaseMs === null ? null : formatDuration(queue.leaseMs)],
+    ['manual lease', queue.manualLeaseMs === null ? null : formatDuration(queue.manualLeaseMs)],
     ['paused', pausedSince(queue, view)],
     ['made', view.time(queue.createdAt)],
   ])

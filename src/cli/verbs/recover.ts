@@ -10,7 +10,7 @@ export const recover = verb<RecoveryReport>({
   summary:
     'Give back everything that lapsed and what the dead held, and put what is due in line; never asks.',
   fixed: { trigger: 'manual' },
-  hides: ['deaths', 'promoteOnly', 'queue'],
+  hides: ['first', 'deaths', 'promoteOnly', 'pauseReason', 'queue'],
   options: [linesOption],
   help: 'Safe at any rate and from any number of processes: each thing is freed once.\n  * * * * * holdfast recover',
   async act(call) {

@@ -4,8 +4,10 @@
  * the batch has written by then.
  */
 import { texts } from './parameter.ts'
-import type { Query, Row } from './plan.ts'
-import { now, readableItem, wall } from './rows.ts'
+import type { Place, Query, Row } from './plan.ts'
+import { isDelayed, now, readableItem, unspared, wall } from './rows.ts'
+
+export type AroundPlace = Pick<Place, 'namespace' | 'manualGraceMs'>
 
 export interface AroundWanted {
   /** It is going to write, and must not where the store has moved. */
@@ -28,8 +30,10 @@ export interface Around {
  * and would read the table until it meets one, which is mostly never. A damaged row is not healed, so it must not look
  * as if it were to be: every claim would try again.
  */
-const isLapsed = `(select 1 from holdfast.item t where t.namespace = $1 and t.standing = 'held' and coalesce(t.expires_at, 0) < ${now} ${readableItem} order by coalesce(t.expires_at, 0) limit 1) is not null
-  or (select 1 from holdfast.lock t where t.namespace = $1 and t.expires_at < ${now} and (t.patterns is null or holdfast.is_json(t.patterns)) order by t.expires_at limit 1) is not null`
+const isLapsed = (
+  graceMs: number,
+) => `(select 1 from holdfast.item t where t.namespace = $1 and t.standing = 'held' and coalesce(t.expires_at, 0) < ${now} ${unspared(graceMs, 'coalesce(t.expires_at, 0)')} ${readableItem} order by coalesce(t.expires_at, 0) limit 1) is not null
+  or (select 1 from holdfast.lock t where t.namespace = $1 and t.expires_at < ${now} ${unspared(graceMs, 't.expires_at', isDelayed)} and (t.patterns is null or holdfast.is_json(t.patterns)) order by t.expires_at limit 1) is not null`
 
 const isDue = `(select 1 from holdfast.item t where t.namespace = $1 and t.run_at <= ${wall} ${readableItem} order by t.run_at limit 1) is not null
   or (select 1 from holdfast.cascade c where c.namespace = $1 limit 1) is not null`
@@ -39,20 +43,26 @@ const blockers =
 
 const moved = "(select holdfast.moved(m.value) from holdfast.meta m where m.key = 'moved')"
 
-export function aroundQuery(namespace: string, { writes, looksAhead, ids }: AroundWanted): Query {
+export function aroundQuery(
+  { namespace, manualGraceMs }: AroundPlace,
+  { writes, looksAhead, ids }: AroundWanted,
+): Query {
   const hasIds = ids.length > 0
   const values = looksAhead || hasIds ? [namespace] : []
-  return { text: textFor(writes, looksAhead, hasIds), values: hasIds ? [namespace, texts(ids)] : values }
+  return {
+    text: textFor(writes, looksAhead, hasIds, manualGraceMs),
+    values: hasIds ? [namespace, texts(ids)] : values,
+  }
 }
 
 const known = new Map<string, string>()
 
-function textFor(writes: boolean, looksAhead: boolean, hasIds: boolean): string {
-  const key = `${writes} ${looksAhead} ${hasIds}`
+function textFor(writes: boolean, looksAhead: boolean, hasIds: boolean, graceMs: number): string {
+  const key = `${writes} ${looksAhead} ${hasIds} ${graceMs}`
   const text =
     known.get(key) ??
     `select holdfast.now_ms(), holdfast.wall_ms(),
-${looksAhead ? `${isLapsed} or ${isDue}` : 'false'},
+${looksAhead ? `${isLapsed(graceMs)} or ${isDue}` : 'false'},
 ${hasIds ? blockers : 'null'},
 ${writes ? moved : 'null'}`
   known.set(key, text)
@@ -68,11 +78,11 @@ export function readAround(row: Row | undefined): Around {
 }
 
 /** Whether something has lapsed by now. */
-export function lapsedQuery(namespace: string): Query {
-  return { text: `select ${isLapsed}`, values: [namespace] }
+export function lapsedQuery({ namespace, manualGraceMs }: AroundPlace): Query {
+  return { text: `select ${isLapsed(manualGraceMs)}`, values: [namespace] }
 }
 
 /** Whether something has lapsed or is due by now. */
-export function staleQuery(namespace: string): Query {
-  return { text: `select ${isLapsed} or ${isDue}`, values: [namespace] }
+export function staleQuery({ namespace, manualGraceMs }: AroundPlace): Query {
+  return { text: `select ${isLapsed(manualGraceMs)} or ${isDue}`, values: [namespace] }
 }

@@ -65,6 +65,8 @@ export interface BatchPlace {
   readonly isDoubtful: boolean
   /** When the server last gave no answer for long. */
   outage(): Outage | null
+  /** How long leases that nobody renews are spared after their end. */
+  readonly manualGraceMs: number
   /** What the server's clock shows. True when that is a reason to doubt it, and there was none before. */
   noteClock(clock: { now: number; wall: number }): boolean
   /** Behind a pooler nothing lasts longer than a transaction. */
@@ -165,11 +167,11 @@ export class Batch {
    * they take, or be giving back what has lapsed.
    */
   async #assertNotShort(): Promise<void> {
-    const { acceptsShort, avoidsDamaged, namespace, isDoubtful, owesLook } = this.#place
+    const { acceptsShort, avoidsDamaged, isDoubtful, owesLook } = this.#place
     const short = [...this.#lines.values()].filter(({ limit, got }) => got < limit)
     if (short.length === 0 || acceptsShort) return
     const counts = short.map(({ want, limit }) => counting(want.query(limit, null, avoidsDamaged)))
-    const look = owesLook ? staleQuery(namespace) : lapsedQuery(namespace)
+    const look = owesLook ? staleQuery(this.#place) : lapsedQuery(this.#place)
     const [ahead = [], ...counted] = await this.#place.send([look, ...counts])
     const isStale = ahead[0]?.[0] === true
     if (isStale && owesLook) throw stale()
@@ -216,16 +218,21 @@ export class Batch {
   }
 
   #begin(waiting: Waiting, locks: boolean): Member {
-    const { isDoubtful, outage } = this.#place
-    const steps = decide(waiting.prepared, () => ({ ...this.#clock, isDoubtful, outage: outage() }))
+    const { isDoubtful, manualGraceMs, outage } = this.#place
+    const steps = decide(waiting.prepared, () => ({
+      ...this.#clock,
+      isDoubtful,
+      manualGraceMs,
+      outage: outage(),
+    }))
     const first = steps.next()
     const needs = first.done ? [] : this.#planAll(first.value, locks, waiting)
     return { waiting, steps, needs }
   }
 
   #planAll(needs: Needs, locks: boolean, { looksWide }: Waiting): Need[] {
-    const { namespace, isDoubtful } = this.#place
-    const place: Place = { namespace, locks, looksWide, isDoubtful }
+    const { namespace, isDoubtful, manualGraceMs } = this.#place
+    const place: Place = { namespace, locks, looksWide, isDoubtful, manualGraceMs }
     const planned: Need[] = []
     for (const field in needs) {
       const selector = needs[field] as Selector | null
@@ -284,7 +291,7 @@ export class Batch {
     }
     for (const line of this.#linesOf(needs)) this.#search(line, send)
     // Last: a clock that was read before others were waited for is late by the wait.
-    const found = await this.#place.send([...queries, aroundQuery(this.#place.namespace, wanted)])
+    const found = await this.#place.send([...queries, aroundQuery(this.#place, wanted)])
     const around = readAround(found.at(-1)?.[0])
     queries.forEach(({ youngerAt }, index) => {
       const rows = found[index] as Row[]

@@ -14,7 +14,7 @@ import { raiseEventBase } from './event-base.ts'
 import { isRead, Lane, type LaneOptions } from './lane.ts'
 import { LinePlaces } from './line-places.ts'
 import { Listener } from './listener.ts'
-import { assertUsableStore } from './marks.ts'
+import { assertUsableStore, settleManualGrace } from './marks.ts'
 import { migrate, schemaVersion } from './migrate.ts'
 import { findPrimary, type Met, type ServerFacts, type Wanted } from './servers.ts'
 import { begin, type SessionOptions } from './settings.ts'
@@ -36,14 +36,14 @@ export async function openPostgres(url: string, options: EngineOptions): Promise
     const { connection, facts } = first
     if (facts.timeline !== second.facts.timeline)
       throw unavailable(address.shown, new Error('its hosts change places at this moment'), openAgain)
-    await prepareStore(connection, address)
+    const manualGraceMs = await prepareStore(connection, address, options)
     const offset = options.environment.isLocal
       ? await movedOffset(options.environment, (query) => connection.send(query))
       : null
     const engine = new PostgresEngine(
       address,
       facts,
-      offset,
+      { offset, manualGraceMs },
       connections as [Connection, Connection],
       options,
     )
@@ -68,12 +68,21 @@ async function bothOf(meetings: [Promise<Met>, Promise<Met>]): Promise<[Met, Met
  * Two openers may race: whoever comes second finds the store made. What can be asked together is: the server may be in
  * another region, and a command waits for all of this before it begins.
  */
-async function prepareStore(connection: Connection, { schema, shown }: Address): Promise<void> {
+async function prepareStore(
+  connection: Connection,
+  { schema, shown }: Address,
+  { manualGraceMs }: EngineOptions,
+): Promise<number> {
   const run = (text: string, values: readonly unknown[] = []) => connection.send({ text, values })
   try {
     await Promise.all([run(begin), migrate(run, schema)])
-    await Promise.all([assertUsableStore(run, shown), raiseEventBase(run)])
+    const [grace] = await Promise.all([
+      settleManualGrace(run, manualGraceMs),
+      assertUsableStore(run, shown),
+      raiseEventBase(run),
+    ])
     await run('commit')
+    return grace
   } catch (error) {
     await run('rollback')
     throw error
@@ -110,7 +119,7 @@ export class PostgresEngine implements Engine {
   constructor(
     address: Address,
     facts: ServerFacts,
-    offset: number | null,
+    { offset, manualGraceMs }: { offset: number | null; manualGraceMs: number },
     [first, second]: [Connection, Connection],
     options: EngineOptions,
   ) {
@@ -128,6 +137,7 @@ export class PostgresEngine implements Engine {
       environment: options.environment,
       session: sessionOf(options),
       promotesOnly: !options.recoverOnClaim,
+      manualGraceMs,
       linePlaces,
       onRecovered: options.onRecovered,
       onRecoveryFailed: options.onRecoveryFailed,

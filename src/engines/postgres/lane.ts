@@ -59,6 +59,7 @@ export interface LaneOptions extends FindOptions {
   readonly session: SessionOptions
   /** With healing before claims turned off, delays still end on time. */
   readonly promotesOnly: boolean
+  readonly manualGraceMs: number
   onRecovered(report: RecoveryReport, trigger: 'claim', ms: number): void
   onRecoveryFailed(error: unknown, trigger: 'claim', queue: string | null): void
   times(): { now: number; wall: number } | null
@@ -265,7 +266,7 @@ export class Lane {
     connection: Connection,
     { heals, shorts }: { heals: boolean; shorts: number },
   ): BatchPlace {
-    const { address, environment, looksAhead, promotesOnly, linePlaces } = this.#options
+    const { address, environment, looksAhead, promotesOnly, manualGraceMs, linePlaces } = this.#options
     const times = this.#options.times()
     const isDoubtful = this.#options.isDoubtful()
     const askedAt = environment.monotonic()
@@ -288,6 +289,7 @@ export class Lane {
       avoidsDamaged: this.#avoidsDamaged,
       isDoubtful,
       outage: this.#options.outage,
+      manualGraceMs,
       noteClock: (clock) => {
         this.#options.onClock(clock, askedAt)
         return !isDoubtful && this.#options.isDoubtful()

@@ -19,3 +19,11 @@ export async function assertUsableStore(run: Run, location: string): Promise<voi
   const [copy, moved] = await Promise.all([readMark(run, 'copy'), readMark(run, 'moved')])
   assertUsable(location, { copy, moved })
 }
+
+/** How long leases that nobody renews are spared after their end, ms; kept from now on where one is given. */
+export async function settleManualGrace(run: Run, graceMs: number | undefined): Promise<number> {
+  const known = Number((await readMark(run, 'manual_grace_ms')) ?? 0)
+  if (graceMs === undefined || graceMs === known) return known
+  await writeMark(run, 'manual_grace_ms', String(graceMs))
+  return graceMs
+}

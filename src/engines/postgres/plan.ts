@@ -65,6 +65,8 @@ export interface Place {
   readonly looksWide: boolean
   /** Nothing counts as lapsed. */
   readonly isDoubtful: boolean
+  /** How long leases that nobody renews are spared after their end. */
+  readonly manualGraceMs: number
 }
 
 /** No item has this id; it may be the key of one after all. */

@@ -13,6 +13,16 @@ export const readableItem = ['data', 'waiting_for', 'ancestors', 'blockers']
   .map((column) => `and holdfast.is_json(t.${column})`)
   .join(' ')
 
+/** Without leases that nobody renews and that the store still spares; nothing where it spares none. */
+export function unspared(manualGraceMs: number, expiry: string, unless = ''): string {
+  return manualGraceMs === 0
+    ? ''
+    : `and (t.instance is not null ${unless} or ${expiry} < ${now} - ${manualGraceMs})`
+}
+
+/** Kept for a delay: there is no holder to spare. */
+export const isDelayed = 'or t.delayed_since is not null'
+
 /** Values of one query. The namespace is always the first; the others get their places as the text is written. */
 export class Parameters {
   readonly values: unknown[]

@@ -18,7 +18,7 @@ import { driver } from './driver.ts'
 import { Known, Memory } from './known.ts'
 import { load } from './load.ts'
 import { lookAhead } from './loaders/recovery.ts'
-import { assertUsableStore } from './marks.ts'
+import { assertUsableStore, readManualGrace, writeManualGrace } from './marks.ts'
 import { isCurrent, migrate, schemaVersion } from './migrate.ts'
 import { assertLocal } from './place.ts'
 import type { Source } from './rows.ts'
@@ -61,9 +61,9 @@ export async function openSqlite(path: string, options: EngineOptions): Promise<
     // Before any setting is made: a file of another program is left as it is.
     await turn.take(() => inSnapshot(opened, () => isCurrent(opened, location)))
     await turn.take(() => opened.configure(location, options.durability))
-    const offset = await prepareStore(opened, turn, options.environment, location)
+    const prepared = await prepareStore(opened, turn, options, location)
     if (!isMemory) turn.share(`${location}-turn`)
-    return new SqliteEngine(opened, turn, offset, location, options)
+    return new SqliteEngine(opened, turn, prepared, location, options)
   } catch (error) {
     connection?.close()
     throw classify(error, location)
@@ -87,20 +87,27 @@ function inSnapshot<Result>(connection: Connection, read: () => Result): Result 
   }
 }
 
+interface PreparedStore {
+  readonly offset: number
+  readonly manualGraceMs: number
+}
+
 async function prepareStore(
   connection: Connection,
   turn: Turn,
-  environment: Environment,
+  { environment, manualGraceMs }: EngineOptions,
   location: string,
-): Promise<number> {
+): Promise<PreparedStore> {
   return turn.take(() => {
     connection.run('begin immediate')
     try {
       if (!isCurrent(connection, location)) migrate(connection)
       assertUsableStore(connection, location)
       const offset = bootOffset(connection, environment)
+      if (manualGraceMs !== undefined) writeManualGrace(connection, manualGraceMs)
+      const grace = readManualGrace(connection)
       connection.run('commit')
-      return offset
+      return { offset, manualGraceMs: grace }
     } catch (error) {
       if (connection.isTransaction) connection.run('rollback')
       throw error
@@ -115,6 +122,7 @@ export class SqliteEngine implements Engine {
   readonly #options: EngineOptions
   readonly #environment: Environment
   readonly #offset: number
+  readonly #manualGraceMs: number
   readonly #location: string
   readonly #wake: Wake
   readonly #memory = new Memory()
@@ -132,10 +140,17 @@ export class SqliteEngine implements Engine {
   #isInDoubt = false
   #closed = false
 
-  constructor(connection: Connection, turn: Turn, offset: number, location: string, options: EngineOptions) {
+  constructor(
+    connection: Connection,
+    turn: Turn,
+    { offset, manualGraceMs }: PreparedStore,
+    location: string,
+    options: EngineOptions,
+  ) {
     this.#connection = connection
     this.#turn = turn
     this.#offset = offset
+    this.#manualGraceMs = manualGraceMs
     this.#location = location
     this.#options = options
     this.#environment = options.environment
@@ -341,6 +356,7 @@ export class SqliteEngine implements Engine {
       now: this.#leaseNow(),
       wall: this.#environment.now(),
       outage: this.#turn.outage(this.#offset),
+      manualGraceMs: this.#manualGraceMs,
       known,
     }
   }

@@ -19,3 +19,12 @@ export function writeMark(connection: Connection, name: MarkName, value: string)
 export function assertUsableStore(connection: Connection, location: string): void {
   assertUsable(location, { copy: readMark(connection, 'copy'), moved: readMark(connection, 'moved') })
 }
+
+/** How long leases that nobody renews are spared after their end, ms. */
+export function readManualGrace(connection: Connection): number {
+  return Number(readMark(connection, 'manual_grace_ms') ?? 0)
+}
+
+export function writeManualGrace(connection: Connection, graceMs: number): void {
+  if (readManualGrace(connection) !== graceMs) writeMark(connection, 'manual_grace_ms', String(graceMs))
+}

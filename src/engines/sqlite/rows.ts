@@ -15,6 +15,8 @@ export interface Source {
   readonly wall: number
   /** When others last kept this process from writing for long. */
   readonly outage: Outage | null
+  /** How long leases that nobody renews are spared after their end. */
+  readonly manualGraceMs: number
   readonly known: Known
 }
 
@@ -35,6 +37,16 @@ export function selectBy(table: Table, index: string): string {
 /** A list as one parameter, for `in (select value from json_each(?))`. */
 export function inList(values: readonly string[]): string {
   return JSON.stringify(values)
+}
+
+/** Without leases that nobody renews and that the store still spares; nothing where it spares none. */
+export function unspared({ manualGraceMs }: Source, expiry: string, unless = ''): string {
+  return manualGraceMs === 0 ? '' : `and (instance is not null ${unless} or ${expiry} < ?)`
+}
+
+/** The value that goes with it. */
+export function sparedUntil({ now, manualGraceMs }: Source): bigint[] {
+  return manualGraceMs === 0 ? [] : [BigInt(now - manualGraceMs)]
 }
 
 const selectItem = select(tables.item)

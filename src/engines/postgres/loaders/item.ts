@@ -4,7 +4,17 @@ import { newestClosedMax, type QueueCounts } from '../../engine.ts'
 import { planItems } from '../list.ts'
 import { dedupeKeyName, keyName } from '../names.ts'
 import { NoSuchId, type Place, type Plan } from '../plan.ts'
-import { decodeAll, decodeReadable, type Hold, now, Parameters, query, readableItem, wall } from '../rows.ts'
+import {
+  decodeAll,
+  decodeReadable,
+  type Hold,
+  now,
+  Parameters,
+  query,
+  readableItem,
+  unspared,
+  wall,
+} from '../rows.ts'
 import { tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
@@ -112,7 +122,7 @@ export const itemLoaders = {
   lapsedItems({ queues, limit }, place) {
     const parameters = new Parameters(place)
     const some = queues === null ? '' : `and t.queue = any(${parameters.add(queues)})`
-    const rest = `and t.standing = 'held' and coalesce(t.expires_at, 0) < ${now} ${some} ${readableItem}\norder by coalesce(t.expires_at, 0)\nlimit ${parameters.add(limit)}`
+    const rest = `and t.standing = 'held' and coalesce(t.expires_at, 0) < ${now} ${unspared(place.manualGraceMs, 'coalesce(t.expires_at, 0)')} ${some} ${readableItem}\norder by coalesce(t.expires_at, 0)\nlimit ${parameters.add(limit)}`
     return planSearch(place, parameters, rest)
   },
 

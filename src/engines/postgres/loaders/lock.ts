@@ -3,7 +3,17 @@ import type { Lock } from '../../../domain/lock.ts'
 import { parseLockRef } from '../../lock-ref.ts'
 import { pageOf } from '../../page.ts'
 import type { Place, Plan } from '../plan.ts'
-import { decodeAll, decodeReadable, type Hold, lockClause, now, Parameters, query } from '../rows.ts'
+import {
+  decodeAll,
+  decodeReadable,
+  type Hold,
+  isDelayed,
+  lockClause,
+  now,
+  Parameters,
+  query,
+  unspared,
+} from '../rows.ts'
 import { columnsOf, tables, youngerAt } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
@@ -94,7 +104,8 @@ limit ${parameters.add(limit)}`
 
   reservations({ limit }, place) {
     const parameters = new Parameters(place)
-    const live = place.isDoubtful ? '' : `and t.expires_at >= ${now}`
+    // What is spared keeps others out too; the rules look closer.
+    const live = place.isDoubtful ? '' : `and t.expires_at >= ${now} - ${place.manualGraceMs}`
     const rest = `and t.patterns is not null ${live}\norder by t.name, t.slot\nlimit ${parameters.add(limit)}`
     // Everybody who reserves takes turns: what is not there yet cannot be locked.
     return { names: ['reservations'], ...planSearch(place, parameters, rest, 'wait') }
@@ -103,7 +114,7 @@ limit ${parameters.add(limit)}`
   lapsedLocks({ name, limit }, place) {
     const parameters = new Parameters(place)
     const one = name === null ? '' : `and t.name = ${parameters.add(name)}`
-    const rest = `and t.expires_at < ${now} ${one}\norder by t.expires_at\nlimit ${parameters.add(limit)}`
+    const rest = `and t.expires_at < ${now} ${unspared(place.manualGraceMs, 't.expires_at', isDelayed)} ${one}\norder by t.expires_at\nlimit ${parameters.add(limit)}`
     return planSearch(place, parameters, rest)
   },
 

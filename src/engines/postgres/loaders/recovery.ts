@@ -91,7 +91,12 @@ limit ${parameters.add(limit)}`
     const named = name === null ? '' : `and t.name = ${parameters.add(name)}`
     const isOfDead = `t.instance = any(${parameters.add(instances)})`
     // While the clock is in doubt nothing counts as lapsed.
-    const isLost = (expiry: string) => (place.isDoubtful ? isOfDead : `(${expiry} < ${now} or ${isOfDead})`)
+    const isLost = (expiry: string, isSpared = false) => {
+      const end = isSpared
+        ? `case when t.instance is null then ${now} - ${place.manualGraceMs} else ${now} end`
+        : now
+      return place.isDoubtful ? isOfDead : `(${expiry} < ${end} or ${isOfDead})`
+    }
     // Deliveries belong to no queue.
     const deliveries =
       queue === null
@@ -99,8 +104,8 @@ limit ${parameters.add(limit)}`
         : '0'
     // The end of a delay takes nothing from anybody.
     const text = `select
-  (select count(*) from holdfast.item t where t.namespace = $1 and t.standing = 'held' and ${isLost('coalesce(t.expires_at, 0)')} ${inQueue} ${readableItem}),
-  (select count(*) from holdfast.lock t where t.namespace = $1 and t.delayed_since is null and ${isLost('t.expires_at')} ${named} and (t.patterns is null or holdfast.is_json(t.patterns))),
+  (select count(*) from holdfast.item t where t.namespace = $1 and t.standing = 'held' and ${isLost('coalesce(t.expires_at, 0)', true)} ${inQueue} ${readableItem}),
+  (select count(*) from holdfast.lock t where t.namespace = $1 and t.delayed_since is null and ${isLost('t.expires_at', true)} ${named} and (t.patterns is null or holdfast.is_json(t.patterns))),
   ${deliveries}`
     return {
       queries: [{ text, values: parameters.values }],

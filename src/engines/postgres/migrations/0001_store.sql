@@ -48,6 +48,9 @@ create table holdfast.queue (
   slots bigint check (slots > 0),
   attempts_max bigint not null check (attempts_max > 0),
   crashes_max bigint not null check (crashes_max >= 0),
+  -- Length of leases that a process renews, and of those nobody renews; null: as the process or Holdfast has it.
+  lease_ms bigint check (lease_ms >= 0),
+  manual_lease_ms bigint check (manual_lease_ms >= 0),
   paused_at bigint,
   paused_by text,
   pause_reason text,

@@ -4,7 +4,7 @@ import { newestClosedMax } from '../../engine.ts'
 import type { Value } from '../driver.ts'
 import { filterText, filterValues } from '../filter.ts'
 import { listItems } from '../list.ts'
-import { inList, item, items, readable, type Source } from '../rows.ts'
+import { inList, item, items, readable, type Source, sparedUntil, unspared } from '../rows.ts'
 import type { Loaders } from './loader.ts'
 
 /** What others still wait for stays, or nobody could say why they wait. */
@@ -114,8 +114,9 @@ limit ${limit}`,
   lapsedItems: (source, { queues, limit }) =>
     items(
       source,
-      `where namespace = ? and standing = 'held' and coalesce(expires_at, 0) < ? ${inQueues(queues)} ${readable}\norder by coalesce(expires_at, 0)\nlimit ${limit}`,
+      `where namespace = ? and standing = 'held' and coalesce(expires_at, 0) < ? ${unspared(source, 'coalesce(expires_at, 0)')} ${inQueues(queues)} ${readable}\norder by coalesce(expires_at, 0)\nlimit ${limit}`,
       BigInt(source.now),
+      ...sparedUntil(source),
       ...queueList(queues),
     ),
 

@@ -3,13 +3,16 @@ import type { Lock } from '../../../domain/lock.ts'
 import { parseLockRef } from '../../lock-ref.ts'
 import { pageOf } from '../../page.ts'
 import type { Value } from '../driver.ts'
-import { inList, type Source, select, selectBy } from '../rows.ts'
+import { inList, type Source, select, selectBy, sparedUntil, unspared } from '../rows.ts'
 import { decode, tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
 const selectLock = select(tables.lock)
 const selectReservation = selectBy(tables.lock, 'lock_reservation')
 /** A damaged reservation is set aside: it stays, and stops nothing. */
+/** Kept for a delay: there is no holder to spare. */
+const isDelayed = 'or delayed_since is not null'
+
 export const readableLock = 'and (patterns is null or json_valid(patterns))'
 
 function locks(source: Source, where: string, ...values: Value[]): Lock[] {
@@ -74,7 +77,8 @@ and slots is not null and patterns is null)`,
       .all(
         `${selectReservation}\nwhere namespace = ? and patterns is not null and expires_at >= ? ${readableLock}\norder by name\nlimit ${limit}`,
         source.namespace,
-        BigInt(source.now),
+        // What is spared keeps others out too; the rules look closer.
+        BigInt(source.now - source.manualGraceMs),
       )
       .map((row) => decode<Lock>(tables.lock, row)),
 
@@ -83,8 +87,9 @@ and slots is not null and patterns is null)`,
     const names = name === null ? [] : [name]
     return locks(
       source,
-      `where namespace = ? and expires_at < ? ${one} ${readableLock}\norder by expires_at\nlimit ${limit}`,
+      `where namespace = ? and expires_at < ? ${unspared(source, 'expires_at', isDelayed)} ${one} ${readableLock}\norder by expires_at\nlimit ${limit}`,
       BigInt(source.now),
+      ...sparedUntil(source),
       ...names,
     )
   },

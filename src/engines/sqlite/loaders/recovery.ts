@@ -5,12 +5,40 @@ import { decode, tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 import { readableLock } from './lock.ts'
 
-/** A damaged row is not healed, so it must not look as if it were to be: every claim would try again. */
-const selectQuiet = `select
-(select coalesce(expires_at, 0) from item where namespace = ?1 and standing = 'held' ${readable} order by coalesce(expires_at, 0) limit 1),
-(select expires_at from lock where namespace = ?1 ${readableLock} order by expires_at limit 1),
+/** Of what a condition finds, the first to expire. */
+const firstItem = (condition: string, spareMs: number) =>
+  `(select coalesce(expires_at, 0) + ${spareMs} from item where namespace = ?1 and standing = 'held' ${condition} ${readable} order by coalesce(expires_at, 0) limit 1)`
+const firstLock = (condition: string, spareMs: number) =>
+  `(select expires_at + ${spareMs} from lock where namespace = ?1 ${condition} ${readableLock} order by expires_at limit 1)`
+
+const manualLock = 'and instance is null and delayed_since is null'
+
+/**
+ * When the first lease may be taken, and when the first item is due. A damaged row is not healed, so it must not look
+ * as if it were to be: every claim would try again. Only a store that spares manual leases has to look for them apart.
+ */
+function selectQuiet(manualGraceMs: number): string {
+  const known = quietTexts.get(manualGraceMs)
+  if (known !== undefined) return known
+  const lapses =
+    manualGraceMs === 0
+      ? [firstItem('', 0), firstLock('', 0)]
+      : [
+          firstItem('and instance is not null', 0),
+          firstItem('and instance is null', manualGraceMs),
+          firstLock(`and not (true ${manualLock})`, 0),
+          firstLock(manualLock, manualGraceMs),
+        ]
+  const text = `select
 (select run_at from item where namespace = ?1 and run_at is not null ${readable} order by run_at limit 1),
-(select 0 from cascade where namespace = ?1 limit 1)`
+(select 0 from cascade where namespace = ?1 limit 1),
+${lapses.join(',\n')}`
+  quietTexts.set(manualGraceMs, text)
+  return text
+}
+
+/** Made once: a process has few stores open. */
+const quietTexts = new Map<number, string>()
 
 const ofQueue = '(?2 is null or queue = ?2)'
 
@@ -35,9 +63,10 @@ export function lookAhead(source: Source): { stale: boolean; due: boolean } {
   return { stale: known.quiet.lapseAt < source.now, due: known.quiet.dueAt <= source.wall }
 }
 
-function loadQuiet({ connection, namespace }: Source): NonNullable<Source['known']['quiet']> {
-  const [item, lock, delayed, cascade] = connection.get(selectQuiet, namespace) as (number | null)[]
-  return { lapseAt: earliest(item, lock), dueAt: earliest(delayed, cascade) }
+function loadQuiet({ connection, namespace, manualGraceMs }: Source): NonNullable<Source['known']['quiet']> {
+  const found = connection.get(selectQuiet(manualGraceMs), namespace) as (number | null)[]
+  const [delayed, cascade, ...lapses] = found
+  return { lapseAt: earliest(...lapses), dueAt: earliest(delayed, cascade) }
 }
 
 function earliest(...times: (number | null | undefined)[]): number {
@@ -96,23 +125,25 @@ limit ${limit}`,
       .map((row) => decode<RecoveryTotal>(tables.recoveryTotal, row)),
 
   lapsedCounts(source, { queue, name, instances }) {
+    const { connection, namespace, now, manualGraceMs } = source
+    const sparedUntil = BigInt(now - manualGraceMs)
     const count = (sql: string, of: string | null = null) =>
-      Number(source.connection.get(sql, source.namespace, BigInt(source.now), inList(instances), of)?.[0])
+      Number(connection.get(sql, namespace, BigInt(now), inList(instances), of, sparedUntil)?.[0])
     return {
       items: count(
-        `select count(*) from item where namespace = ?1 and standing = 'held' and (coalesce(expires_at, 0) < ?2 or ${isOfDead}) and (?4 is null or queue = ?4) ${readable}`,
+        `select count(*) from item where namespace = ?1 and standing = 'held' and (coalesce(expires_at, 0) < iif(instance is null, ?5, ?2) or ${isOfDead}) and (?4 is null or queue = ?4) ${readable}`,
         queue,
       ),
       // The end of a delay takes nothing from anybody.
       locks: count(
-        `select count(*) from lock where namespace = ?1 and delayed_since is null and (expires_at < ?2 or ${isOfDead}) and (?4 is null or name = ?4) ${readableLock}`,
+        `select count(*) from lock where namespace = ?1 and delayed_since is null and (expires_at < iif(instance is null, ?5, ?2) or ${isOfDead}) and (?4 is null or name = ?4) ${readableLock}`,
         name,
       ),
       // Deliveries belong to no queue.
       deliveries:
         queue === null
           ? count(
-              `select count(*) from delivery where namespace = ?1 and agent is not null and (expires_at < ?2 or ${isOfDead}) and ?4 is null`,
+              `select count(*) from delivery where namespace = ?1 and agent is not null and (expires_at < ?2 or ${isOfDead}) and ?4 is null and ?5 is not null`,
             )
           : 0,
     }

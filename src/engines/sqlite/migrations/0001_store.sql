@@ -36,6 +36,9 @@ create table queue (
   slots integer check (slots > 0),
   attempts_max integer not null check (attempts_max > 0),
   crashes_max integer not null check (crashes_max >= 0),
+  -- Length of leases that a process renews, and of those nobody renews; null: as the process or Holdfast has it.
+  lease_ms integer check (lease_ms >= 0),
+  manual_lease_ms integer check (manual_lease_ms >= 0),
   paused_at integer,
   paused_by text,
   pause_reason text,
