@@ -11,7 +11,7 @@ import { classify, openAgain, unavailable } from './classify.ts'
 import { doubtfulForMs, movedOffset, ServerClock } from './clock.ts'
 import type { Connection } from './connection.ts'
 import { raiseEventBase } from './event-base.ts'
-import { isRead, Lane, type LaneOptions } from './lane.ts'
+import { isRead, Lane, type LaneOptions, patienceMs } from './lane.ts'
 import { LinePlaces } from './line-places.ts'
 import { Listener } from './listener.ts'
 import { assertUsableStore, settleManualGrace } from './marks.ts'
@@ -21,8 +21,6 @@ import { begin, type SessionOptions } from './settings.ts'
 import { isRecentTimeline, noteTimeline } from './timeline.ts'
 import { Wake } from './wake.ts'
 
-/** A command waits so long for a server that is away; a restart or a failover is over by then. */
-const patienceMs = 20_000
 /** What keeps leases alive goes past the batches. */
 const urgent = new Set(['lease.renew', 'lease.check', 'instance.beat'])
 

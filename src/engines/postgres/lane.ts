@@ -30,6 +30,8 @@ import { closeOrKeep } from './spare.ts'
 import { ChangedTwice } from './working-set.ts'
 
 const batchMax = 500
+/** A command waits so long for a server that is away; a restart or a failover is over by then. */
+export const patienceMs = 20_000
 const contentionMs = { first: 1, max: 40 }
 /** So often reading a feed that an open transaction holds back is tried again, a moment later each time. */
 const readsMax = 20
@@ -81,6 +83,8 @@ export class Lane {
   #batch = 0
   #pumping: Promise<void> | null = null
   #isSettling = false
+  /** When there was last no connection. */
+  #lostAt = Number.NEGATIVE_INFINITY
   /** Its connection may be another's by now. */
   #isLeft = false
   /** What is sent when the batch under way has ended; the same hint once, however long that takes. */
@@ -182,11 +186,13 @@ export class Lane {
   }
 
   /** Null when the batch was answered; else what was in its way, with nothing changed. */
-  async #try(batch: readonly Waiting[], { heals = true, reads = 1, shorts = 1 } = {}): Promise<unknown> {
-    const connection = await this.#connected(batch, (waiting, cause) =>
-      waiting.reject(unavailable(this.#options.address.shown, cause)),
-    )
-    if (connection === null) return null
+  async #try(asked: readonly Waiting[], { heals = true, reads = 1, shorts = 1 } = {}): Promise<unknown> {
+    const giveUp = (waiting: Waiting, cause: unknown) =>
+      waiting.reject(unavailable(this.#options.address.shown, cause))
+    const connected = await this.#connected(asked, giveUp)
+    if (connected === null) return null
+    const { connection, batch } = connected
+    const unwatch = this.#watch(connection, batch)
     const transaction = new Batch(this.#place(batch, connection, { heals, shorts }), batch)
     let decided: Done | null = null
     try {
@@ -210,10 +216,10 @@ export class Lane {
       if (!isDisconnect(error)) await this.#rollBack(connection)
       if (isDisconnect(error) || !connection.isOpen) {
         connection.destroy(error as Error)
+        this.#lostAt = this.#environment.monotonic()
         if (decided) return this.#settleDoubt(batch, decided, error)
-        if (this.#environment.monotonic() <= lastDeadline(batch))
-          return this.#try(batch, { heals, reads, shorts })
-        return new Disconnected(error)
+        const left = this.#inTime(batch, (waiting) => giveUp(waiting, error))
+        return left.length === 0 ? null : this.#try(left, { heals, reads, shorts })
       }
       if (error instanceof Again && error.avoidsDamaged) this.#avoidsDamaged = true
       if (error instanceof Again && isRead((batch[0] as Waiting).prepared)) {
@@ -228,7 +234,30 @@ export class Lane {
       if (!(error instanceof Again && error.heals)) return error
       await this.#heal(batch)
       return this.#try(batch, { heals: false })
+    } finally {
+      unwatch()
     }
+  }
+
+  /**
+   * A server that is found again and falls silent at once must not make anybody wait anew: the connection is given up
+   * when the first of them has waited long enough. Who has merely stood in line is not concerned.
+   */
+  #watch(connection: Connection, batch: readonly Waiting[]): () => void {
+    const now = this.#environment.monotonic()
+    const kept = batch.filter(({ deadline }) => deadline > now && deadline - patienceMs <= this.#lostAt)
+    if (kept.length === 0) return () => {}
+    const leftMs = firstDeadline(kept) - now
+    return this.#environment.timer(leftMs, () =>
+      connection.destroy(new Error('the server was found again and did not answer in time')),
+    )
+  }
+
+  /** Those that have time left; the others are given up. */
+  #inTime(batch: readonly Waiting[], giveUp: (waiting: Waiting) => void): Waiting[] {
+    const now = this.#environment.monotonic()
+    for (const waiting of batch) if (waiting.deadline <= now) giveUp(waiting)
+    return batch.filter(({ deadline }) => deadline > now)
   }
 
   /** In a transaction of its own, whose failure is reported and keeps nobody from claiming. */
@@ -341,11 +370,13 @@ export class Lane {
   async #settleDoubt(batch: readonly Waiting[], done: Done, cause: unknown): Promise<unknown> {
     const number = this.#batch
     const leave = (waiting: Waiting, why = cause) => waiting.reject(inDoubt(this.#options.address.shown, why))
-    const connection = await this.#connected(batch, (waiting) => leave(waiting)).catch((unfit: unknown) => {
+    const connected = await this.#connected(batch, (waiting) => leave(waiting)).catch((unfit: unknown) => {
       for (const waiting of batch) leave(waiting, unfit)
       return null
     })
-    if (connection === null) return null
+    if (connected === null) return null
+    const { connection, batch: rest } = connected
+    const unwatch = this.#watch(connection, rest)
     let isCommitted: boolean
     try {
       const [row] = await this.#outside(connection.send({ text: askLane, values: [this.#id] }))
@@ -353,23 +384,28 @@ export class Lane {
     } catch (error) {
       connection.destroy(error as Error)
       // The old transaction may wait for a standby that never comes.
-      if (this.#environment.monotonic() < lastDeadline(batch)) return this.#settleDoubt(batch, done, cause)
-      for (const waiting of batch) leave(waiting)
-      return null
+      const left = this.#inTime(rest, (waiting) => leave(waiting))
+      return left.length === 0 ? null : this.#settleDoubt(left, done, cause)
+    } finally {
+      unwatch()
     }
-    if (!isCommitted) return this.#try(batch)
+    if (!isCommitted) return this.#try(rest)
     this.#answer(done, { wrote: true })
     return null
   }
 
-  /** The connection, found again when it was lost; null when the whole batch was given up meanwhile. */
+  /** The connection, found again when it was lost, and who still waits for it: each is given up in its own time. */
   async #connected(
-    batch: readonly Waiting[],
+    asked: readonly Waiting[],
     giveUp: (waiting: Waiting, cause: unknown) => void,
-  ): Promise<Connection | null> {
-    const connection = await this.#found.within(lastDeadline(batch) - this.#environment.monotonic())
-    if (connection === null) for (const waiting of batch) giveUp(waiting, this.#found.lastFailure)
-    return connection
+  ): Promise<{ connection: Connection; batch: readonly Waiting[] } | null> {
+    for (let batch = asked; ; ) {
+      if (!this.connection.isOpen) this.#lostAt = this.#environment.monotonic()
+      const connection = await this.#found.within(firstDeadline(batch) - this.#environment.monotonic())
+      if (connection !== null) return { connection, batch }
+      batch = this.#inTime(batch, (waiting) => giveUp(waiting, this.#found.lastFailure))
+      if (batch.length === 0) return null
+    }
   }
 
   #typed(error: unknown): unknown {
@@ -401,8 +437,8 @@ export function isRead({ operation }: Prepared): boolean {
   return operation.effect === 'read'
 }
 
-function lastDeadline(batch: readonly Waiting[]): number {
-  return Math.max(...batch.map(({ deadline }) => deadline))
+function firstDeadline(batch: readonly Waiting[]): number {
+  return Math.min(...batch.map(({ deadline }) => deadline))
 }
 
 function isAlike(left: Prepared, right: Prepared): boolean {

@@ -1,0 +1,80 @@
+/** How long a call waits for a PostgreSQL server that is away: as long as the guide says, whoever else waits with it. */
+import type { Holdfast } from 'holdfast'
+import { systemEnvironment } from 'holdfast/testing'
+import { expect, test } from 'vitest'
+import { refusal } from '../support/outcomes.ts'
+import { ownServer } from './server-store.ts'
+import { openHere, print, until } from './support.ts'
+
+const own = ownServer()
+const patienceMs = 20_000
+/** With a clock that is five times as fast, 20 s are over in four. */
+const speed = 5
+/** A busy machine is late; the waits that were too long were so by 4 s and more. */
+const lateMs = 3_000
+const hurried: typeof systemEnvironment = {
+  ...systemEnvironment,
+  monotonic: () => systemEnvironment.monotonic() * speed,
+  timer: (ms, callback, isRef) => systemEnvironment.timer(ms / speed, callback, isRef),
+}
+
+const calls: Record<string, (hf: Holdfast) => Promise<unknown>> = {
+  'a change': (hf) => hf.queue('q').add(1),
+  'a claim': (hf) => hf.queue('q').next(),
+  'a look': (hf) => hf.queue('q').stats(),
+}
+
+test.concurrent('[S5-10] each call gives up after its own 20 s, also beside others that were asked later', async () => {
+  const store = own.newStore()
+  const proxy = await own.openProxy()
+  const hf = await openHere(proxy.through(store), { background: false, environment: hurried })
+  await hf.queue('q').add('before')
+  proxy.cut()
+
+  const waits: Promise<number>[] = []
+  for (let round = 0; round < 3; round++) {
+    waits.push(...Object.values(calls).map((call) => waitOf(() => call(hf))))
+    await new Promise((resolve) => hurried.timer(4_000, () => resolve(null), true))
+  }
+  const waitedMs = await Promise.all(waits)
+  proxy.mend()
+
+  print(`waited ${waitedMs.map((ms) => (ms / 1000).toFixed(1)).join(', ')} s`)
+  expect(Math.min(...waitedMs)).toBeGreaterThanOrEqual(patienceMs - 100)
+  expect(Math.max(...waitedMs)).toBeLessThan(patienceMs + lateMs)
+  expect(await hf.queue('q').add('after')).toMatchObject({ item: { payload: 'after' } })
+})
+
+test.concurrent('[S5-10] a server that is found again and falls silent makes nobody wait anew', async () => {
+  const store = own.newStore()
+  const proxy = await own.openProxy()
+  const hf = await openHere(proxy.through(store), { background: false, environment: hurried })
+  await hf.queue('q').add('before')
+  proxy.cut()
+
+  const change = waitOf(() => hf.queue('q').add(1))
+  await new Promise((resolve) => hurried.timer(6_000, () => resolve(null), true))
+  proxy.breakCommits(() => {
+    proxy.stall()
+    return null
+  })
+  proxy.mend()
+  const waitedMs = await change
+  proxy.breakCommits(null)
+  proxy.mend()
+
+  expect(waitedMs).toBeGreaterThanOrEqual(patienceMs - 100)
+  expect(waitedMs).toBeLessThan(patienceMs + lateMs)
+  await until('the server is found again', async () => {
+    const { payload } = (await hf.queue('q').add('after')).item
+    return payload === 'after'
+  })
+})
+
+/** On the hurried clock. */
+async function waitOf(call: () => Promise<unknown>): Promise<number> {
+  const askedAt = hurried.monotonic()
+  const error = await refusal(call)
+  expect(error.code).toBe('STORE_UNAVAILABLE')
+  return hurried.monotonic() - askedAt
+}
