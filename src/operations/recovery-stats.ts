@@ -100,7 +100,7 @@ export const noteFailure = operation({
     z.strictObject({
       trigger: z.enum(recoveryTriggers),
       queue: fields.queue.optional(),
-      count: z.int().min(1),
+      count: z.int().min(1).max(1_000_000),
       at: fields.wallTime,
       error: fields.text(errorMax),
     }),
