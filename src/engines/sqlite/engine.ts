@@ -11,7 +11,7 @@ import type { RecoveryReport } from '../../operations/recovery.ts'
 import { chanceFor } from '../../operations/table.ts'
 import type { Command, Decision, Engine, EngineOptions, StoreStatus } from '../engine.ts'
 import { apply } from './apply.ts'
-import { classify, isBusy } from './classify.ts'
+import { classify, isBusy, isUnwritable } from './classify.ts'
 import { bootOffset } from './clock.ts'
 import { Connection } from './connection.ts'
 import { driver } from './driver.ts'
@@ -21,6 +21,7 @@ import { lookAhead } from './loaders/recovery.ts'
 import { assertUsableStore } from './marks.ts'
 import { isCurrent, migrate, schemaVersion } from './migrate.ts'
 import { assertLocal } from './place.ts'
+import { openReadable, readOnlyError } from './readable.ts'
 import type { Source } from './rows.ts'
 import { Turn } from './turn.ts'
 import { Wake } from './wake.ts'
@@ -66,6 +67,19 @@ export async function openSqlite(path: string, options: EngineOptions): Promise<
     return new SqliteEngine(opened, turn, offset, location, options)
   } catch (error) {
     connection?.close()
+    const readable = isUnwritable(error) && !isMemory ? readableEngine(turn, location, options) : null
+    if (readable) return readable
+    throw classify(error, location)
+  }
+}
+
+/** Whoever may not write may still look; the first refusal says more than a second one. */
+function readableEngine(turn: Turn, location: string, options: EngineOptions): SqliteEngine | null {
+  try {
+    const store = openReadable(location, options.environment)
+    return store && new SqliteEngine(store.connection, turn, store.offset, location, options, true)
+  } catch (error) {
+    if (isUnwritable(error)) return null
     throw classify(error, location)
   }
 }
@@ -127,7 +141,14 @@ export class SqliteEngine implements Engine {
   #unmoved = 0
   #closed = false
 
-  constructor(connection: Connection, turn: Turn, offset: number, location: string, options: EngineOptions) {
+  constructor(
+    connection: Connection,
+    turn: Turn,
+    offset: number,
+    location: string,
+    options: EngineOptions,
+    isReadOnly = false,
+  ) {
     this.#connection = connection
     this.#turn = turn
     this.#offset = offset
@@ -141,6 +162,7 @@ export class SqliteEngine implements Engine {
       durability: options.durability,
       schemaVersion: schemaVersion(),
       engineVersion: driver().sqliteVersion,
+      ...(isReadOnly ? { isReadOnly: true } : {}),
     }
   }
 
@@ -162,6 +184,7 @@ export class SqliteEngine implements Engine {
       if (this.#closed) throw closedError(this.#location)
       const prepared = prepare(command)
       if (prepared.operation.effect === 'read') return Promise.resolve(this.#read(prepared))
+      if (this.status.isReadOnly) throw readOnlyError(this.#location)
       return new Promise((resolve, reject) => {
         this.#waiting.push({ prepared, resolve, reject })
         // One turn later: everything else that asks in this turn joins the same transaction.
@@ -407,7 +430,7 @@ export class SqliteEngine implements Engine {
     while (this.#flushing !== null) await this.#flushing
     this.#turn.close()
     this.#wake.close()
-    this.#connection.emptyLog()
+    if (!this.status.isReadOnly) this.#connection.emptyLog()
     this.#connection.close()
   }
 }
