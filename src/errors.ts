@@ -38,6 +38,18 @@ export interface ErrorParts {
   readonly cause?: unknown
 }
 
+/** Written down: in the bundle the classes have other names. */
+const names: Partial<Record<ErrorCode, string>> = {
+  INVALID: 'InvalidError',
+  NOT_FOUND: 'NotFoundError',
+  HELD: 'HeldError',
+  DUPLICATE: 'DuplicateError',
+  ILLEGAL_MOVE: 'IllegalMoveError',
+  ATTEMPTS_EXHAUSTED: 'AttemptsExhaustedError',
+  VERSION_MISMATCH: 'VersionMismatchError',
+  LEASE_LOST: 'LeaseLostError',
+}
+
 /** Base of everything Holdfast throws. `message` is "what happened; what to do next". */
 export class HoldfastError extends Error {
   readonly code: ErrorCode
@@ -47,7 +59,7 @@ export class HoldfastError extends Error {
 
   constructor(code: ErrorCode, parts: ErrorParts) {
     super(`${parts.what}; ${parts.next}`, parts.cause === undefined ? undefined : { cause: parts.cause })
-    this.name = new.target.name
+    this.name = names[code] ?? 'HoldfastError'
     this.code = code
     this.what = parts.what
     this.next = parts.next
@@ -173,7 +185,7 @@ export function isHoldfastError(error: unknown): error is HoldfastError {
   )
 }
 
-const classes: Partial<Record<ErrorCode, { readonly prototype: HoldfastError; readonly name: string }>> = {
+const classes: Partial<Record<ErrorCode, { readonly prototype: HoldfastError }>> = {
   INVALID: InvalidError,
   NOT_FOUND: NotFoundError,
   HELD: HeldError,
@@ -191,9 +203,5 @@ export function revive({
 }: ReturnType<HoldfastError['toJSON']> & { readonly cause?: unknown }): HoldfastError {
   const error = new HoldfastError(code, parts)
   const original = classes[code]
-  return original
-    ? Object.defineProperty(Object.setPrototypeOf(error, original.prototype), 'name', {
-        value: original.name,
-      })
-    : error
+  return original ? Object.setPrototypeOf(error, original.prototype) : error
 }

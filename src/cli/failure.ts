@@ -10,10 +10,26 @@ export const schemaVersion = 1
 export function failureOf(error: unknown, meant: string | null = null): HoldfastError {
   if (isHoldfastError(error)) return error
   if (error instanceof CommanderError) return misuse(error, meant)
+  if (isFileError(error)) return fileFailure(error)
   const what = error instanceof Error ? error.message : String(error)
   return new HoldfastError('INTERNAL', {
     what,
     next: 'please report this with the command you ran',
+    cause: error,
+  })
+}
+
+function isFileError(error: unknown): error is NodeJS.ErrnoException & { path: string } {
+  return error instanceof Error && 'syscall' in error && 'path' in error && typeof error.path === 'string'
+}
+
+/** A file that cannot be read or written is nobody's mistake in this program. */
+function fileFailure(error: NodeJS.ErrnoException & { path: string }): HoldfastError {
+  const isMissing = error.code === 'ENOENT'
+  return new HoldfastError(isMissing ? 'NOT_FOUND' : 'FORBIDDEN', {
+    what: isMissing ? `there is no ${error.path}` : `${error.path} cannot be used (${error.code})`,
+    next: isMissing ? 'check the path' : 'check the permissions, and whether it is what it should be',
+    facts: { path: error.path, code: error.code },
     cause: error,
   })
 }

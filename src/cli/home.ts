@@ -1,25 +1,45 @@
 /** Makes `.holdfast/`: ignored by git as a whole, with a file of settings that says nothing yet. */
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { HoldfastError } from '../errors.ts'
 import { configName, type Home } from './location.ts'
 import { configText } from './settings.ts'
 
 /** True when it was not there. */
 export function makeHome({ folder }: Pick<Home, 'folder'>): boolean {
   const isNew = !existsSync(folder)
-  mkdirSync(folder, { recursive: true })
+  makeFolder(folder)
   writeOnce(join(folder, '.gitignore'), '*\n')
   writeOnce(join(folder, configName), configText)
   return isNew
 }
 
-/** Another command may be making it at the same moment. */
-function writeOnce(path: string, text: string): void {
+/** With those above it. By hand: where nothing can be made, as in /proc, Node's own way tries for ever. */
+function makeFolder(folder: string): void {
+  if (existsSync(folder) && statSync(folder).isDirectory()) return
+  const above = dirname(folder)
+  if (above !== folder && !existsSync(above)) makeFolder(above)
+  making(folder, () => mkdirSync(folder))
+}
+
+/** Another command may be making it at the same moment. What cannot be made is told as what it is: a place to change. */
+function making(path: string, make: () => void): void {
   try {
-    writeFileSync(path, text, { flag: 'wx' })
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+    make()
+  } catch (cause) {
+    const { code } = cause as NodeJS.ErrnoException
+    if (code === 'EEXIST' && existsSync(path)) return
+    throw new HoldfastError('STORE_UNAVAILABLE', {
+      what: `${path} cannot be made (${code ?? String(cause)})`,
+      next: 'check the permissions of its folder, or say where the store is to be with --store or HOLDFAST_URL',
+      facts: { path, code },
+      cause,
+    })
   }
+}
+
+function writeOnce(path: string, text: string): void {
+  making(path, () => writeFileSync(path, text, { flag: 'wx' }))
 }
 
 /** The file behind a store's URL; null for a store that is no file. */
@@ -33,6 +53,6 @@ export function makeFolderFor(store: string, home: Home): boolean {
   const file = storeFile(store)
   if (file === null) return false
   if (dirname(file) === home.folder) return makeHome(home)
-  mkdirSync(dirname(file), { recursive: true })
+  makeFolder(dirname(file))
   return false
 }

@@ -26,15 +26,6 @@ export interface Io {
 
 export function processIo(): Io {
   const { stdin, stdout, stderr, env } = process
-  // A reader that has seen enough (`| head`) is no error.
-  stdout.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code !== 'EPIPE') throw error
-    process.exit(0)
-  })
-  // Nobody listens any more; what is done goes on, and its exit code tells of it.
-  stderr.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code !== 'EPIPE') throw error
-  })
   return {
     out: (text) => void stdout.write(text),
     err: (text) => void stderr.write(text),

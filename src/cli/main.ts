@@ -2,12 +2,14 @@
 /** The command line. Loads only what the command at hand needs. */
 import { readFileSync } from 'node:fs'
 import nodeModule from 'node:module'
+import { guardOutput } from './output.ts'
 
 function version(): string {
   const manifest = readFileSync(new URL('../../package.json', import.meta.url), 'utf8')
   return (JSON.parse(manifest) as { version: string }).version
 }
 
+guardOutput()
 const args = process.argv.slice(2)
 if (args.length === 1 && (args[0] === '--version' || args[0] === '-V')) {
   process.stdout.write(`${version()}\n`)

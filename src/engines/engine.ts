@@ -535,6 +535,8 @@ export interface StoreStatus {
   readonly durability: 'full' | 'normal'
   readonly schemaVersion: number
   readonly engineVersion: string
+  /** This process may read the store and not write it. */
+  readonly isReadOnly?: true
   /** What a PostgreSQL server said of itself. */
   readonly server?: {
     readonly timeline: number

@@ -1,7 +1,8 @@
 /** What programs say when they fail is made fit to be stored; it never keeps their failure from being recorded. */
+import { DuplicateError } from 'holdfast'
 import { expect, test } from 'vitest'
 import { openPost, reachBob } from '../support/messages.ts'
-import { claimed } from '../support/outcomes.ts'
+import { claimed, refusal } from '../support/outcomes.ts'
 import { forEachEngine } from '../support/stores.ts'
 
 /** NUL, half a character, and a whole one exactly where long texts are cut. */
@@ -10,6 +11,23 @@ const mended = 'nul \ufffd, half \ufffd'
 const longUpTo = (length: number) => `${'x'.repeat(length - 1)}🎉🎉`
 
 forEachEngine((engine) => {
+  test('an error has the name of its class, also in the bundle and across a thread [S5-23]', async () => {
+    const { hf } = await engine.openInRealTime({ agent: 'ada', durability: 'normal' })
+    await hf.queue('q').add(1, { key: 'k' })
+
+    const invalid = await refusal(() => hf.queue('../q').add(1))
+    const duplicate = await refusal(() => hf.queue('q').add(2, { key: 'k' }))
+    const missing = await refusal(() => hf.queue('q').complete('nothing'))
+
+    expect([invalid, duplicate, missing].map(({ name }) => name)).toEqual([
+      'InvalidError',
+      'DuplicateError',
+      'NotFoundError',
+    ])
+    expect(duplicate).toBeInstanceOf(DuplicateError)
+    expect(String(invalid)).toMatch(/^InvalidError: queue\.add: /)
+  })
+
   test.each([odd, longUpTo(10_000)])('a handler that fails with odd words fails its item', async (words) => {
     const { hf, env } = await engine.open({ agent: 'ada' })
     const q = hf.queue('jobs')

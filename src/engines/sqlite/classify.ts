@@ -71,6 +71,12 @@ export function unsettled(location: string, cause: unknown): HoldfastError {
   })
 }
 
+/** The file, or what SQLite needs beside it, may not be written. */
+export function isUnwritable(error: unknown): boolean {
+  const code = primaryCode(error)
+  return code === primary.readOnly || code === primary.cantOpen
+}
+
 /** A typed error for what the store said; anything else passes through unchanged. */
 export function classify(error: unknown, location: string): unknown {
   const code = primaryCode(error)

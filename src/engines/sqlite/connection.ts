@@ -23,8 +23,8 @@ export class Connection {
   readonly #database: Database
   readonly #statements = new Map<string, Statement>()
 
-  constructor(path: string) {
-    this.#database = driver().open(path, {})
+  constructor(path: string, options: { readOnly?: boolean } = {}) {
+    this.#database = driver().open(path, options)
     // Waiting is done by the engine, which does not block the event loop; SQLite itself never waits.
     this.#database.exec('pragma busy_timeout = 0')
   }

@@ -11,7 +11,7 @@ import type { RecoveryReport } from '../../operations/recovery.ts'
 import { chanceFor } from '../../operations/table.ts'
 import type { Command, Decision, Engine, EngineOptions, StoreStatus } from '../engine.ts'
 import { apply } from './apply.ts'
-import { atCommit, classify, isBusy, unsettled } from './classify.ts'
+import { atCommit, classify, isBusy, isUnwritable, unsettled } from './classify.ts'
 import { bootOffset } from './clock.ts'
 import { Connection } from './connection.ts'
 import { driver } from './driver.ts'
@@ -21,6 +21,7 @@ import { lookAhead } from './loaders/recovery.ts'
 import { assertUsableStore, readManualGrace, writeManualGrace } from './marks.ts'
 import { isCurrent, migrate, schemaVersion } from './migrate.ts'
 import { assertLocal } from './place.ts'
+import { openReadable, readOnlyError } from './readable.ts'
 import type { Source } from './rows.ts'
 import { Turn } from './turn.ts'
 import { Wake } from './wake.ts'
@@ -66,6 +67,21 @@ export async function openSqlite(path: string, options: EngineOptions): Promise<
     return new SqliteEngine(opened, turn, prepared, location, options)
   } catch (error) {
     connection?.close()
+    const readable = isUnwritable(error) && !isMemory ? readableEngine(turn, location, options) : null
+    if (readable) return readable
+    throw classify(error, location)
+  }
+}
+
+/** Whoever may not write may still look; the first refusal says more than a second one. */
+function readableEngine(turn: Turn, location: string, options: EngineOptions): SqliteEngine | null {
+  try {
+    const store = openReadable(location, options.environment)
+    if (store === null) return null
+    const { connection, offset, manualGraceMs } = store
+    return new SqliteEngine(connection, turn, { offset, manualGraceMs }, location, options, true)
+  } catch (error) {
+    if (isUnwritable(error)) return null
     throw classify(error, location)
   }
 }
@@ -146,6 +162,7 @@ export class SqliteEngine implements Engine {
     { offset, manualGraceMs }: PreparedStore,
     location: string,
     options: EngineOptions,
+    isReadOnly = false,
   ) {
     this.#connection = connection
     this.#turn = turn
@@ -161,6 +178,7 @@ export class SqliteEngine implements Engine {
       durability: options.durability,
       schemaVersion: schemaVersion(),
       engineVersion: driver().sqliteVersion,
+      ...(isReadOnly ? { isReadOnly: true } : {}),
     }
   }
 
@@ -182,6 +200,7 @@ export class SqliteEngine implements Engine {
       if (this.#closed) throw closedError(this.#location)
       const prepared = prepare(command)
       if (prepared.operation.effect === 'read') return this.#read(prepared)
+      if (this.status.isReadOnly) throw readOnlyError(this.#location)
       return new Promise((resolve, reject) => {
         this.#waiting.push({ prepared, resolve, reject })
         // One turn later: everything else that asks in this turn joins the same transaction.
@@ -490,7 +509,7 @@ export class SqliteEngine implements Engine {
     this.#trySettling()
     this.#turn.close()
     this.#wake.close()
-    this.#connection.emptyLog()
+    if (!this.status.isReadOnly) this.#connection.emptyLog()
     this.#connection.close()
   }
 }

@@ -1,0 +1,166 @@
+/** Places that cannot be written, and output that nobody takes: each ends with words and an exit code. */
+import { spawn } from 'node:child_process'
+import { accessSync, chmodSync, cpSync, existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
+import { type Answer, aShell, cleanEnvironment, program, type Shell } from '../support/cli.ts'
+
+/** Root may write everywhere, so there somebody else is asked. */
+const stranger = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {}
+const onLinux = process.platform === 'linux'
+
+test.runIf(onLinux)('a full stdout is told in words, for every kind of output [S5-23]', async () => {
+  const shell = aShell()
+  await shell.run('init')
+
+  for (const args of [
+    ['status'],
+    ['status', '--json'],
+    ['--version'],
+    ['--help'],
+    ['queue', 'add', 'q', '1'],
+  ]) {
+    const answer = await inShell(shell, `exec "$0" "$1" ${args.join(' ')} > /dev/full`)
+    expect({ args, ...answer }).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/^error {2}stdout cannot/),
+    })
+    expect(answer.stderr).not.toMatch(/\n\s+at |node:internal/)
+  }
+  // What it did is done.
+  expect(await shell.json('queue', 'stats', 'q')).toMatchObject({ total: 1 })
+})
+
+test.runIf(onLinux)('a full stderr hides no exit code [S5-23]', async () => {
+  const answer = await inShell(aShell(), 'exec "$0" "$1" queue nope 2> /dev/full')
+
+  expect(answer).toMatchObject({ code: 2, stdout: '' })
+})
+
+test('a stdout that is closed ends the command without a stack [S5-23]', async () => {
+  const shell = aShell()
+  await shell.run('init')
+
+  for (const args of ['status', '--help', 'status --json', 'watch --json']) {
+    const answer = await inShell(shell, `{ "$0" "$1" ${args}; echo "exit $?" >&2; } | head -c 1`)
+    expect(answer.stderr).toMatch(/^exit 0$/m)
+    expect(answer.stderr).not.toMatch(/\n\s+at |EPIPE/)
+  }
+})
+
+test('a store cannot be made below a file, and that is told with an exit code [S5-23]', async () => {
+  const shell = aShell()
+  const file = join(shell.folder, 'file')
+  writeFileSync(file, '')
+
+  const answer = await shell.run('--store', join(file, 'x', 'store.db'), 'queue', 'add', 'q', '1')
+
+  expect(answer).toMatchObject({
+    code: 7,
+    stdout: '',
+    stderr: expect.stringContaining('cannot be made (ENOTDIR)'),
+  })
+})
+
+test.runIf(onLinux)('where nothing can be made, nobody tries for ever [S5-23]', async () => {
+  const answer = await aShell().runWith({ cwd: '/proc' }, 'init')
+
+  expect(answer).toMatchObject({
+    code: 7,
+    stdout: '',
+    stderr: expect.stringContaining('/proc/.holdfast cannot'),
+  })
+})
+
+test('init in a folder that may only be read is told with an exit code [S5-23]', async (context) => {
+  const shell = aShell()
+  chmodSync(shell.folder, 0o555)
+  onTestFinished(() => chmodSync(shell.folder, 0o755))
+
+  const answer = await asStranger(shell.folder, 'init')
+
+  context.skip(answer === null, 'another user cannot run the command here')
+  expect(answer).toMatchObject({
+    code: 7,
+    stdout: '',
+    stderr: expect.stringMatching(/^error .*cannot be made \(E/),
+  })
+})
+
+test.each(['with what others left beside it', 'on its own'])(
+  'a store that one may only read can be looked at, %s, and every change is refused [S5-23]',
+  async (how) => {
+    const shell = aShell()
+    await shell.run('queue', 'add', 'builds', '{"branch":"main"}', '--key', 'one')
+    const store = join(shell.folder, '.holdfast', 'store.db')
+    const folder = join(shell.folder, 'shared')
+    mkdirSync(folder)
+    cpSync(store, join(folder, 'store.db'))
+    if (how !== 'on its own')
+      for (const end of ['-wal', '-shm']) cpMaybe(`${store}${end}`, join(folder, `store.db${end}`))
+    for (const name of ['store.db', 'store.db-wal', 'store.db-shm']) readOnly(join(folder, name), 0o444)
+    readOnly(folder, 0o555)
+    chmodSync(shell.folder, 0o755)
+    const look = (...args: string[]) => asStranger(shell.folder, '--store', join(folder, 'store.db'), ...args)
+
+    const status = await look('status')
+    if (status === null) return
+    const list = await look('queue', 'list', 'builds')
+    const added = await look('queue', 'add', 'builds', '2')
+
+    expect(status).toMatchObject({ code: 0, stderr: '', stdout: expect.stringMatching(/^builds +1 /m) })
+    expect(list).toMatchObject({ code: 0, stdout: expect.stringContaining('{"branch":"main"}') })
+    expect(added).toMatchObject({
+      code: 7,
+      stdout: '',
+      stderr: expect.stringMatching(/^error {2}the store /),
+    })
+  },
+)
+
+function cpMaybe(from: string, to: string): void {
+  if (existsSync(from)) cpSync(from, to)
+}
+
+function readOnly(path: string, mode: number): void {
+  if (!existsSync(path)) return
+  chmodSync(path, mode)
+  onTestFinished(() => chmodSync(path, 0o755))
+}
+
+/** A command as a user who may not write here; null where that user cannot even run it. */
+async function asStranger(folder: string, ...args: string[]): Promise<Answer | null> {
+  try {
+    for (const path of [program, dirname(process.execPath)]) accessSync(path)
+    const probe = await inProcess(process.execPath, [program, '--version'], folder)
+    if (probe.code !== 0) return null
+  } catch {
+    return null
+  }
+  return inProcess(process.execPath, [program, ...args], folder)
+}
+
+function inProcess(
+  command: string,
+  args: readonly string[],
+  cwd: string,
+  user: object = stranger,
+): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(command, [...args], { cwd, env: { ...cleanEnvironment(), HOME: cwd }, ...user })
+    const said = { stdout: '', stderr: '' }
+    child.stdout.on('data', (text) => {
+      said.stdout += text
+    })
+    child.stderr.on('data', (text) => {
+      said.stderr += text
+    })
+    child.on('error', reject)
+    child.on('close', (code) => resolve({ code: code ?? 1, ...said }))
+  })
+}
+
+/** A line of a shell; `$0` is Node and `$1` the command. */
+function inShell({ folder }: Shell, line: string): Promise<Answer> {
+  return inProcess('sh', ['-c', line, process.execPath, program], folder, {})
+}
