@@ -38,6 +38,12 @@ export const instanceView = lazily(() =>
     endedAt: z.number().nullable(),
     endReason: z.string().nullable(),
     registeredBy: z.string().nullable(),
+    lostAt: z
+      .number()
+      .nullable()
+      .describe('When something it held was first found lost, on the lease clock.'),
+    lostItems: z.number().describe('How many items its process held then.'),
+    lostSuspects: z.number().describe('How many of these were suspects.'),
     version: z.number(),
   }),
 )
