@@ -5,13 +5,14 @@ import { type Holdfast, open } from '../holdfast.ts'
 import { systemEnvironment } from '../host/system.ts'
 import type { Logger } from '../logger.ts'
 import { operations } from '../operations/table.ts'
+import { findDeaths } from '../runtime/heal.ts'
 import { schemaVersion } from './failure.ts'
 import { makeFolderFor, storeFile } from './home.ts'
 import type { Io } from './io.ts'
 import { LeaseFiles, leaseFolder } from './lease-file.ts'
 import type { Settings } from './settings.ts'
 import type { Call, Input } from './verb.ts'
-import { printable, type View, viewFor } from './view.ts'
+import { type Known, printable, type View, viewFor } from './view.ts'
 
 export interface CallParts {
   readonly io: Io
@@ -42,7 +43,7 @@ export class CommandCall implements Call {
   readonly #parts: CallParts
   #opening: Promise<Holdfast> | null = null
   #opened: Holdfast | null = null
-  #leaseAheadMs = 0
+  #known: Known = { leaseAheadMs: 0, dead: new Set() }
   instance: string | undefined
 
   constructor(parts: CallParts) {
@@ -55,7 +56,7 @@ export class CommandCall implements Call {
     this.options = parts.options
     this.rest = parts.rest
     const now = systemEnvironment.now()
-    this.view = viewFor(parts.io, now, () => this.#leaseAheadMs)
+    this.view = viewFor(parts.io, now, () => this.#known)
     const { store, namespace, agent } = parts.settings
     const owner = { namespace: namespace.value, agent: agent.value }
     this.leases = new LeaseFiles(leaseFolder(store.value, parts.io), owner)
@@ -96,11 +97,16 @@ export class CommandCall implements Call {
     return answer as Result
   }
 
-  /** Times of leases are on the store's clock; people read them on the wall's. */
-  async readClock(): Promise<void> {
+  /** Times of leases are on the store's clock, people read them on the wall's; and a lease says nothing of a dead holder. */
+  async lookAround(): Promise<void> {
     if (this.#opened === null) return
     const { now, wall } = await this.execute<{ now: number; wall: number }>('clock.read', {})
-    this.#leaseAheadMs = now - wall
+    const deaths = await findDeaths({
+      environment: systemEnvironment,
+      storeIsLocal: this.#opened.status.engine === 'sqlite',
+      execute: (operation, input) => this.execute(operation, input),
+    })
+    this.#known = { leaseAheadMs: now - wall, dead: new Set(deaths.map(({ instance }) => instance)) }
   }
 
   /** What is claimed from now on belongs to this process, checked and known by its start time. */

@@ -152,7 +152,7 @@ async function show(verb: Verb, call: CommandCall, answer: unknown): Promise<voi
     if (shown !== null) call.io.out(`${JSON.stringify({ schemaVersion, ...shown })}\n`)
     return
   }
-  await call.readClock()
+  await call.lookAround()
   const text = verb.text(answer, call.view, call.input)
   if (text !== '') call.io.out(`${text}\n`)
   const hint = call.io.isTalkSeen ? verb.hint?.(answer, call.input) : null

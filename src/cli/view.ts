@@ -15,6 +15,8 @@ export interface View {
   time(at: number | null | undefined): string
   /** A time of the lease clock, told in wall time. */
   leaseTime(at: number | null | undefined): string
+  /** How much of a lease is left, or that its process is gone: then the next recovery takes it, whatever is left. */
+  leaseLeft(lease: { readonly instance: string | null; readonly remainingMs: number }): string
   table(head: readonly string[], rows: readonly (readonly Cell[])[]): string
   /** One thing: a line for each fact that is there. */
   pairs(facts: readonly (readonly [label: string, value: Cell | undefined])[]): string
@@ -30,7 +32,16 @@ export function brief(value: unknown, length = 200): string {
   return printable(text.length > length ? `${text.slice(0, length - 1)}…` : text)
 }
 
-export function viewFor(io: Io, now: number, leaseAheadMs: () => number = () => 0): View {
+/** What a command learns of the store before it shows an answer. */
+export interface Known {
+  readonly leaseAheadMs: number
+  /** Instances whose process is proven dead. */
+  readonly dead: ReadonlySet<string>
+}
+
+const nothing: Known = { leaseAheadMs: 0, dead: new Set() }
+
+export function viewFor(io: Io, now: number, known: () => Known = () => nothing): View {
   const paint = colors.createColors(io.hasColors)
   const time = (at: number | null | undefined) => (at == null ? '-' : formatTime(at))
   return {
@@ -39,7 +50,9 @@ export function viewFor(io: Io, now: number, leaseAheadMs: () => number = () => 
     rows: io.rows,
     now,
     time,
-    leaseTime: (at) => (at == null ? '-' : time(at - leaseAheadMs())),
+    leaseTime: (at) => (at == null ? '-' : time(at - known().leaseAheadMs)),
+    leaseLeft: ({ instance, remainingMs }) =>
+      instance !== null && known().dead.has(instance) ? 'its process is gone' : leaseLeft(remainingMs),
     table: (head, rows) => drawTable(head, rows, io.columns, paint),
     pairs: (facts) => drawPairs(facts, paint),
   }

@@ -211,6 +211,38 @@ describe('a claim of the command line', () => {
     expect([heir.code, free.code]).toEqual([0, 0])
   })
 
+  test('whose process is gone is not shown as running with time left [S5-3]', async () => {
+    const shell = aShell()
+    const sleeper = aProcess()
+    await shell.run('queue', 'add', 'q', '1', '--key', 'k')
+    await shell.run('task', 'add', 'write it', '--key', 'T-1')
+    const forPid = ['--for-pid', String(sleeper.pid)]
+    await claim(shell, ...forPid)
+    await shell.run('task', 'claim', 'T-1', ...forPid)
+    await shell.run('lock', 'acquire', 'deploy', ...forPid)
+    const looks = [
+      ['queue', 'list', 'q'],
+      ['queue', 'show', 'q', 'k'],
+      ['task', 'list'],
+      ['task', 'show', 'T-1'],
+      ['lock', 'status', 'deploy'],
+    ]
+    const look = async () => {
+      const answers = await Promise.all(looks.map((args) => shell.run(...args)))
+      return answers.map(({ stdout }) => stdout)
+    }
+
+    const alive = await look()
+    await killed(sleeper)
+    const dead = await look()
+
+    for (const text of alive) expect(text).toContain(' left')
+    for (const text of dead) {
+      expect(text).toContain('its process is gone')
+      expect(text).not.toContain(' left')
+    }
+  })
+
   test('for a process that is not there is refused, and nothing is claimed', async () => {
     const shell = aShell()
     const sleeper = aProcess()

@@ -2,7 +2,7 @@
 import type { ItemView, LeaseView, LockView } from '../../operations/view.ts'
 import { formatDuration } from '../duration.ts'
 import type { Leased } from '../lease-file.ts'
-import { brief, leaseLeft, printable, printableLines, type View } from '../view.ts'
+import { brief, printable, printableLines, type View } from '../view.ts'
 
 /** What a person calls it: its key where it has one. */
 export function nameOf({ id, key }: Pick<ItemView, 'id' | 'key'>): string {
@@ -23,7 +23,7 @@ export function itemTable(items: readonly ItemView[], view: View): string {
       item.state,
       phaseOf(item, view),
       item.priority,
-      holderText(item.lease),
+      holderText(item.lease, view),
       item.payload == null ? null : brief(item.payload, payloadShown),
     ]),
   )
@@ -41,9 +41,9 @@ function phaseOf({ standing, quarantine, waitingFor, runAt }: ItemView, view: Vi
   return runAt > view.now ? `delayed, in ${formatDuration(runAt - view.now)}` : 'due'
 }
 
-export function holderText(lease: LeaseView | null): string {
+export function holderText(lease: LeaseView | null, view: View): string {
   if (lease === null) return ''
-  return `${printable(lease.agent ?? 'nobody known')}, ${leaseLeft(lease.remainingMs)}`
+  return `${printable(lease.agent ?? 'nobody known')}, ${view.leaseLeft(lease)}`
 }
 
 /** Everything about one item, for `show`. */
@@ -54,7 +54,7 @@ export function itemPairs(item: ItemView, view: View): string {
     ['key', item.key && printable(item.key)],
     ['state', `${item.state} (${item.standing})`],
     ['priority', item.priority],
-    ['holder', item.lease && holderText(item.lease)],
+    ['holder', item.lease && holderText(item.lease, view)],
     ['lease', item.lease && leasePeriod(item.lease, view)],
     ['token', item.lease && item.token],
     ['waits for', item.waitingFor.join(', ')],
@@ -78,7 +78,7 @@ export function itemPairs(item: ItemView, view: View): string {
 
 export function leasePeriod(lease: LeaseView, view: View): string {
   const kind = lease.instance === null ? 'manual' : 'bound to its process'
-  return `${lease.leaseMs === null ? '' : `${formatDuration(lease.leaseMs)}, `}until ${view.leaseTime(lease.expiresAt)} (${leaseLeft(lease.remainingMs)}), ${kind}`
+  return `${lease.leaseMs === null ? '' : `${formatDuration(lease.leaseMs)}, `}until ${view.leaseTime(lease.expiresAt)} (${view.leaseLeft(lease)}), ${kind}`
 }
 
 export function heldBy(holder: string | null, expiresAt: number | null, view: View): string {
@@ -105,5 +105,5 @@ export function lockGrant({ name, lease }: LockView): Leased & { token: number }
 export const isItemOver = ({ standing }: ItemView): boolean => standing !== 'held'
 
 export function lockLine(lock: LockView, view: View): string {
-  return `${printable(lock.name)}  token ${lock.lease.token}  until ${view.leaseTime(lock.lease.expiresAt)} (${leaseLeft(lock.lease.remainingMs)})`
+  return `${printable(lock.name)}  token ${lock.lease.token}  until ${view.leaseTime(lock.lease.expiresAt)} (${view.leaseLeft(lock.lease)})`
 }

@@ -91,7 +91,10 @@ function infoText(info: LockInfo, view: View): string {
     ['lock', printable(info.name)],
     ['state', info.stale ? 'free (its last lease lapsed)' : held],
     ['for', info.lockedBy === info.holder ? null : info.lockedBy && printable(info.lockedBy)],
-    [info.stale ? 'last holder' : 'holder', slot && info.holder !== null ? holderText(slot.lease) : null],
+    [
+      info.stale ? 'last holder' : 'holder',
+      slot && info.holder !== null ? holderText(slot.lease, view) : null,
+    ],
     ['user', info.lockedByUser && printable(info.lockedByUser)],
     ['reason', info.lockReason && printable(info.lockReason)],
     ['since', info.lockedAt === null ? null : view.time(info.lockedAt)],
@@ -110,7 +113,7 @@ function lockTable(locks: readonly LockView[], view: View): string {
       printable(lock.name),
       lock.slot,
       view.time(lock.acquiredAt),
-      lock.delayed ? 'nobody (delay after a loss)' : holderText(lock.lease),
+      lock.delayed ? 'nobody (delay after a loss)' : holderText(lock.lease, view),
       printable([...(lock.patterns ?? []), lock.run, lock.reason].filter((part) => part).join(' ')),
     ]),
   )

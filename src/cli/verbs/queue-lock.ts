@@ -53,10 +53,10 @@ const lockStatus = verb<LockView | null>({
   name: 'lock-status',
   operation: 'queue.getProcessingLock',
   positional: ['queue'],
-  text: (held) =>
+  text: (held, view) =>
     held === null
       ? 'free'
-      : `${printable(held.name)}  ${holderText(held.lease)}${held.stale ? ' (stale)' : ''}`,
+      : `${printable(held.name)}  ${holderText(held.lease, view)}${held.stale ? ' (stale)' : ''}`,
   json: (held) => ({ lock: held, stale: held?.stale ?? false }),
 })
 

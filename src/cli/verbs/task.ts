@@ -33,7 +33,7 @@ function taskTable(tasks: readonly TaskView[], view: View): string {
       printable(task.key ?? task.id),
       task.waitingFor.length > 0 ? `${task.status} (waits)` : task.status,
       task.priority,
-      task.lease === null ? '' : holderText(task.lease),
+      holderText(task.lease, view),
       printable(task.title),
     ]),
   )
@@ -54,7 +54,7 @@ function taskPairs(task: TaskView, view: View): string {
       task.offeredTo && `${printable(task.offeredTo)} alone, until ${view.time(task.offeredUntil)}`,
     ],
     ['host', task.host && printable(task.host)],
-    ['assignee', task.lease && holderText(task.lease)],
+    ['assignee', task.lease && holderText(task.lease, view)],
     ['lease', task.lease && leasePeriod(task.lease, view)],
     ['token', task.lease && task.token],
     ['waits for', task.waitingFor.join(', ')],
