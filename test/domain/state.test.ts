@@ -130,11 +130,11 @@ describe('[S5-7] the order of updates', () => {
   })
 
   test('its own save ends it; those of others, updates or not, leave it', () => {
-    const after = (update: string | null) => saveState(preferred, null, { ...saving, update })
+    const savedBy = (update: string | null) => saveState(preferred, null, { ...saving, update })
 
-    expect(after('mine')).toMatchObject({ preferred: null, preferredUntil: null })
-    expect(after('other')).toMatchObject({ preferred: 'mine' })
-    expect(after(null)).toMatchObject({ preferred: 'mine', preferredUntil: at.now + preferenceMs })
+    expect(savedBy('mine')).toMatchObject({ preferred: null, preferredUntil: null })
+    expect(savedBy('other')).toMatchObject({ preferred: 'mine' })
+    expect(savedBy(null)).toMatchObject({ preferred: 'mine', preferredUntil: at.now + preferenceMs })
   })
 
   test('only the preferred one can give way', () => {

@@ -11,15 +11,7 @@ import type { Command } from '../engine.ts'
 import type { Address } from './address.ts'
 import { Again } from './again.ts'
 import { Batch, type BatchPlace, type Done, type Waiting } from './batch.ts'
-import {
-  classify,
-  Disconnected,
-  inDoubt,
-  isContention,
-  isDisconnect,
-  isLockedOut,
-  unavailable,
-} from './classify.ts'
+import { classify, inDoubt, isContention, isDisconnect, isLockedOut, unavailable } from './classify.ts'
 import type { Connection } from './connection.ts'
 import { type FindOptions, FoundConnection, jittered } from './found-connection.ts'
 import type { LinePlaces } from './line-places.ts'
