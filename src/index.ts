@@ -81,6 +81,7 @@ export type {
   ManyClaims,
   MutationOptions,
   OperatorOptions,
+  OwnClaimOptions,
   ProcessingLock,
   Queue,
   QueueItem,
