@@ -123,8 +123,35 @@ export const openOptions = z.strictObject({
     .describe('Clock, randomness and timers, for tests.'),
 })
 
-/** Options of `open`. */
-export type OpenOptions = z.input<typeof openOptions>
+/** Options of `open`. Each sentence is that of its schema above, which a test compares. */
+export interface OpenOptions {
+  /** Name of this participant; default type-host-pid. */
+  readonly agent?: string | undefined
+  /** Everything in one namespace is invisible to the others. */
+  readonly namespace?: string | undefined
+  /** full: every acknowledged change is on disk. normal: the last ones may be lost at a power failure. */
+  readonly durability?: 'full' | 'normal' | undefined
+  /** How long to wait for other writers before BUSY, ms. */
+  readonly busyTimeoutMs?: number | undefined
+  /** Length of a lease that this process renews, ms. */
+  readonly leaseMs?: number | undefined
+  /** A main loop silent for so long loses its leases, ms. */
+  readonly wedgedAfterMs?: number | undefined
+  /** Renew and heal in the background. Without it, claims are manual leases. */
+  readonly background?: boolean | undefined
+  /** Which triggers heal; false turns all off. */
+  readonly recovery?: boolean | Partial<RecoveryOptions> | undefined
+  /** Send due messages again in the background; needs `background`. */
+  readonly redelivery?: boolean | undefined
+  /** How this process delivers messages beside the inbox, by name. */
+  readonly adapters?: Readonly<Record<string, Adapter>> | undefined
+  /** How long finished things are kept. */
+  readonly retention?: Partial<RetentionOptions> | undefined
+  /** Where log lines go; default warnings to stderr, false for silence. */
+  readonly logger?: Logger | false | undefined
+  /** Clock, randomness and timers, for tests. */
+  readonly environment?: Environment | undefined
+}
 
 export interface RecoveryOptions {
   readonly onOpen: boolean
