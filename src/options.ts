@@ -133,8 +133,16 @@ export interface OpenOptions {
   readonly durability?: 'full' | 'normal' | undefined
   /** How long to wait for other writers before BUSY, ms. */
   readonly busyTimeoutMs?: number | undefined
-  /** Length of a lease that this process renews, ms. */
+  /**
+   * Length of leases of items, tasks, locks and reservations that this process renews, where neither the call nor the
+   * queue says one, ms; at least 500. Leases that nobody renews have lengths of their own.
+   */
   readonly leaseMs?: number | undefined
+  /**
+   * How long a lease that nobody renews is spared after its end, ms; default 0. An option of the store: kept in it, for
+   * every process that opens it from then on.
+   */
+  readonly manualGraceMs?: number | undefined
   /** A main loop silent for so long loses its leases, ms. */
   readonly wedgedAfterMs?: number | undefined
   /** Renew and heal in the background. Without it, claims are manual leases. */
