@@ -75,7 +75,7 @@ export const openOptions = z.strictObject({
     .max(86_400_000)
     .default(30_000)
     .describe(
-      'Length of leases of items, tasks, locks and reservations that this process renews, where neither the call nor the queue says one, ms; at least 500. Leases that nobody renews have lengths of their own.',
+      'Length of leases that this process renews, ms, at least 500; a call or a queue may say another. Not for leases that nobody renews.',
     ),
   manualGraceMs: z
     .int()
@@ -83,7 +83,7 @@ export const openOptions = z.strictObject({
     .max(86_400_000)
     .optional()
     .describe(
-      'How long a lease that nobody renews is spared after its end, ms; default 0. An option of the store: kept in it, for every process that opens it from then on.',
+      'How long a lease that nobody renews is spared after its end, ms; default 0. Kept in the store, for all who open it later.',
     ),
   wedgedAfterMs: z
     .int()
@@ -133,15 +133,9 @@ export interface OpenOptions {
   readonly durability?: 'full' | 'normal' | undefined
   /** How long to wait for other writers before BUSY, ms. */
   readonly busyTimeoutMs?: number | undefined
-  /**
-   * Length of leases of items, tasks, locks and reservations that this process renews, where neither the call nor the
-   * queue says one, ms; at least 500. Leases that nobody renews have lengths of their own.
-   */
+  /** Length of leases that this process renews, ms, at least 500; a call or a queue may say another. Not for leases that nobody renews. */
   readonly leaseMs?: number | undefined
-  /**
-   * How long a lease that nobody renews is spared after its end, ms; default 0. An option of the store: kept in it, for
-   * every process that opens it from then on.
-   */
+  /** How long a lease that nobody renews is spared after its end, ms; default 0. Kept in the store, for all who open it later. */
   readonly manualGraceMs?: number | undefined
   /** A main loop silent for so long loses its leases, ms. */
   readonly wedgedAfterMs?: number | undefined

@@ -32,9 +32,9 @@ export interface QueueOptions<Payload> {
   readonly attemptsMax?: number
   /** Crashes without progress before quarantine; 0 = never. */
   readonly crashesMax?: number
-  /** Length of leases that a process renews, ms; default that of the process: `leaseMs` of `open`. */
+  /** Length of leases of its items and its lock that a process renews, at least 500 ms; default that of the process. */
   readonly leaseMs?: number
-  /** Length of leases that nobody renews, ms; default 300 s. */
+  /** Length of leases of its items and its lock that nobody renews; default 300 s, of tasks 30 min. */
   readonly manualLeaseMs?: number
   /** Any Standard Schema (zod, valibot, arktype, …); checked on add and on claim. */
   readonly schema?: PayloadSchema<Payload>

@@ -81,7 +81,7 @@ export interface TaskFilter {
   readonly labels?: readonly string[]
   /** Whose they are; null = nobody’s. */
   readonly owner?: string | null
-  /** Yours or nobody's. */
+  /** Yours or nobody’s: not those that have another owner. */
   readonly mine?: boolean
   /** The machine they belong on; null = none. */
   readonly host?: string | null
@@ -103,6 +103,7 @@ export interface ListTasksOptions extends TaskFilter {
 export interface ClaimTaskOptions extends ClaimOptions {
   /** Also take it back out of review. */
   readonly fromReview?: boolean
+  /** Also take it when it is offered to another: an operator's act. */
   readonly force?: boolean
 }
 /** Which task is wanted, and how many this agent and this host may hold. */
