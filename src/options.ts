@@ -125,7 +125,7 @@ export const openOptions = z.strictObject({
 
 /** Options of `open`. Each sentence is that of its schema above, which a test compares. */
 export interface OpenOptions {
-  /** Name of this participant; default type-host-pid. */
+  /** Name of this participant; default HOLDFAST_AGENT, else type-host-pid. */
   readonly agent?: string | undefined
   /** Everything in one namespace is invisible to the others. */
   readonly namespace?: string | undefined
