@@ -131,7 +131,7 @@ export interface OpenOptions {
   readonly namespace?: string | undefined
   /** full: every acknowledged change is on disk. normal: the last ones may be lost at a power failure. */
   readonly durability?: 'full' | 'normal' | undefined
-  /** How long to wait for other writers before BUSY, ms. */
+  /** How long to wait for other processes that write, or recover the log, before BUSY, ms. */
   readonly busyTimeoutMs?: number | undefined
   /** Length of leases that this process renews, ms, at least 500; a call or a queue may say another. Not for leases that nobody renews. */
   readonly leaseMs?: number | undefined
