@@ -71,10 +71,12 @@ forEachEngine((engine) => {
 
       for (const name of methodsOf(of)) {
         const method = (of as Record<string, Method>)[name] as Method
-        for (const args of argumentsFor(method)) {
+        // All at once: one after the other they take half a minute on a server.
+        const calls = [...argumentsFor(method)].map(async (args) => {
           const fault = await faultOf(() => method.apply(of, args as unknown[]))
-          if (fault !== null) wrong.push(`${noun}.${name}(${args.map(shown).join(', ')}): ${fault}`)
-        }
+          return fault === null ? [] : [`${noun}.${name}(${args.map(shown).join(', ')}): ${fault}`]
+        })
+        wrong.push(...(await Promise.all(calls)).flat())
       }
 
       expect([...new Set(wrong)].slice(0, 40)).toEqual([])
