@@ -8,7 +8,7 @@ import { pause } from './environment.ts'
 import { InvalidError, NotFoundError } from './errors.ts'
 import { storageOf } from './host/file-system.ts'
 import { packageVersion } from './host/package-version.ts'
-import { optionsOf } from './input.ts'
+import { knownOptionsOf, optionsOf } from './input.ts'
 import type { FleetStatus } from './operations/fleet.ts'
 import type { DoctorReport } from './operations/fleet-doctor.ts'
 import { type FleetExplanation, kinds } from './operations/fleet-explain.ts'
@@ -110,7 +110,8 @@ export class Fleet {
    * Transactions that other programs have open on a server for `longTransactionMs` (30 s) are named.
    */
   async doctor(options: { fix?: boolean; longTransactionMs?: number } = {}): Promise<DoctorVisit> {
-    const fixed = optionsOf('fleet.doctor', options).fix ? await this.#session.recover() : null
+    const { fix } = knownOptionsOf('fleet.doctor', options, ['fix', 'longTransactionMs'])
+    const fixed = fix ? await this.#session.recover() : null
     const { status } = this.#session.engine
     const { lastError } = await this.#session.recoveryStats({})
     const isRecent = lastError !== null && lastError.at > this.#session.environment.now() - errorShownMs

@@ -11,7 +11,7 @@ import { closedError, InvalidError } from './errors.ts'
 import { Fleet } from './fleet.ts'
 import { defaultAgent } from './host/agent-id.ts'
 import { systemEnvironment } from './host/system.ts'
-import { assertSignal, optionsOf } from './input.ts'
+import { assertSignal, knownOptionsOf, optionsOf } from './input.ts'
 import { Locks } from './locks.ts'
 import { type Logger, silentLogger, stderrLogger } from './logger.ts'
 import { Messages } from './messages.ts'
@@ -215,7 +215,7 @@ export class Holdfast {
   ): Worker<Payload> {
     if (this.#session.isClosed) throw closedError(this.status.location)
     assertWork(queue, handler)
-    assertRenewable(options.leaseMs)
+    assertRenewable(optionsOf('work', options).leaseMs)
     const of = queue instanceof Queue ? queue : this.queue<Payload>(queue)
     let leaveSignals = () => {}
     const worker: Worker<Payload> = new Worker(this.#session, of, handler, options, () => {
@@ -261,7 +261,10 @@ export class Holdfast {
     /** `maxAgeMs`: only what lapsed longer ago; what the dead held is not waited for. */
     detectAndRecoverStale: async (
       options: { dryRun?: boolean; maxAgeMs?: number } = {},
-    ): Promise<RecoveryReport> => this.#session.recover(optionsOf('recovery.detectAndRecoverStale', options)),
+    ): Promise<RecoveryReport> =>
+      this.#session.recover(
+        knownOptionsOf('recovery.detectAndRecoverStale', options, ['dryRun', 'maxAgeMs']),
+      ),
     getRecoveryStats: (): Promise<RecoveryStats> => this.#session.recoveryStats({}),
     /** Everything held, soonest expiry first, and what looks wrong with it. Changes nothing. */
     detectStaleLocks: (options: StaleLocksOptions = {}): Promise<StaleLocks> =>
@@ -270,7 +273,7 @@ export class Holdfast {
 
   /** Everything that happens, in order and without gaps; waits for more until the signal fires or the store closes. */
   async *events(options: EventOptions = {}): AsyncGenerator<EventView> {
-    const { since = 0, signal } = optionsOf('events', options)
+    const { since = 0, signal } = knownOptionsOf('events', options, ['since', 'signal'])
     assertSignal('events', signal)
     let seq = since
     while (!signal?.aborted && !this.#closing) {

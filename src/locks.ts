@@ -1,7 +1,7 @@
 /** `hf.locks`: named locks, with a line for those who wait, reservations of paths, and progress of runs. */
 import { pause } from './environment.ts'
 import { InvalidError, isHoldfastError } from './errors.ts'
-import { assertSignal, given, inputOf, optionsOf, orReject, waitNames } from './input.ts'
+import { assertSignal, given, inputOf, knownOptionsOf, optionsOf, orReject, waitNames } from './input.ts'
 import { LockGrants } from './lock-grants.ts'
 import type { NamedAcquireOutcome } from './operations/lock.ts'
 import type { LockInfo } from './operations/lock-read.ts'
@@ -239,7 +239,8 @@ export class Locks {
    * are told; the store's own, which opening uses, is an option of `open`.
    */
   async recoverLocksOnStartup(options: { pauseReason?: string } = {}): Promise<StartupReport> {
-    const healed = await this.#session.heal('open', options)
+    const asked = knownOptionsOf('locks.recoverLocksOnStartup', options, ['pauseReason'])
+    const healed = await this.#session.heal('open', asked)
     const reports = [this.#atOpen, healed].filter((report) => report !== null)
     this.#atOpen = null
     const { locks } = await this.list({ limit: keptMax })

@@ -4,7 +4,7 @@ import { processingLockName } from './domain/queue.ts'
 import { fitText, shown } from './domain/text.ts'
 import type { Workflow } from './domain/workflow.ts'
 import { InvalidError } from './errors.ts'
-import { assertSignal, given, inputOf, optionsOf, orReject } from './input.ts'
+import { assertSignal, given, inputOf, knownOptionsOf, optionsOf, orReject } from './input.ts'
 import type { EventView } from './operations/event.ts'
 import { lockRef } from './operations/lease.ts'
 import type { AcquireOutcome } from './operations/processing-lock.ts'
@@ -514,7 +514,10 @@ export class Queue<Payload = unknown> {
   /** Gives back everything lapsed in this queue. Runs by itself before claims and on a timer. */
   detectAndRecoverStale(options: { dryRun?: boolean } = {}): Promise<RecoveryReport> {
     return orReject(() =>
-      this.#session.recover({ ...optionsOf('queue.detectAndRecoverStale', options), queue: this.name }),
+      this.#session.recover({
+        ...knownOptionsOf('queue.detectAndRecoverStale', options, ['dryRun']),
+        queue: this.name,
+      }),
     )
   }
 
@@ -556,7 +559,7 @@ export class Queue<Payload = unknown> {
 
   /** Events of one item, oldest first; only the last `limit` of them when given. */
   async events(ref: string, options: { limit?: number } = {}): Promise<EventView[]> {
-    optionsOf('queue.events', options)
+    knownOptionsOf('queue.events', options, ['limit'])
     const id = (await this.get(ref))?.id ?? ref
     const list = (page: object) =>
       this.#session.call<EventView[]>('events.list', { subject: 'item', id, ...page })

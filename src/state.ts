@@ -124,8 +124,9 @@ export class State<Value = unknown> {
     change: (value: Value | null, version: number) => Value | undefined | Promise<Value | undefined>,
     options: StateUpdateOptions = {},
   ): Promise<StateUpdate<Value>> {
-    parseInput(updateOptions, { ...options, change })
-    const { attemptsMax = attemptsMaxDefault, signal, ...by } = options
+    const asked = optionsOf('state.update', options)
+    parseInput(updateOptions, { ...asked, change })
+    const { attemptsMax = attemptsMaxDefault, signal, ...by } = asked
     const order = new UpdateOrder(this.#session, this.key, signal)
     try {
       for (let attempts = 1; ; attempts++) {

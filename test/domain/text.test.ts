@@ -1,6 +1,6 @@
 /** Text that can be stored. */
 import { expect, test } from 'vitest'
-import { decodeText, fitText, isText, shown } from '../../src/domain/text.ts'
+import { decodeText, fitText, isText, printable, printableLines, shown } from '../../src/domain/text.ts'
 
 test.each(['', 'plain', 'two\nlines', 'party 🎉', '\u202Egpj'])('%j can be stored', (text) => {
   expect(isText(text)).toBe(true)
@@ -37,4 +37,16 @@ test.each([
   [undefined, 'undefined'],
 ])('anything at all can be shown in a message [S5-35]', (value, words) => {
   expect(shown(value)).toBe(words)
+})
+
+test.each(['\u001b', '\u009b', '\u007f', '\u202e', '\u2066', '\u200f', '\u061c', '\u2028', '\u2029'])(
+  '%j neither draws nor turns what is shown after it [S5-4]',
+  (character) => {
+    expect(printable(`a${character}b`)).toBe('a\u00b7b')
+    expect(printableLines(`a${character}b\n\tc\r`)).toBe('a\u00b7b\n\tc\u00b7')
+  },
+)
+
+test('letters of every script and joined pictures are shown as they are', () => {
+  expect(printable('grün שלום 👩‍🚀')).toBe('grün שלום 👩‍🚀')
 })
