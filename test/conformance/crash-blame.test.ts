@@ -117,6 +117,53 @@ forEachEngine((engine) => {
     expect([second.outcome, other.outcome]).toEqual(['empty', 'claimed'])
   })
 
+  test('claims asked together, from two queues and by two handles, get a process one suspect [S5-1]', async () => {
+    const fleet = await openFleet(await engine.open({ background: false }))
+    await fleet.add(2)
+    await fleet.hf.queue('others', { crashesMax: 3 }).add('other')
+    for (let crash = 0; crash < 2; crash++) {
+      const worker = await fleet.openWorker()
+      await worker.queue('jobs').claimMany(2)
+      await claimed(worker.queue('others').next())
+      await fleet.kill()
+    }
+    const [one, two] = await Promise.all([fleet.openWorker(), fleet.openWorker()])
+
+    const answers = await Promise.all([
+      one.queue('others').claimMany(1),
+      one.queue('jobs').next(),
+      two.queue('jobs').claimMany(1),
+    ])
+
+    expect(answers.map(({ outcome }) => outcome).toSorted()).toEqual(['claimed', 'empty', 'empty'])
+  })
+
+  test('the next suspect is claimed together with the completion of the last [S5-1]', async () => {
+    const fleet = await openFleet(await engine.open({ background: false }))
+    await fleet.add(2)
+    await fleet.crashHolding(2)
+    await fleet.crashHolding(2)
+    const queue = (await fleet.openWorker()).queue('jobs')
+    const { item } = await claimed(queue.next())
+
+    const [, next] = await Promise.all([queue.complete(item.id), queue.next()])
+
+    expect(next.outcome).toBe('claimed')
+  })
+
+  test('a damaged suspect keeps nobody from the one behind it [S5-1] [Q13]', async () => {
+    const opened = await engine.open({ background: false })
+    const fleet = await openFleet(opened)
+    const [broken = '', sound] = await fleet.add(2)
+    await fleet.crashHolding(2)
+    await fleet.crashHolding(2)
+
+    await opened.store.damage.garble(broken)
+
+    expect(await fleet.hf.queue('jobs').peek()).toMatchObject({ id: sound })
+    expect((await claimed((await fleet.openWorker()).queue('jobs').next())).item.id).toBe(sound)
+  })
+
   test('a suspect can always be claimed by hand [S5-1]', async () => {
     const fleet = await openFleet(await engine.open({ background: false }))
     await fleet.add(3)

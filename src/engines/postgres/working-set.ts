@@ -23,6 +23,7 @@ const none: readonly never[] = []
 export class WorkingSet {
   /** Whether something was made ready, or moved among what is. */
   isReadier = false
+  #movedSuspects = false
   readonly #items = new Map<string, Item>()
   readonly #damaged: { readonly row: Readonly<Record<string, unknown>>; readonly error: unknown }[] = []
   readonly #nets = new Map<string, Net>()
@@ -75,6 +76,8 @@ export class WorkingSet {
       this.#lines.clear()
       this.isReadier = true
     }
+    const isSuspect = before?.suspectedAt != null || after?.suspectedAt != null
+    if (isSuspect && before?.standing !== after?.standing) this.#movedSuspects = true
     for (const blocker of after?.waitingFor ?? none) this.#blockers.add(blocker)
     if (after) this.#items.set(after.id, after)
     else if (before) this.#items.delete(before.id)
@@ -87,6 +90,7 @@ export class WorkingSet {
       (plan.names ?? none).some(isTaken) ||
       (plan.sharedNames ?? none).some(isTaken) ||
       (plan.searched ?? none).some((table) => this.#tables.has(table)) ||
+      (plan.seeksSuspects === true && this.#movedSuspects) ||
       this.#reservesAny(plan, owner)
     )
   }
