@@ -4,7 +4,7 @@ import { assertRenewable } from './domain/lease.ts'
 import { assertName } from './domain/name.ts'
 import { shown } from './domain/text.ts'
 import type { StoreStatus } from './engines/engine.ts'
-import { openEngine } from './engines/open.ts'
+import { absoluteUrl, openEngine } from './engines/open.ts'
 import { isPostgresUrl } from './engines/postgres/address.ts'
 import { type Environment, pause } from './environment.ts'
 import { closedError, InvalidError } from './errors.ts'
@@ -41,8 +41,9 @@ import { Tasks } from './tasks.ts'
  * Opens a store: a path, `sqlite:path` or `sqlite::memory:` (private). Makes it when it is not there. Until
  * `close()`, this process renews what it holds and heals what others lost.
  */
-export async function open(url: string, options: OpenOptions = {}): Promise<Holdfast> {
-  assertUrl(url)
+export async function open(store: string, options: OpenOptions = {}): Promise<Holdfast> {
+  assertUrl(store)
+  const url = absoluteUrl(store)
   const settings = parseOptions(options)
   const environment: Environment = settings.environment ?? systemEnvironment
   const agent = settings.agent ?? defaultAgent()

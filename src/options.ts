@@ -1,4 +1,5 @@
 /** Every option of `open`: its sentence, unit, default and bounds, in one place. */
+import { resolve } from 'node:path'
 import * as z from 'zod'
 import { type Adapter, isAdapter } from './delivery/adapter.ts'
 import { assertRenewable } from './domain/lease.ts'
@@ -185,8 +186,14 @@ export function parseOptions(options: unknown): Settings {
   return {
     ...rest,
     recovery: triggers === false ? noRecovery : recovery.parse(triggers === true ? {} : triggers),
-    retention: retention.parse(kept),
+    retention: withWholePath(retention.parse(kept)),
   }
+}
+
+/** Of the folder this process is in now, not of one it goes to later. */
+function withWholePath(options: RetentionOptions): RetentionOptions {
+  const { eventsExport } = options
+  return eventsExport === undefined ? options : { ...options, eventsExport: resolve(eventsExport) }
 }
 
 function invalidOption({ path, message, next, facts }: Issue): InvalidError {
