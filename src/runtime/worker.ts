@@ -357,8 +357,7 @@ export class Worker<Payload> {
     try {
       const handler = this.#handler
       const result = await handler(item, context)
-      finish = () =>
-        this.#queue.complete(item.id, { token: item.token, ...(result === undefined ? {} : { result }) })
+      finish = () => this.#complete(item, result)
     } catch (error) {
       const failure = failureOf(error)
       // What is given back or lost already has not failed: such a handler mostly throws because it was told to stop.
@@ -370,6 +369,21 @@ export class Worker<Payload> {
     // The handler may have finished the item itself, as merge handlers do; then nothing is left to do.
     if (!running.isAbandoned && lease.isHeld) this.#finish({ item, lease }, finish)
     this.#fill()
+  }
+
+  /** The work is done, whatever its handler happened to return: a result that cannot be kept is told of and left out. */
+  async #complete({ id, token }: QueueItem<Payload>, result: unknown): Promise<void> {
+    if (result !== undefined) {
+      try {
+        await this.#queue.complete(id, { token, result })
+        return
+      } catch (error) {
+        if (!isHoldfastError(error) || error.code !== 'INVALID') throw error
+        const facts = { queue: this.#queue.name, item: id, error: error.message }
+        this.#session.logger.warn(facts, 'result.dropped')
+      }
+    }
+    await this.#queue.complete(id, { token })
   }
 
   /** Not waited for here: the next claim is asked in the same turn and shares the transaction. */
