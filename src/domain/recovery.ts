@@ -28,6 +28,8 @@ export interface ItemRules {
   readonly crashesMax: number
   /** What the holder's process held when it was found lost; null where nobody can tell. */
   readonly held: Held | null
+  /** Its holder has ended, in good order. */
+  readonly hasEnded?: boolean | undefined
 }
 
 export interface Reclaimed<Row> {
@@ -70,7 +72,7 @@ export function recoverItem(
   if (evidence === null) return null
   const death = item.instance === null ? undefined : deaths.get(item.instance)
   const saysNothing = death ? death.isReboot : item.instance !== null && lapsedInOutage(item, at.outage)
-  return takeItem(item, rules, evidence, saysNothing ? 'none' : blameFor(item, rules.held), at)
+  return takeItem(item, rules, evidence, saysNothing ? 'none' : blameFor(item, rules), at)
 }
 
 export function recoverLock(
@@ -115,7 +117,7 @@ export function reclaimStaleItem(
   if (item.standing !== 'held' || silentForMs < request.thresholdMs) return null
   if (item.instance !== null && !lapsed && !request.force) return null
   const evidence = `no sign of life for ${silentForMs} ms; reclaimed by request`
-  return takeItem(item, rules, evidence, lapsed ? blameFor(item, rules.held) : 'none', at)
+  return takeItem(item, rules, evidence, lapsed ? blameFor(item, rules) : 'none', at)
 }
 
 function takeItem(item: Item, rules: ItemRules, evidence: string, blame: Blame, at: Moment): ReclaimedItem {

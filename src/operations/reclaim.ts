@@ -28,6 +28,7 @@ export function rulesFor(
     workflow: defined?.definition ?? builtInWorkflow(item.workflow),
     crashesMax: defined?.queue.crashesMax ?? 0,
     held: process ? (recordedLoss(process, item) ?? process) : null,
+    hasEnded: process?.instances.some(({ id, endedAt }) => id === item.instance && endedAt !== null),
   }
 }
 

@@ -78,6 +78,42 @@ forEachEngine((engine) => {
     ])
   })
 
+  test('the last task of a lost process that is taken over by name was not alone [S5-1]', async () => {
+    const { env, store } = await engine.open({ background: false })
+    const host = machine(env)
+    const open = (agent: string, pid: number) =>
+      store.open({ agent, environment: host.process(pid), recovery: false })
+    const [worker, rescuer] = [await open('worker', workerPid), await open('rescuer', 1)]
+    const tasks = [await rescuer.tasks.addTask('one'), await rescuer.tasks.addTask('two')]
+    for (const { id } of tasks) await worker.tasks.claimTaskForAgent(id)
+
+    host.freeze(workerPid)
+    await env.advance(61_000)
+    for (const { id } of tasks) await rescuer.tasks.claimTaskForAgent(id)
+
+    const items = await Promise.all(tasks.map(({ id }) => rescuer.queue('tasks').get(id)))
+    expect(items).toMatchObject(tasks.map(() => ({ standing: 'held', crashes: 0, exposures: 1 })))
+  })
+
+  test('what a process that ended in good order still held is blamed for nothing [S5-1]', async () => {
+    const fleet = await openFleet(await engine.open({ background: false }))
+    const ids = await fleet.add(1)
+    const worker = await fleet.openWorker()
+    await claimed(worker.queue('jobs').next())
+    const { bootId, hostName, pidNamespace } = fleet.env.host.identity
+    const { instances } = (await fleet.hf.execute('instance.list', {
+      machine: { bootId, hostName, pidNamespace },
+      otherBoots: false,
+    })) as { instances: { id: string; pid: number }[] }
+    const own = instances.find(({ pid }) => pid === workerPid)?.id
+
+    fleet.host.freeze(workerPid)
+    await fleet.hf.execute('instance.end', { id: own, reason: 'closed' })
+    await fleet.env.advance(61_000)
+
+    expect(await fleet.items(ids)).toMatchObject([{ standing: 'ready', crashes: 0, exposures: 0 }])
+  })
+
   test('an item exposed twice is a suspect; a process takes one of these at a time, beside other work [S5-1]', async () => {
     const fleet = await openFleet(await engine.open({ background: false }))
     await fleet.add(3)
@@ -217,7 +253,11 @@ forEachEngine((engine) => {
     const explained = await fleet.hf.fleet.explain(ids[0] as string)
 
     expect(items.map(({ id }) => id)).toEqual(ids)
-    expect(await fleet.hf.queue('jobs').stats()).toMatchObject({ pending: 2, total: 2 })
+    expect(await fleet.hf.queue('jobs').stats()).toMatchObject({
+      pending: 2,
+      total: 2,
+      oldestReadyMs: expect.any(Number),
+    })
     expect(await fleet.hf.queue('jobs').peek()).toMatchObject({ id: ids[0] })
     expect(explained.evidence).toContain('suspected of killing its holders')
   })
