@@ -59,9 +59,9 @@ export interface LaneOptions extends FindOptions {
   times(): { now: number; wall: number } | null
   isDoubtful(): boolean
   /** When the server last gave no answer for long. */
+  outage(): Outage | null
   /** The server could not be reached. */
   onLost(): void
-  outage(): Outage | null
   /** What the server's clock showed, in answer to what was asked then. */
   onClock(clock: { now: number; wall: number }, askedAt: number): void
   onCommitted(wakes: boolean): void
