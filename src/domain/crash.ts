@@ -26,6 +26,11 @@ export type CrashMarks = Pick<
 const exposuresUntilSuspect = 2
 /** Progress may clear an item's crashes this often: one that dies after its first step would go on for ever. */
 const crashResetsMax = 10
+/**
+ * And lift a suspicion only this often. An item that dies after ever new progress would never be a suspect otherwise,
+ * and those that are, healthy ones beside it, would be blamed for its crashes; twice does not quarantine them yet.
+ */
+const suspicionResetsMax = 2
 const crashWait = { firstMs: 5_000, factor: 6, maxMs: 5 * 60 * 1000 }
 
 /** `held` is null where nobody can tell what the process held; nobody is blamed then. */
@@ -73,7 +78,7 @@ export function crashWaitMs(crashes: number): number {
 /** Everything that speaks against an item, cleared. */
 export const noSuspicion = { crashes: 0, exposures: 0, suspectedAt: null, progressAtLoss: null } as const
 
-/** What progress clears: everything, if it is new since the last loss and has not cleared it too often. */
+/** What progress clears if it is new since the last loss: everything at first, later its crashes, in the end nothing. */
 export function clearedBy(
   item: Item,
   progress: Json,
@@ -81,5 +86,7 @@ export function clearedBy(
   const isClear = item.crashes === 0 && item.exposures === 0
   if (isClear || item.crashResets >= crashResetsMax) return {}
   if (JSON.stringify(progress) === JSON.stringify(item.progressAtLoss)) return {}
-  return { ...noSuspicion, crashResets: item.crashResets + 1 }
+  const crashResets = item.crashResets + 1
+  if (crashResets <= suspicionResetsMax) return { ...noSuspicion, crashResets }
+  return item.crashes === 0 ? {} : { crashes: 0, crashResets }
 }

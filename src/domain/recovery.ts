@@ -44,19 +44,19 @@ export interface ReclaimedItem extends Reclaimed<Item> {
   readonly blame: Blame
 }
 
-/** For how long the store spares a lease that nobody renews after its end. */
-type Sparing = Pick<Judging, 'manualGraceMs'>
+/** What the store spares although its time is over. */
+type Sparing = Pick<Judging, 'manualGraceMs' | 'isDoubtful'>
 
 /** Why a lease may be taken now, or null when it may not. */
 export function evidenceOfLoss(
   row: LeaseColumns & { readonly delayedSince?: number | null },
   deaths: Deaths,
   now: number,
-  { manualGraceMs }: Sparing = {},
+  { manualGraceMs, isDoubtful }: Sparing = {},
 ): string | null {
   const death = row.instance === null ? undefined : deaths.get(row.instance)
   if (death !== undefined) return death.evidence
-  if (!hasLapsed(row, { now, manualGraceMs })) return null
+  if (!hasLapsed(row, { now, manualGraceMs, isDoubtful })) return null
   return row.expiresAt === null
     ? 'it is held but has no lease'
     : `its lease lapsed ${now - row.expiresAt} ms ago`

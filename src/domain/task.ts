@@ -199,7 +199,7 @@ export function claimTask(
   item: Item,
   rules: ItemRules & { workflow: Workflow },
   request: TaskRequest,
-  at: Moment & Pick<Judging, 'manualGraceMs'>,
+  at: Moment & Pick<Judging, 'manualGraceMs' | 'isDoubtful'>,
 ): TaskClaim {
   if (item.standing === 'held' && isSameHolder(item, request)) {
     const after = renew(item, at.now, request.leaseMs)

@@ -113,6 +113,31 @@ describe('a suspect', () => {
   })
 })
 
+test('an item that kills its process after ever new progress takes no healthy neighbour with it [S5-1] [S5-2]', () => {
+  let poison = newItem(job)
+  let healthy = Array.from({ length: 4 }, () => newItem(job))
+  let crashes = 0
+  while (poison.quarantinedAt === null && crashes < 100) {
+    const isFree = (item: Item) => item.quarantinedAt === null && item.suspectedAt === null
+    // One process: everything that is no suspect, and one suspect; the waits after own crashes are over.
+    const suspect = [poison, ...healthy].find((item) => !isFree(item) && item.quarantinedAt === null)
+    const [held, rest] = [healthy.filter(isFree), healthy.filter((item) => !isFree(item) && item !== suspect)]
+    if (suspect !== undefined && suspect !== poison) held.push(suspect)
+    const running = [recordProgress(claimed(poison), `run ${crashes}`), ...held.map(claimed)]
+    const suspects = running.filter(({ suspectedAt }) => suspectedAt !== null).length
+    const [first, ...others] = running.map((item) =>
+      reclaimItem(item, job, loss(blameFor(item, { held: { items: running.length, suspects } })), at),
+    )
+    poison = first as Item
+    healthy = [...others, ...rest]
+    crashes++
+  }
+
+  expect(poison.quarantinedAt).not.toBeNull()
+  expect(crashes).toBeLessThan(25)
+  expect(healthy.filter(({ quarantinedAt }) => quarantinedAt !== null)).toEqual([])
+})
+
 describe('an own crash', () => {
   test.each([
     [1, 0],

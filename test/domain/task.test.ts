@@ -185,6 +185,12 @@ describe('a claim of a task by name', () => {
     })
   })
 
+  test('takes nothing over while the clock is in doubt [E6] [T3]', () => {
+    const lapsed = aTask('in_progress', { expiresAt: at.now })
+
+    expect(claimTask(lapsed, rules, bob, { ...later(1), isDoubtful: true }).outcome).toBe('held')
+  })
+
   test('says what keeps it back [T4]', () => {
     const blocked = claimTask(aTask('todo', { waitingFor: ['b'] }), rules, bob, at)
     const delayed = claimTask(aTask('todo', { runAt: at.wall + 1 }), rules, bob, at)

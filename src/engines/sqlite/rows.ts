@@ -49,6 +49,15 @@ export function sparedUntil({ now, manualGraceMs }: Source): bigint[] {
   return manualGraceMs === 0 ? [] : [BigInt(now - manualGraceMs)]
 }
 
+/** Ids of all instances of the processes whose instances these are; the cross join keeps the planner from all others. */
+export function peersOf(ids: string): string {
+  return `select peer.id
+from instance as own cross join instance as peer indexed by instance_process
+where own.namespace = ?1 and own.id ${ids} and peer.namespace = ?1 and peer.pid = own.pid
+and peer.boot_id = own.boot_id and peer.host_name = own.host_name and peer.pid_namespace = own.pid_namespace
+and peer.start_time is own.start_time`
+}
+
 const selectItem = select(tables.item)
 const itemQueries = new Map<string, string>()
 /** Limits are part of a text. */

@@ -4,7 +4,7 @@ import { newestClosedMax } from '../../engine.ts'
 import type { Value } from '../driver.ts'
 import { filterText, filterValues } from '../filter.ts'
 import { listItems } from '../list.ts'
-import { inList, item, items, readable, type Source, sparedUntil, unspared } from '../rows.ts'
+import { inList, item, items, peersOf, readable, type Source, sparedUntil, unspared } from '../rows.ts'
 import type { Loaders } from './loader.ts'
 
 /** What others still wait for stays, or nobody could say why they wait. */
@@ -16,11 +16,7 @@ const holdsNoSuspect = `not exists (
   select 1
   from item as taken
   where taken.namespace = ?1 and taken.standing = 'held' and taken.suspected_at is not null and taken.instance in (
-    select peer.id
-    from instance as own
-    join instance as peer on peer.namespace = own.namespace and peer.pid = own.pid and peer.boot_id = own.boot_id
-      and peer.host_name = own.host_name and peer.pid_namespace = own.pid_namespace and peer.start_time is own.start_time
-    where own.namespace = ?1 and own.id = ?3
+    ${peersOf('= ?3')}
   )
 )`
 
