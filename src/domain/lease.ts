@@ -93,6 +93,11 @@ export function hasLapsed(row: Lapsing, { now, isDoubtful, manualGraceMs }: Judg
   return !isDoubtful && isExpired(row, now - spareMs(row, manualGraceMs))
 }
 
+/** When it may be taken from its holder: at its end, or when its grace is over. */
+export function lapsesAt(row: Lapsing, { manualGraceMs }: Pick<Judging, 'manualGraceMs'>): number {
+  return (row.expiresAt ?? 0) + spareMs(row, manualGraceMs)
+}
+
 /** A process that renews needs no grace, and a lock that is kept back for a delay has no holder to spare. */
 function spareMs({ instance, delayedSince = null }: Lapsing, manualGraceMs = 0): number {
   return instance === null && delayedSince === null ? manualGraceMs : 0

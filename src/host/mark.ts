@@ -89,9 +89,13 @@ function write(path: string): void {
     // Neither through a link nor into a pipe that somebody has put there, and nothing is ever emptied.
     const { O_CREAT, O_WRONLY, O_NOFOLLOW, O_NONBLOCK } = constants
     const file = openSync(path, O_CREAT | O_WRONLY | (O_NOFOLLOW ?? 0) | (O_NONBLOCK ?? 0), 0o600)
-    const now = new Date()
-    futimesSync(file, now, now)
-    closeSync(file)
+    try {
+      const now = new Date()
+      futimesSync(file, now, now)
+    } finally {
+      // Refused for a file that a stranger put there; and it is tried again with every beat.
+      closeSync(file)
+    }
   } catch {
     // Without a mark nobody judges this process, and its leases lapse by themselves.
   }

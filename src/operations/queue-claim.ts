@@ -1,7 +1,7 @@
 /** Taking work: peek, next, claimMany, nextWithLock. */
 import * as z from 'zod'
 import { claimItem, compareInLine, type Item, type Moment } from '../domain/item.ts'
-import { assertRenewable, type Holder, renew } from '../domain/lease.ts'
+import { assertRenewable, type Holder, lapsesAt, renew } from '../domain/lease.ts'
 import { acquireLock, type Lock } from '../domain/lock.ts'
 import { processingLockName, type Queue } from '../domain/queue.ts'
 import type { Workflow } from '../domain/workflow.ts'
@@ -120,7 +120,7 @@ export const look = operation({
     z.object({
       ready: z.boolean(),
       nextDueAt: z.number().nullable(),
-      /** How long the lease lasts that ends next, of an item or of the processing lock; below 0 it is over. */
+      /** How soon the next lease can be taken over, of an item or of the processing lock; below 0 it can by now. */
       lapseInMs: z.number().nullable(),
     }),
   needs: ({ queue, lapses }, caller) => ({
@@ -130,10 +130,10 @@ export const look = operation({
     held: lapses ? ({ select: 'heldItems', queue, limit: 1 } as const) : null,
     locks: lapses ? ({ select: 'lock', name: processingLockName(queue) } as const) : null,
   }),
-  decide({ offers, nextDueAt, held, locks, ...line }, _input, { wall, now }) {
+  decide({ offers, nextDueAt, held, locks, ...line }, _input, { wall, now, manualGraceMs }) {
     const claimable = [...firstInLine(line, 1), ...offers]
     const leases = [...(held ?? []).map(({ item }) => item), ...(locks ?? [])]
-    const ends = leases.map(({ expiresAt }) => expiresAt ?? 0)
+    const ends = leases.map((lease) => lapsesAt(lease, { manualGraceMs }))
     return {
       changes: [],
       result: {

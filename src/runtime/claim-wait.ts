@@ -47,8 +47,9 @@ export async function waitForWork<Answer>(session: Session, wait: ClaimWait<Answ
         if (leftMs <= 0) return answer
         const dueMs =
           nextDueAt === null ? lookEveryMs : Math.max(lookAtLeastMs, nextDueAt - environment.now() + 1)
-        // Expired means later than its end.
-        const lapseMs = Math.max(lookAtLeastMs, (lapseInMs ?? lookEveryMs) + 1)
+        // Expired means later than its end. What lapsed and stays, because nobody heals here, is no reason to hurry.
+        const isLapsing = lapseInMs !== null && lapseInMs >= 0
+        const lapseMs = isLapsing ? Math.max(lookAtLeastMs, lapseInMs + 1) : lookEveryMs
         const jitter = 0.75 + 0.5 * environment.random()
         const until = wait.signal ? AbortSignal.any([woken.signal, wait.signal]) : woken.signal
         await pause(environment, Math.min(lookEveryMs * jitter, dueMs, lapseMs, leftMs), until)

@@ -1,6 +1,6 @@
 /** Waiting for work looks at the leases that keep it: it is claimed when they end, not at some later look. */
 import type { Holdfast } from 'holdfast'
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { forEachEngine } from '../support/stores.ts'
 
 /** Nobody heals by itself, and nobody renews. */
@@ -74,10 +74,27 @@ forEachEngine((engine) => {
       isEnough: ({ outcome }) => outcome === 'claimed',
     })
 
-    for (let step = 0; step < 100; step++) await env.advance(100)
+    // A look asks for one or a few; looking every 20 ms asked for 1,200.
+    const looks = vi.spyOn(env, 'random')
+    for (let step = 0; step < 500; step++) await env.advance(20)
 
     expect((await counted).outcome).toBe('empty')
     expect(claims).toBeLessThanOrEqual(5)
+    expect(looks.mock.calls.length).toBeLessThan(100)
     expect(await (await store.open(alone)).queue('jobs').stats()).toMatchObject({ processing: 1 })
+  })
+
+  test('[S5-9] [S5-16] a lease within its grace is taken over as soon as that is over', async () => {
+    const { hf, env } = await engine.open({ agent: 'ada', manualGraceMs: 2_500, recovery: { everyMs: 0 } })
+    const q = hf.queue('jobs')
+    await q.add(null)
+    await q.next({ agent: 'bob', leaseMs: 1_000 })
+    const startedAt = env.monotonic()
+    const waiting = q.next({ waitMs: 9_000 }).then(() => env.monotonic() - startedAt)
+
+    for (let step = 0; step < 500; step++) await env.advance(20)
+
+    expect(await waiting).toBeGreaterThan(3_500)
+    expect(await waiting).toBeLessThan(3_700)
   })
 })

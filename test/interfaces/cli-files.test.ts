@@ -2,11 +2,15 @@
 import { spawn } from 'node:child_process'
 import { accessSync, chmodSync, cpSync, existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { pathToFileURL } from 'node:url'
+import { type Holdfast, open } from 'holdfast'
 import { expect, onTestFinished, test } from 'vitest'
 import { type Answer, aShell, cleanEnvironment, program, type Shell } from '../support/cli.ts'
 
 /** Root may write everywhere, so there somebody else is asked. */
-const stranger = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {}
+const isRoot = process.getuid?.() === 0
+const stranger = isRoot ? { uid: 65_534, gid: 65_534 } : {}
 const onLinux = process.platform === 'linux'
 
 test.runIf(onLinux)('a full stdout is told in words, for every kind of output [S5-23]', async () => {
@@ -117,6 +121,71 @@ test.each(['with what others left beside it', 'on its own'])(
     })
   },
 )
+
+// It takes two users, one who may write and one who may not, and only root can be both.
+test.runIf(isRoot).each(['nobody else has open', 'others have open'])(
+  'whoever may only read a store that %s sees what others write from then on [S5-23]',
+  async (how) => {
+    const shell = aShell()
+    const folder = join(shell.folder, 'shared')
+    mkdirSync(folder, { mode: 0o755 })
+    chmodSync(shell.folder, 0o755)
+    const store = join(folder, 'store.db')
+    const writer = await open(store, { agent: 'writer' })
+    await writer.queue('builds').add(1)
+    if (how === 'nobody else has open') await writer.close()
+    else onTestFinished(() => writer.close())
+    const reader = await readerAsStranger(store)
+    if (reader === null) return
+
+    const before = await reader.look()
+    const { total } = how === 'others have open' ? await addTo(writer) : await addTo(await open(store))
+    const after = await reader.look()
+
+    expect(before).toEqual({ total: 1, isReadOnly: true })
+    expect(after).toEqual({ total, isReadOnly: true })
+  },
+)
+
+/** Adds an item; says how many there are. */
+async function addTo(hf: Holdfast): Promise<{ total: number }> {
+  await hf.queue('builds').add(2)
+  const { total } = await hf.queue('builds').stats()
+  await hf.close()
+  return { total }
+}
+
+interface Reader {
+  look(): Promise<unknown>
+}
+
+/** A program of a user who may not write, which looks each time it is told to; null where there is no such user. */
+async function readerAsStranger(store: string): Promise<Reader | null> {
+  const text = `
+    import { createInterface } from 'node:readline'
+    const { open } = await import(process.argv[1])
+    const hf = await open(process.argv[2], { background: false, recovery: false })
+    for await (const line of createInterface({ input: process.stdin })) {
+      const { total } = await hf.queue('builds').stats()
+      console.log(JSON.stringify({ total, isReadOnly: hf.status.isReadOnly }))
+    }
+    await hf.close()`
+  const index = pathToFileURL(join(dirname(program), '..', 'index.js')).href
+  const probe = await asStranger(dirname(store), '--version')
+  if (probe === null) return null
+  const child = spawn(process.execPath, ['--input-type=module', '-e', text, index, store], {
+    ...stranger,
+    stdio: ['pipe', 'pipe', 'inherit'],
+  })
+  onTestFinished(() => void child.stdin.end())
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
+  return {
+    async look() {
+      child.stdin.write('look\n')
+      return JSON.parse(String((await lines.next()).value))
+    },
+  }
+}
 
 function cpMaybe(from: string, to: string): void {
   if (existsSync(from)) cpSync(from, to)

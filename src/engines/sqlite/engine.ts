@@ -21,7 +21,7 @@ import { lookAhead } from './loaders/recovery.ts'
 import { assertUsableStore, readManualGrace, writeManualGrace } from './marks.ts'
 import { isCurrent, migrate, schemaVersion } from './migrate.ts'
 import { assertLocal } from './place.ts'
-import { openReadable, readOnlyError } from './readable.ts'
+import { changingError, isReadOnly, openReadable, type ReadableStore, readOnlyError } from './readable.ts'
 import type { Source } from './rows.ts'
 import { Turn } from './turn.ts'
 import { Wake } from './wake.ts'
@@ -35,6 +35,8 @@ const unturnedMax = 16
 const checkpointPages = 1000
 /** After so many batches a process without a caretaker looks at the log: a command of one batch never does. */
 const unmovedMax = 16
+/** Whoever opens the store anew sees what others write: twice is rare. */
+const rereadsMax = 5
 
 interface Waiting {
   readonly prepared: Prepared
@@ -55,6 +57,8 @@ export async function openSqlite(path: string, options: EngineOptions): Promise<
   const location = isMemory ? ':memory:' : resolve(path)
   if (!isMemory) assertLocal(location, options.environment)
   const turn = new Turn(options.environment, options.busyTimeoutMs, location)
+  const readable = !isMemory && isReadOnly(location) ? readableEngine(turn, location, options) : null
+  if (readable) return readable
   let connection: Connection | undefined
   try {
     const opened = await turn.take(() => new Connection(location))
@@ -67,8 +71,8 @@ export async function openSqlite(path: string, options: EngineOptions): Promise<
     return new SqliteEngine(opened, turn, prepared, location, options)
   } catch (error) {
     connection?.close()
-    const readable = isUnwritable(error) && !isMemory ? readableEngine(turn, location, options) : null
-    if (readable) return readable
+    const looking = isUnwritable(error) && !isMemory ? readableEngine(turn, location, options) : null
+    if (looking) return looking
     throw classify(error, location)
   }
 }
@@ -77,9 +81,7 @@ export async function openSqlite(path: string, options: EngineOptions): Promise<
 function readableEngine(turn: Turn, location: string, options: EngineOptions): SqliteEngine | null {
   try {
     const store = openReadable(location, options.environment)
-    if (store === null) return null
-    const { connection, offset, manualGraceMs } = store
-    return new SqliteEngine(connection, turn, { offset, manualGraceMs }, location, options, true)
+    return store && new SqliteEngine(store.connection, turn, store, location, options, store)
   } catch (error) {
     if (isUnwritable(error)) return null
     throw classify(error, location)
@@ -133,12 +135,14 @@ async function prepareStore(
 
 export class SqliteEngine implements Engine {
   readonly status: StoreStatus
-  readonly #connection: Connection
+  #connection: Connection
   readonly #turn: Turn
   readonly #options: EngineOptions
   readonly #environment: Environment
-  readonly #offset: number
-  readonly #manualGraceMs: number
+  #offset: number
+  #manualGraceMs: number
+  /** Set where this process may not write. */
+  #readable: ReadableStore | null
   readonly #location: string
   readonly #wake: Wake
   readonly #memory = new Memory()
@@ -162,8 +166,9 @@ export class SqliteEngine implements Engine {
     { offset, manualGraceMs }: PreparedStore,
     location: string,
     options: EngineOptions,
-    isReadOnly = false,
+    readable: ReadableStore | null = null,
   ) {
+    this.#readable = readable
     this.#connection = connection
     this.#turn = turn
     this.#offset = offset
@@ -178,7 +183,7 @@ export class SqliteEngine implements Engine {
       durability: options.durability,
       schemaVersion: schemaVersion(),
       engineVersion: driver().sqliteVersion,
-      ...(isReadOnly ? { isReadOnly: true } : {}),
+      ...(readable === null ? {} : { isReadOnly: true }),
     }
   }
 
@@ -220,10 +225,36 @@ export class SqliteEngine implements Engine {
   }
 
   #readNow(prepared: Prepared): unknown {
-    return inSnapshot(
-      this.#connection,
-      () => this.#decide(prepared, this.#source(prepared.command.namespace, new Known())).result,
-    )
+    const read = () =>
+      inSnapshot(
+        this.#connection,
+        () => this.#decide(prepared, this.#source(prepared.command.namespace, new Known())).result,
+      )
+    return this.#readable === null ? read() : this.#readUnchanged(read)
+  }
+
+  /** Somebody may begin to write a file that nobody had open: what was read meanwhile is read again. */
+  #readUnchanged<Result>(read: () => Result): Result {
+    for (let attempt = 1; ; attempt++) {
+      if (!this.#readable?.isCurrent()) this.#openAnew()
+      try {
+        const result = read()
+        if (this.#readable?.isCurrent()) return result
+      } catch (error) {
+        if (this.#readable?.isCurrent() || attempt === rereadsMax) throw error
+      }
+      if (attempt === rereadsMax) throw changingError(this.#location)
+    }
+  }
+
+  #openAnew(): void {
+    const store = openReadable(this.#location, this.#environment)
+    if (store === null) throw readOnlyError(this.#location)
+    this.#connection.close()
+    this.#readable = store
+    this.#connection = store.connection
+    this.#offset = store.offset
+    this.#manualGraceMs = store.manualGraceMs
   }
 
   /** Somebody recovers the log: then nobody can read. */

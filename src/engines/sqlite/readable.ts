@@ -2,7 +2,7 @@
  * A store that this process may read and not write: its permissions, or those of its folder, say so. What is read is
  * what others committed; every write is refused.
  */
-import { existsSync, statSync } from 'node:fs'
+import { accessSync, constants, existsSync, statSync } from 'node:fs'
 import { pathToFileURL } from 'node:url'
 import type { Environment } from '../../environment.ts'
 import { HoldfastError } from '../../errors.ts'
@@ -16,12 +16,27 @@ export interface ReadableStore {
   readonly connection: Connection
   readonly offset: number
   readonly manualGraceMs: number
+  /** False once somebody has changed the file in a way that this connection cannot see: open it anew. */
+  isCurrent(): boolean
+}
+
+/**
+ * Whether this process may not write the file. Asked before SQLite is: while others have the store open, it takes a
+ * file that it may only read for one to be written, until something is.
+ */
+export function isReadOnly(location: string): boolean {
+  try {
+    accessSync(location, constants.W_OK)
+    return false
+  } catch (error) {
+    return ['EACCES', 'EPERM', 'EROFS'].includes(String((error as NodeJS.ErrnoException).code))
+  }
 }
 
 /** Null where there is nothing that could be read. */
 export function openReadable(location: string, environment: Environment): ReadableStore | null {
   if (!existsSync(location)) return null
-  const connection = openUnwritten(location)
+  const { connection, isCurrent: isFileCurrent } = openUnwritten(location)
   try {
     connection.run('begin')
     if (!isCurrent(connection, location)) throw tooOld(location)
@@ -29,7 +44,7 @@ export function openReadable(location: string, environment: Environment): Readab
     const { offset } = knownOffset(connection, environment)
     const manualGraceMs = readManualGrace(connection)
     connection.run('commit')
-    return { connection, offset, manualGraceMs }
+    return { connection, offset, manualGraceMs, isCurrent: isFileCurrent }
   } catch (error) {
     connection.close()
     throw error
@@ -39,18 +54,26 @@ export function openReadable(location: string, environment: Environment): Readab
 /**
  * Beside a store that others have open lie its log and the memory they share; these are read too. Where both are gone,
  * nobody has it open, and the file alone is the whole store. SQLite would make them to look, and may not: it is told
- * that nothing changes. Should somebody begin to write in that moment, a look may see half of it and fail.
+ * that nothing changes, and would not notice when something does.
  */
-function openUnwritten(location: string): Connection {
+function openUnwritten(location: string): Pick<ReadableStore, 'connection' | 'isCurrent'> {
+  const stamp = stampOf(location)
   const shared = new Connection(location, { readOnly: true })
   try {
     shared.get('select count(*) from sqlite_schema')
-    return shared
+    return { connection: shared, isCurrent: () => true }
   } catch (error) {
     shared.close()
     if (!isUnwritable(error) || hasLog(location)) throw error
-    return new Connection(`${pathToFileURL(location).href}?immutable=1`, { readOnly: true })
+    const connection = new Connection(`${pathToFileURL(location).href}?immutable=1`, { readOnly: true })
+    return { connection, isCurrent: () => stampOf(location) === stamp }
   }
+}
+
+/** Differs when somebody has written the file, put another in its place, or begun a log beside it. */
+function stampOf(location: string): string {
+  const { ino, size, mtimeNs } = statSync(location, { bigint: true })
+  return `${ino} ${size} ${mtimeNs} ${hasLog(location)}`
 }
 
 function hasLog(location: string): boolean {
@@ -65,11 +88,20 @@ function tooOld(location: string): HoldfastError {
   })
 }
 
+/** Others began and ended to write it each time it was looked at. */
+export function changingError(location: string): HoldfastError {
+  return new HoldfastError('BUSY', {
+    what: `the store ${location} was changed each time it was read`,
+    next: 'try again',
+    facts: { location },
+  })
+}
+
 /** The refusal of every write. */
 export function readOnlyError(location: string): HoldfastError {
   return new HoldfastError('STORE_UNAVAILABLE', {
     what: `the store ${location} may only be read by this process; nothing was changed`,
-    next: 'check the permissions of the file and of its folder',
+    next: 'check the permissions of the file and of its folder; a program that only looks opens it with background: false',
     facts: { location },
   })
 }
