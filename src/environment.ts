@@ -3,6 +3,7 @@
  * processes. The real one is `systemEnvironment` in `host/`; tests move one of their own, and the
  * simulator owns one. Nobody else reads a clock.
  */
+import type { SignsOfLife } from './domain/boot.ts'
 import type { ProcessIdentity } from './domain/instance.ts'
 
 export interface Environment {
@@ -60,7 +61,7 @@ export interface Host {
   /** Who another process of this machine is; null when there is none under this pid. */
   identify(pid: number): ProcessIdentity | null
   /** Judges another process; 'unknown' whenever there is doubt. A local store proves more: see `host/process.ts`. */
-  judge(other: ProcessIdentity, storeIsLocal: boolean): Verdict
+  judge(other: ProcessIdentity & SignsOfLife, storeIsLocal: boolean): Verdict
   /** Shows processes of this machine that one it knows runs here too. */
   leaveMark(process: ProcessIdentity): void
   /** Shows the same of this process itself, while it has a store open. */

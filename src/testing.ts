@@ -1,6 +1,7 @@
 /** For tests of programs that use Holdfast: an environment whose time you move. */
 import type { ProcessIdentity } from './domain/instance.ts'
 import type { Environment, Host, Spare, Spares, Verdict } from './environment.ts'
+import { judge } from './host/process.ts'
 import { systemEnvironment } from './host/system.ts'
 
 export { type Replica, renewalFields, replay } from './domain/event.ts'
@@ -83,7 +84,12 @@ export class MovableEnvironment implements Environment {
     this.host = {
       identity,
       identify: (pid) => systemEnvironment.host.identify(pid),
-      judge: (other, storeIsLocal): Verdict => systemEnvironment.host.judge(other, storeIsLocal),
+      judge: (other, storeIsLocal): Verdict =>
+        judge(other, {
+          self: systemEnvironment.host.identity,
+          storeIsLocal,
+          kernel: () => ({ bootedAt: this.now() - this.uptime(), awakeMs: this.monotonic() }),
+        }),
       leaveMark: (process) => systemEnvironment.host.leaveMark(process),
       ownMark: systemEnvironment.host.ownMark,
       networkFileSystem: (path) => systemEnvironment.host.networkFileSystem(path),

@@ -316,6 +316,11 @@ export interface Selectors {
     { instances: readonly string[] },
     readonly { readonly instance: string; readonly count: number }[],
   ]
+  /** When these last beat or renewed something, in awake time of their machine; not where that cannot be told. */
+  awakeTimes: [
+    { instances: readonly string[] },
+    readonly { readonly instance: string; readonly awakeAt: number }[],
+  ]
   /** The process registered for an agent by somebody, if it has not ended. */
   registeredInstance: [{ agent: string }, Instance | null]
   instancesEndedBefore: [{ ageMs: number; limit: number }, readonly Instance[]]

@@ -13,15 +13,17 @@
  * lock: a stopped holder would wake up in the middle of its write.
  */
 import { randomUUID } from 'node:crypto'
-import { readdir, readlink, rm, symlink } from 'node:fs/promises'
+import { lstat, readdir, readlink, rm, symlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { ProcessIdentity } from '../domain/instance.ts'
-import { type Environment, pause } from '../environment.ts'
+import { type Environment, pause, type Verdict } from '../environment.ts'
 import { HoldfastError } from '../errors.ts'
 
 interface Owner extends ProcessIdentity {
   /** Of this acquisition; never used again. */
   readonly id: string
+  /** Awake time of its machine at this acquisition. */
+  readonly awakeAt?: number
 }
 
 /** What has to be removed to release the lock. */
@@ -74,8 +76,9 @@ async function acquire(folder: string, { environment, waitMs }: LockOptions): Pr
   }
 }
 
-async function attemptToAcquire(folder: string, { host }: Environment): Promise<Attempt> {
-  const self: Owner = { id: randomUUID(), ...host.identity }
+async function attemptToAcquire(folder: string, environment: Environment): Promise<Attempt> {
+  const awakeAt = Math.floor(environment.monotonic())
+  const self: Owner = { id: randomUUID(), ...environment.host.identity, awakeAt }
   if (await makeLink(firstLink(folder), self)) {
     await removeLeftHeirs(folder)
     return { outcome: 'acquired', held: { id: self.id, inherited: [] } }
@@ -83,8 +86,8 @@ async function attemptToAcquire(folder: string, { host }: Environment): Promise<
   const chain = await readChain(folder)
   const [first, last] = [chain[0], chain.at(-1)]
   if (!first || !last) return { outcome: 'again' }
-  // The folder is on a disk of this machine, so a process of another boot is dead.
-  const { liveness, evidence } = host.judge(last, true)
+  const link = chain.length === 1 ? firstLink(folder) : heirLink(folder, (chain.at(-2) as Owner).id)
+  const { liveness, evidence } = await judge(last, link, environment)
   if (liveness !== 'dead' || chain.length > heirsMax) return { outcome: 'held', owner: last, evidence }
 
   const links = chain.map(({ id }) => heirLink(folder, id))
@@ -94,6 +97,23 @@ async function attemptToAcquire(folder: string, { host }: Environment): Promise<
     return { outcome: 'acquired', held: { id: first.id, inherited: links } }
   await rm(own, { force: true })
   return { outcome: 'again' }
+}
+
+/** The folder is on a disk of this machine, so whoever made a link in it ran on this machine. */
+async function judge(owner: Owner, link: string, { host }: Environment): Promise<Verdict> {
+  const isOfThisBoot = owner.bootId === host.identity.bootId
+  const madeAt = isOfThisBoot ? 0 : await madeAtOf(link)
+  return host.judge({ ...owner, startedAt: madeAt, beatAt: madeAt }, true)
+}
+
+/** Wall time. Of a link that is gone: just now, so nobody is taken for dead by it. */
+async function madeAtOf(link: string): Promise<number> {
+  try {
+    return (await lstat(link)).mtimeMs
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return Number.POSITIVE_INFINITY
+    throw error
+  }
 }
 
 /** The first holder and its heirs, in order; empty when the lock was released meanwhile. */
@@ -151,7 +171,8 @@ function parseOwner(text: string): Owner | null {
   }
   // The id becomes part of a path.
   if (typeof owner?.id !== 'string' || !/^[\w-]{1,64}$/.test(owner.id)) return null
-  const { bootId, pidNamespace, hostName, pid } = owner
+  const { bootId, pidNamespace, hostName, pid, awakeAt } = owner
+  if (awakeAt !== undefined && typeof awakeAt !== 'number') return null
   const isNamed = [bootId, pidNamespace, hostName].every((each) => typeof each === 'string')
   return isNamed && Number.isSafeInteger(pid) ? (owner as Owner) : null
 }

@@ -1,11 +1,12 @@
 /**
  * Who a process is, and whether it is dead. A pid alone says nothing: it may be of another machine, container or
- * boot, and pids are used again. Death is proven only where boot, pid namespace and host name are the same as
- * ours; everything else is 'unknown', and then the lease decides.
+ * boot, and pids are used again. Death is proven where boot, pid namespace and host name are the same as ours, and
+ * where the kernel has been restarted since; everything else is 'unknown', and then the lease decides.
  */
 import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { hostname } from 'node:os'
+import { isOfEarlierBoot, type KernelTimes, type SignsOfLife } from '../domain/boot.ts'
 import type { ProcessIdentity } from '../domain/instance.ts'
 import type { Verdict } from '../environment.ts'
 import { hasMark } from './mark.ts'
@@ -37,10 +38,16 @@ export function processExists(pid: number): boolean {
   return judgePid(pid, null).liveness === 'alive'
 }
 
-/** `storeIsLocal`: the store lies on a disk of this machine, so a process of another boot cannot be running. */
-export function judge(self: ProcessIdentity, other: ProcessIdentity, storeIsLocal: boolean): Verdict {
+export interface Judge {
+  readonly self: ProcessIdentity
+  /** The store lies on a disk of this machine, so whoever opened it ran on this machine. */
+  readonly storeIsLocal: boolean
+  readonly kernel: () => KernelTimes
+}
+
+export function judge(other: ProcessIdentity & SignsOfLife, { self, storeIsLocal, kernel }: Judge): Verdict {
   if (other.bootId !== self.bootId) {
-    if (storeIsLocal)
+    if (storeIsLocal && isOfEarlierBoot(other, kernel()))
       return { liveness: 'dead', evidence: 'the machine has been restarted since', isReboot: true }
     return { liveness: 'unknown', evidence: `it runs on ${other.hostName}, or did before a restart` }
   }

@@ -2,13 +2,18 @@
 import { uptime } from 'node:os'
 import { v7 } from 'uuid'
 import type { Environment } from '../environment.ts'
+import { bootedAt, clockShift } from './boot.ts'
 import { networkFileSystem } from './file-system.ts'
 import { leaveMark, ownMark } from './mark.ts'
 import { identify, identifyPid, judge } from './process.ts'
 
+function awakeMs(): number {
+  return Number(process.hrtime.bigint()) / 1e6 - clockShift.monotonicMs
+}
+
 export const systemEnvironment: Environment = {
   now: () => Date.now(),
-  monotonic: () => Number(process.hrtime.bigint()) / 1e6,
+  monotonic: awakeMs,
   uptime: () => Math.round(uptime() * 1000),
   timer(ms, run, keepsAlive = false) {
     const timer = setTimeout(run, ms)
@@ -22,7 +27,12 @@ export const systemEnvironment: Environment = {
       return identify()
     },
     identify: identifyPid,
-    judge: (other, storeIsLocal) => judge(identify(), other, storeIsLocal),
+    judge: (other, storeIsLocal) =>
+      judge(other, {
+        self: identify(),
+        storeIsLocal,
+        kernel: () => ({ bootedAt: bootedAt(Date.now()), awakeMs: awakeMs() }),
+      }),
     leaveMark,
     ownMark,
     networkFileSystem,

@@ -14,7 +14,7 @@ import type { Change } from '../engines/engine.ts'
 import { HoldfastError } from '../errors.ts'
 import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
-import { operation } from './operation.ts'
+import { ask, operation } from './operation.ts'
 
 const id = lazily(() => fields.text(100).min(1))
 
@@ -166,7 +166,16 @@ export const list = operation({
       after: fields.after,
     })
   },
-  output: () => z.object({ instances: z.array(instanceView()), next: z.string().nullable() }),
+  output: () => {
+    const awakeAt = z
+      .number()
+      .nullable()
+      .describe('Of other boots: awake time of its machine at its last beat or renewal.')
+    return z.object({
+      instances: z.array(instanceView().extend({ awakeAt })),
+      next: z.string().nullable(),
+    })
+  },
   needs: ({ machine, otherBoots, limit, after }) => ({
     page: {
       select: 'machineInstances',
@@ -177,7 +186,18 @@ export const list = operation({
       limit: limit ?? 100,
     } as const,
   }),
-  decide: ({ page }) => ({ changes: [], result: { instances: [...page.rows], next: page.next } }),
+  decide({ page: { rows, next } }, { machine }) {
+    const others = rows.filter(({ bootId }) => bootId !== machine.bootId).map(({ id }) => id)
+    const result = (times: readonly { instance: string; awakeAt: number }[]) => {
+      const known = new Map(times.map(({ instance, awakeAt }) => [instance, awakeAt]))
+      return { instances: rows.map((each) => ({ ...each, awakeAt: known.get(each.id) ?? null })), next }
+    }
+    if (others.length === 0) return { changes: [], result: result([]) }
+    return ask({ times: { select: 'awakeTimes', instances: others } as const }, ({ times }) => ({
+      changes: [],
+      result: result(times),
+    }))
+  },
 })
 
 const silentMax = 500

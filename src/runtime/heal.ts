@@ -1,4 +1,5 @@
 /** Healing: who is proven dead, then the bounded recovery command until nothing is left. Every trigger ends here. */
+import type { SignsOfLife } from '../domain/boot.ts'
 import type { Instance } from '../domain/instance.ts'
 import type { Environment, Verdict } from '../environment.ts'
 import type { LogFacts, LogName } from '../logger.ts'
@@ -41,11 +42,11 @@ export async function judgePage(
   const { bootId, hostName, pidNamespace } = environment.host.identity
   const { instances, next } = (await execute('instance.list', {
     machine: { bootId, hostName, pidNamespace },
-    // A store on a disk of this machine has seen nobody else.
+    // A store on a disk of this machine has seen nobody else; of other boot ids are containers, and what ran before a restart.
     otherBoots: storeIsLocal,
     limit: pageMax,
     ...(after === null ? {} : { after }),
-  })) as { instances: Instance[]; next: string | null }
+  })) as { instances: (Instance & SignsOfLife)[]; next: string | null }
   const judged = instances.map((instance) => ({
     instance: instance.id,
     ...environment.host.judge(instance, storeIsLocal),

@@ -74,7 +74,8 @@ test('a one-shot claim keeps its whole lease after its process is gone [X6] [Q13
 
 test('after a restart of the machine bound leases are free at once and manual ones are kept [X6] [Q13]', async () => {
   const store = newStore()
-  const before = await openActor(store, { agent: 'before', identity: { bootId: 'the boot before' } })
+  const identity = { bootId: 'the boot before', isOfEarlierBoot: true }
+  const before = await openActor(store, { agent: 'before', identity })
   for (let number = 0; number < 2; number++) await before.ask('add', { queue: 'q', payload: number })
   const bound = await claimBy(before, 'q')
   const manual = await claimBy(before, 'q', { renew: false, leaseMs: 60_000 })

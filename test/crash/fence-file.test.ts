@@ -1,8 +1,18 @@
 /** The file fence, with real processes that write, die and freeze. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  lutimesSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { createServer } from 'node:net'
+import { uptime } from 'node:os'
 import { dirname, join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { writeFileFenced } from 'holdfast/fences'
@@ -120,6 +130,8 @@ test('an heir that comes too late does not act beside the next holder [X6]', asy
   await write(file, 1, 'old')
   const dead = { id: 'dead', ...systemEnvironment.host.identity, bootId: 'another boot' }
   symlinkSync(JSON.stringify(dead), join(`${file}.fence`, 'lock'))
+  const beforeOurs = new Date(Date.now() - uptime() * 1000 - 3_600_000)
+  lutimesSync(join(`${file}.fence`, 'lock'), beforeOurs, beforeOurs)
   // Stopped when it has seen that the holder is dead, before it becomes its heir.
   const tardy = await freezeElsewhere(file, 5, 6, stepsOfWrite + 6)
   await write(file, 2, 'by the first heir')
@@ -134,6 +146,24 @@ test('an heir that comes too late does not act beside the next holder [X6]', asy
   expect(await Promise.all([first, second])).toEqual(['4 written\n', '5 written\n'])
   expect(contentOf(file)).toBe('5\n'.repeat(20_000))
   expect(readdirSync(`${file}.fence`)).toEqual(['token.json'])
+})
+
+test('a holder with another boot id is inherited from only if it ran before our boot [S5b-3]', async () => {
+  const file = newFile()
+  await write(file, 1, 'old')
+  const other = { id: 'other', ...systemEnvironment.host.identity, bootId: 'of a container' }
+  const link = join(`${file}.fence`, 'lock')
+  symlinkSync(JSON.stringify(other), link)
+
+  const refused = await refusal(() => write(file, 2, 'beside it', { waitMs: 50 }))
+  expect(refused).toMatchObject({ code: 'BUSY', facts: { pid: other.pid } })
+
+  rmSync(link)
+  // Its machine had been awake for longer than ours is now.
+  const awakeAt = systemEnvironment.monotonic() + 3_600_000
+  symlinkSync(JSON.stringify({ ...other, awakeAt }), link)
+  await write(file, 2, 'after it')
+  expect(contentOf(file)).toBe('after it')
 })
 
 test('many writes of one process at once take turns', async () => {
@@ -219,6 +249,7 @@ test.each([
   'garbage',
   JSON.stringify({ ...systemEnvironment.host.identity, id: '../../outside' }),
   JSON.stringify({ id: 'a', bootId: 'another boot' }),
+  JSON.stringify({ ...systemEnvironment.host.identity, id: 'a', awakeAt: 'noon' }),
 ])('a lock that says %s is told, not broken, and nothing is made outside its folder', async (text) => {
   const file = newFile()
   await write(file, 1, 'old')

@@ -259,7 +259,12 @@ export async function startProgram(
 
 export interface ActorOptions extends OpenOptions {
   /** Says of itself to be another process than it is. */
-  readonly identity?: { readonly bootId?: string; readonly pid?: number; readonly startTime?: string }
+  readonly identity?: {
+    readonly bootId?: string
+    readonly pid?: number
+    readonly startTime?: string
+    readonly isOfEarlierBoot?: boolean
+  }
 }
 
 /** Starts an actor with the store open. */

@@ -163,10 +163,12 @@ process.on('message', async ({ number, order, facts }) => {
 })
 await tell({ type: 'ready', pid: process.pid })
 
-function environmentOf(identity) {
-  const { host } = systemEnvironment
+/** `isOfEarlierBoot`: its machine has been awake for an hour longer, so it ran before this one was started. */
+function environmentOf({ isOfEarlierBoot = false, ...identity } = {}) {
+  const { host, monotonic } = systemEnvironment
   return {
     ...systemEnvironment,
+    ...(isOfEarlierBoot ? { monotonic: () => monotonic() + 3_600_000 } : {}),
     host: { ...host, identity: { ...host.identity, ...identity } },
     reached(point) {
       if (trap?.point !== point) return

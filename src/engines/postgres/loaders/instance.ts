@@ -113,6 +113,9 @@ group by h.instance`
     }
   },
 
+  // On a server another boot id proves nothing, however old.
+  awakeTimes: () => ({ queries: [], read: () => [] }),
+
   registeredInstance({ agent }, place) {
     const parameters = new Parameters(place)
     const rest = `and t.agent = ${parameters.add(agent)} and t.ended_at is null and t.registered_by is not null

@@ -31,6 +31,22 @@ from (
 )
 group by instance`
 
+/** Each boot has written down how far the lease clock is from its awake time. */
+const selectAwakeTimes = `select sign.instance, max(sign.at) - clock.offset_ms
+from (
+  select id as instance, seen_at as at from instance where namespace = ?1 and id in (select value from json_each(?2))
+  union all
+  select instance, renewed_at from item ${ofInstances} and standing = 'held'
+  union all
+  select instance, renewed_at from lock ${ofInstances}
+  union all
+  select instance, renewed_at from lock_waiter ${ofInstances}
+) sign
+join instance on instance.namespace = ?1 and instance.id = sign.instance
+join lease_clock clock on clock.boot_id = instance.boot_id
+where sign.at is not null
+group by sign.instance`
+
 export const instanceLoaders = {
   instances: (source, { ids }) =>
     instances(source, 'where namespace = ? and id in (select value from json_each(?))', inList(ids)),
@@ -87,6 +103,11 @@ limit ${limit + 1}`,
     source.connection
       .all(selectHeldBy, source.namespace, inList(ids))
       .map(([instance, count]) => ({ instance: String(instance), count: Number(count) })),
+
+  awakeTimes: (source, { instances: ids }) =>
+    source.connection
+      .all(selectAwakeTimes, source.namespace, inList(ids))
+      .map(([instance, awakeAt]) => ({ instance: String(instance), awakeAt: Number(awakeAt) })),
 
   registeredInstance: (source, { agent }) =>
     instances(

@@ -1,0 +1,42 @@
+/**
+ * Whether a process of another boot id can be running beside us. Another boot id is no proof that it cannot:
+ * containers may have boot ids of their own on one kernel and one disk. What counts is whether the kernel has been
+ * restarted since the process last showed itself.
+ */
+
+/** What a process has shown of itself. */
+export interface SignsOfLife {
+  /** Wall times. */
+  readonly startedAt: number
+  readonly beatAt: number
+  /** Awake time of its machine at its last beat or renewal, ms; null or missing where it is not known. */
+  readonly awakeAt?: number | null
+}
+
+/** This machine, as the kernel tells it. */
+export interface KernelTimes {
+  /** Wall time of the kernel's start; null where that may be a container's own, or cannot be had. */
+  readonly bootedAt: number | null
+  /** Awake time now, ms. */
+  readonly awakeMs: number
+}
+
+/** Clocks are corrected by seconds while a machine starts; taking a live process for dead is the worse mistake. */
+const slackMs = 60_000
+/** Whoever lives beats every 30 s. */
+const silentMs = 120_000
+
+/** In doubt false: then the lease decides. */
+export function isOfEarlierBoot(
+  { startedAt, beatAt, awakeAt }: SignsOfLife,
+  { bootedAt, awakeMs }: KernelTimes,
+): boolean {
+  if (awakeAt != null) {
+    const silentForMs = awakeMs - awakeAt
+    // Awake time begins anew with each start of the kernel and never goes back between: no wall clock is needed.
+    if (silentForMs < -slackMs) return true
+    // On a clock that nobody sets it may have beaten just now; the wall clock may have been wrong when it did.
+    if (silentForMs < silentMs) return false
+  }
+  return bootedAt !== null && Math.max(startedAt, beatAt) < bootedAt - slackMs
+}

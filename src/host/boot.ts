@@ -1,0 +1,50 @@
+/** When the kernel was started, and how far the clocks of this process are from the kernel's. */
+import { readFileSync, statfsSync } from 'node:fs'
+import { uptime } from 'node:os'
+
+/** statfs of a file that the kernel itself shows under /proc. */
+const procfsType = 0x9fa0
+
+/** Wall time of the kernel's start; null where what is shown may be a container's own, or cannot be had. */
+export function bootedAt(now: number, uptimeFile = '/proc/uptime'): number | null {
+  if (process.platform === 'linux' && !isOfKernel(uptimeFile)) return null
+  return now - Math.round(uptime() * 1000 - clockShift.boottimeMs)
+}
+
+/** lxcfs mounts a file of its own over it, which counts from the start of the container. */
+function isOfKernel(path: string): boolean {
+  try {
+    return Number(statfsSync(path).type) === procfsType
+  } catch {
+    return false
+  }
+}
+
+/**
+ * A time namespace shifts both clocks for those inside. Taken off again, or processes inside and outside would judge
+ * the same leases by two clocks.
+ */
+export const clockShift = readClockShift()
+
+export function readClockShift(path = '/proc/self/timens_offsets'): {
+  readonly monotonicMs: number
+  readonly boottimeMs: number
+} {
+  const text = readText(path)
+  return { monotonicMs: shiftOf('monotonic', text), boottimeMs: shiftOf('boottime', text) }
+}
+
+function shiftOf(clock: string, text: string): number {
+  const [, seconds = '0', nanoseconds = '0'] =
+    new RegExp(`^${clock}\\s+(-?\\d+)\\s+(\\d+)`, 'm').exec(text) ?? []
+  return Number(seconds) * 1000 + Number(nanoseconds) / 1e6
+}
+
+/** Empty on kernels and systems without time namespaces. */
+function readText(path: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return ''
+  }
+}
