@@ -5,7 +5,7 @@
  */
 
 import { type Blame, blameFor, type Held } from './crash.ts'
-import { type Delivery, reclaimDelivery } from './delivery.ts'
+import { type Delivery, giveBackDelivery, reclaimDelivery } from './delivery.ts'
 import { type Item, type Moment, reclaimItem, setItemAside } from './item.ts'
 import { hasLapsed, isExpired, type Judging, type LeaseColumns, lastSignOfLife } from './lease.ts'
 import type { Lock } from './lock.ts'
@@ -18,6 +18,8 @@ export interface Death {
   readonly evidence: string
   /** The whole machine was restarted: that says nothing about what the process held. */
   readonly isReboot: boolean
+  /** It left in good order. */
+  readonly hasEnded?: boolean
 }
 
 /** Instances proven dead. */
@@ -28,6 +30,8 @@ export interface ItemRules {
   readonly crashesMax: number
   /** What the holder's process held when it was found lost; null where nobody can tell. */
   readonly held: Held | null
+  /** The holder left in good order, or was ended before it claimed: what it still holds is lost without a crash. */
+  readonly hasEnded?: boolean
 }
 
 export interface Reclaimed<Row> {
@@ -68,9 +72,25 @@ export function recoverItem(
 ): ReclaimedItem | null {
   const evidence = item.standing === 'held' ? evidenceOfLoss(item, deaths, at.now, at) : null
   if (evidence === null) return null
-  const death = item.instance === null ? undefined : deaths.get(item.instance)
-  const saysNothing = death ? death.isReboot : item.instance !== null && lapsedInOutage(item, at.outage)
-  return takeItem(item, rules, evidence, saysNothing ? 'none' : blameFor(item, rules.held), at)
+  return takeItem(
+    item,
+    rules,
+    evidence,
+    saysNothing(item, rules, deaths, at) ? 'none' : blameFor(item, rules.held),
+    at,
+  )
+}
+
+/** Whether the loss is no sign that the item killed its holder. */
+function saysNothing(
+  item: Item,
+  { hasEnded }: ItemRules,
+  deaths: Deaths,
+  { outage }: { readonly outage?: Outage | null },
+): boolean {
+  if (item.instance === null) return false
+  if (hasEnded) return true
+  return deaths.get(item.instance)?.isReboot ?? lapsedInOutage(item, outage)
 }
 
 export function recoverLock(
@@ -90,7 +110,8 @@ export function recoverLock(
 export function recoverDelivery(delivery: Delivery, deaths: Deaths, now: number): Reclaimed<Delivery> | null {
   const evidence = delivery.agent === null ? null : evidenceOfLoss(delivery, deaths, now)
   if (evidence === null) return null
-  const after = reclaimDelivery(delivery, now)
+  const hasEnded = delivery.instance !== null && deaths.get(delivery.instance)?.hasEnded === true
+  const after = hasEnded ? giveBackDelivery(delivery, now) : reclaimDelivery(delivery, now)
   return { before: delivery, after, evidence, expiredForMs: expiredFor(delivery, now) }
 }
 
@@ -115,7 +136,7 @@ export function reclaimStaleItem(
   if (item.standing !== 'held' || silentForMs < request.thresholdMs) return null
   if (item.instance !== null && !lapsed && !request.force) return null
   const evidence = `no sign of life for ${silentForMs} ms; reclaimed by request`
-  return takeItem(item, rules, evidence, lapsed ? blameFor(item, rules.held) : 'none', at)
+  return takeItem(item, rules, evidence, lapsed && !rules.hasEnded ? blameFor(item, rules.held) : 'none', at)
 }
 
 function takeItem(item: Item, rules: ItemRules, evidence: string, blame: Blame, at: Moment): ReclaimedItem {
