@@ -14,6 +14,7 @@ const leftOut = {
   'postgres-14': {
     'bad-input': 'refused before anything is sent',
     'bad-input-every-operation': 'refused before anything is sent',
+    'hostile-calls': 'refused before anything is sent',
     'lease-room': 'how many leases a process keeps, counted in the process',
     'lock-churn': 'the statements of locks, at a volume',
     'lock-stress': 'the statements of locks, at a volume',

@@ -8,7 +8,7 @@ import { pause } from './environment.ts'
 import { InvalidError, NotFoundError } from './errors.ts'
 import { storageOf } from './host/file-system.ts'
 import { packageVersion } from './host/package-version.ts'
-import { optionsOf } from './input.ts'
+import { knownOptionsOf, optionsOf } from './input.ts'
 import type { FleetStatus } from './operations/fleet.ts'
 import type { DoctorReport } from './operations/fleet-doctor.ts'
 import { type FleetExplanation, kinds } from './operations/fleet-explain.ts'
@@ -27,7 +27,7 @@ export interface FleetThing {
 }
 
 export interface FleetWatchOptions {
-  /** At most so often, ms; default 1000. */
+  /** At most so often, ms; default 1000. While nothing is changed, a third as often. */
   readonly everyMs?: number
   /** Ends the iteration. */
   readonly signal?: AbortSignal
@@ -47,6 +47,8 @@ export interface DoctorVisit extends DoctorReport {
 const watchEveryMs = 1000
 /** Failures to heal are kept for ever; one of long ago is nothing to mend. */
 const errorShownMs = 60 * 60 * 1000
+/** Leases run out without anybody changing anything. */
+const idleFactor = 3
 const explainOptions = { name: 'fleet.explain', input: z.strictObject({ kind: z.enum(kinds).optional() }) }
 const watchOptions = {
   name: 'fleet.watch',
@@ -108,7 +110,8 @@ export class Fleet {
    * Transactions that other programs have open on a server for `longTransactionMs` (30 s) are named.
    */
   async doctor(options: { fix?: boolean; longTransactionMs?: number } = {}): Promise<DoctorVisit> {
-    const fixed = optionsOf('fleet.doctor', options).fix ? await this.#session.recover() : null
+    const { fix } = knownOptionsOf('fleet.doctor', options, ['fix', 'longTransactionMs'])
+    const fixed = fix ? await this.#session.recover() : null
     const { status } = this.#session.engine
     const { lastError } = await this.#session.recoveryStats({})
     const isRecent = lastError !== null && lastError.at > this.#session.environment.now() - errorShownMs
@@ -166,10 +169,19 @@ export class Fleet {
     everyMs = watchEveryMs,
     signal,
   }: FleetWatchOptions): AsyncGenerator<FleetReport, void, undefined> {
-    const { environment } = this.#session
+    const { environment, engine } = this.#session
+    const until = (woken: AbortSignal) => (signal ? AbortSignal.any([signal, woken]) : woken)
     while (!signal?.aborted && !this.#session.isClosed) {
-      yield await this.status()
-      await pause(environment, everyMs, signal)
+      const changed = new AbortController()
+      // Before the look: what is changed while it is taken is seen by the next.
+      const unwake = engine.onCommit(() => changed.abort())
+      try {
+        yield await this.status()
+        await pause(environment, everyMs, signal)
+        await pause(environment, (idleFactor - 1) * everyMs, until(changed.signal))
+      } finally {
+        unwake()
+      }
     }
   }
 }

@@ -4,14 +4,14 @@ import { assertRenewable } from './domain/lease.ts'
 import { assertName } from './domain/name.ts'
 import { shown } from './domain/text.ts'
 import type { StoreStatus } from './engines/engine.ts'
-import { openEngine } from './engines/open.ts'
+import { absoluteUrl, openEngine } from './engines/open.ts'
 import { isPostgresUrl } from './engines/postgres/address.ts'
 import { type Environment, pause } from './environment.ts'
 import { closedError, InvalidError } from './errors.ts'
 import { Fleet } from './fleet.ts'
 import { defaultAgent } from './host/agent-id.ts'
 import { systemEnvironment } from './host/system.ts'
-import { assertSignal, optionsOf } from './input.ts'
+import { assertSignal, knownOptionsOf, optionsOf } from './input.ts'
 import { Locks } from './locks.ts'
 import { type Logger, silentLogger, stderrLogger } from './logger.ts'
 import { Messages } from './messages.ts'
@@ -40,8 +40,9 @@ import { Tasks } from './tasks.ts'
  * Opens a store: a path, `sqlite:path` or `sqlite::memory:` (private). Makes it when it is not there. Until
  * `close()`, this process renews what it holds and heals what others lost.
  */
-export async function open(url: string, options: OpenOptions = {}): Promise<Holdfast> {
-  assertUrl(url)
+export async function open(store: string, options: OpenOptions = {}): Promise<Holdfast> {
+  assertUrl(store)
+  const url = absoluteUrl(store)
   const settings = parseOptions(options)
   const environment: Environment = settings.environment ?? systemEnvironment
   const agent = settings.agent ?? defaultAgent()
@@ -217,7 +218,7 @@ export class Holdfast {
   ): Worker<Payload> {
     if (this.#session.isClosed) throw closedError(this.status.location)
     assertWork(queue, handler)
-    assertRenewable(options.leaseMs)
+    assertRenewable(optionsOf('work', options).leaseMs)
     const of = queue instanceof Queue ? queue : this.queue<Payload>(queue)
     let leaveSignals = () => {}
     const worker: Worker<Payload> = new Worker(this.#session, of, handler, options, () => {
@@ -263,7 +264,10 @@ export class Holdfast {
     /** `maxAgeMs`: only what lapsed longer ago; what the dead held is not waited for. */
     detectAndRecoverStale: async (
       options: { dryRun?: boolean; maxAgeMs?: number } = {},
-    ): Promise<RecoveryReport> => this.#session.recover(optionsOf('recovery.detectAndRecoverStale', options)),
+    ): Promise<RecoveryReport> =>
+      this.#session.recover(
+        knownOptionsOf('recovery.detectAndRecoverStale', options, ['dryRun', 'maxAgeMs']),
+      ),
     getRecoveryStats: (): Promise<RecoveryStats> => this.#session.recoveryStats({}),
     /** Everything held, soonest expiry first, and what looks wrong with it. Changes nothing. */
     detectStaleLocks: (options: StaleLocksOptions = {}): Promise<StaleLocks> =>
@@ -272,7 +276,7 @@ export class Holdfast {
 
   /** Everything that happens, in order and without gaps; waits for more until the signal fires or the store closes. */
   async *events(options: EventOptions = {}): AsyncGenerator<EventView> {
-    const { since = 0, signal } = optionsOf('events', options)
+    const { since = 0, signal } = knownOptionsOf('events', options, ['since', 'signal'])
     assertSignal('events', signal)
     let seq = since
     while (!signal?.aborted && !this.#closing) {

@@ -82,6 +82,7 @@ export type {
   ManyClaims,
   MutationOptions,
   OperatorOptions,
+  OwnClaimOptions,
   ProcessingLock,
   Queue,
   QueueItem,

@@ -1,14 +1,32 @@
 /** What a method hands to its operation: the options that were given, without those that say who calls and how. */
 
 import { InvalidError } from './errors.ts'
+import { suggestion, unknownOptions } from './issue.ts'
 
 /** From plain JavaScript options may be missing where they are required, or be anything. */
 export function optionsOf<Options extends object>(what: string, options: Options | undefined): Options {
   if (options === undefined) return {} as Options
-  if (typeof options === 'object' && options !== null && !Array.isArray(options)) return options
+  // A Map, or a promise that was not awaited, has no option by its name: all of them would be left out unseen.
+  if (Object.prototype.toString.call(options) === '[object Object]') return options
   throw new InvalidError({
     what: `${what}: the options are not an object`,
     next: 'give { name: value, … }, or none',
+  })
+}
+
+/** The same where no schema sees them: a mistyped `dryRun` must not do what it was to only say. */
+export function knownOptionsOf<Options extends object>(
+  what: string,
+  options: Options | undefined,
+  known: readonly (string & keyof Options)[],
+): Options {
+  const given = optionsOf(what, options)
+  const unknown = Object.keys(given).filter((name) => !(known as readonly string[]).includes(name))
+  if (unknown.length === 0) return given
+  throw new InvalidError({
+    what: `${what}: ${unknownOptions(unknown)}`,
+    next: suggestion(unknown, known),
+    facts: { unknown },
   })
 }
 

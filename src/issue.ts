@@ -1,6 +1,7 @@
 /** What is wrong with an input, in our words: those of the schema library never reach a user. */
 import * as z from 'zod'
-import { nearestName } from './domain/name.ts'
+import { nameLengthMax, nearestName } from './domain/name.ts'
+import { shown } from './domain/text.ts'
 
 export interface Issue {
   /** From the whole input on, joined by dots; empty where the whole is meant. */
@@ -39,7 +40,7 @@ function issueOf(issue: z.core.$ZodIssue, schema: z.ZodType, others: readonly st
       path,
       message: issue.message,
       next: suggestion(issue.keys, known),
-      facts: { unknown: issue.keys },
+      facts: { unknown: issue.keys.slice(0, issuesMax) },
     }
   }
   const told =
@@ -47,10 +48,18 @@ function issueOf(issue: z.core.$ZodIssue, schema: z.ZodType, others: readonly st
   return { path, message: issue.message, ...told }
 }
 
+/** Names that are not known, as many as can be read. */
+export function unknownOptions(names: readonly string[]): string {
+  const more = names.length - issuesMax
+  return `unknown option ${names.slice(0, issuesMax).map(shown).join(', ')}${more > 0 ? ` and ${more} more` : ''}`
+}
+
 /** What a mistyped name may have meant, or all there are. */
-function suggestion(unknown: readonly string[], known: readonly string[]): string {
-  const usable = known.filter((name) => !unknown.includes(name))
-  const nearest = nearestName(String(unknown[0]), usable)
+export function suggestion(unknown: readonly string[], known: readonly string[]): string {
+  const wrong = new Set(unknown)
+  const usable = known.filter((name) => !wrong.has(name))
+  const typed = String(unknown[0])
+  const nearest = typed.length > nameLengthMax ? null : nearestName(typed, usable)
   if (nearest !== null) return `did you mean "${nearest}"?`
   return usable.length === 0 ? 'leave it out' : `known are ${usable.join(', ')}`
 }
@@ -92,7 +101,7 @@ function wordsFor(issue: z.core.$ZodRawIssue): string {
     case 'too_big':
       return bound(issue.origin, 'at most', Number(issue.maximum))
     case 'unrecognized_keys':
-      return `unknown option ${issue.keys.map((key) => JSON.stringify(key)).join(', ')}`
+      return unknownOptions(issue.keys)
     case 'invalid_union':
       return wordsForUnion(issue.errors)
     case 'invalid_key':

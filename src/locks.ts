@@ -1,7 +1,7 @@
 /** `hf.locks`: named locks, with a line for those who wait, reservations of paths, and progress of runs. */
 import { pause } from './environment.ts'
 import { InvalidError, isHoldfastError } from './errors.ts'
-import { assertSignal, given, inputOf, optionsOf, orReject, waitNames } from './input.ts'
+import { assertSignal, given, inputOf, knownOptionsOf, optionsOf, orReject, waitNames } from './input.ts'
 import { LockGrants } from './lock-grants.ts'
 import type { NamedAcquireOutcome } from './operations/lock.ts'
 import type { LockInfo } from './operations/lock-read.ts'
@@ -9,7 +9,7 @@ import type { ProgressView } from './operations/progress-view.ts'
 import type { RecoveryReport } from './operations/recovery.ts'
 import type { ReserveOutcome } from './operations/reservation.ts'
 import type { LockView } from './operations/view.ts'
-import { assertWait, type ClaimOptions, type TokenOptions } from './queue.ts'
+import { assertWait, type ClaimOptions, type Own, type TokenOptions } from './queue.ts'
 import { defaultLock, Runs } from './runs.ts'
 import { Batch, type BatchHandler, type BatchItems, type BatchOptions } from './runtime/batch.ts'
 import { assertBatch } from './runtime/batch-options.ts'
@@ -18,6 +18,7 @@ import { type LockAnswer, waitForLock } from './runtime/lock-wait.ts'
 import type { CallOptions, Session } from './session.ts'
 
 export interface AcquireOptions extends ClaimOptions {
+  /** Why; kept in the audit. */
   readonly reason?: string
   /** On whose behalf. */
   readonly user?: string
@@ -25,7 +26,7 @@ export interface AcquireOptions extends ClaimOptions {
   readonly run?: string
   /** How many may hold it at once; default 1. The same everywhere. */
   readonly slots?: number
-  /** Acquiring it again is counted, and it is released as often. */
+  /** Its holder may acquire it again, and releases as often. */
   readonly reentrant?: boolean
   /** Nobody gets it for so long after its holder was lost; default 0. */
   readonly delayMs?: number
@@ -36,25 +37,27 @@ export interface AcquireOptions extends ClaimOptions {
 }
 
 export interface ReserveOptions extends ClaimOptions {
-  /** Shared reservations may overlap; default exclusive. */
+  /** Shared ones may overlap; default exclusive. */
   readonly mode?: 'shared' | 'exclusive'
+  /** Why; kept in the audit. */
   readonly reason?: string
+  /** On whose behalf. */
   readonly user?: string
 }
 
-export type AcquiredLock =
+export type AcquiredLock<Held extends Lease | null = Lease | null> =
   | {
       readonly outcome: 'claimed'
       readonly lock: LockView
       /** Null for a manual lock, which nobody renews. */
-      readonly lease: Lease | null
+      readonly lease: Held
       /** Whose lapsed lock it was; null when it was free. */
       readonly recoveredFrom: { readonly holder: string | null; readonly token: number } | null
     }
   | Extract<NamedAcquireOutcome, { outcome: 'held' }>
 
-export type ReservedPaths =
-  | { readonly outcome: 'claimed'; readonly lock: LockView; readonly lease: Lease | null }
+export type ReservedPaths<Held extends Lease | null = Lease | null> =
+  | { readonly outcome: 'claimed'; readonly lock: LockView; readonly lease: Held }
   | Extract<ReserveOutcome, { outcome: 'held' }>
 
 export interface RunBatchOptions<Item>
@@ -102,6 +105,8 @@ export class Locks {
    * Takes a lock that is free or lapsed; else answers who holds it or, with `waitMs`, stands in line, first come first
    * served. The lock of this handle's own agent is renewed until it is released; a manual one lasts 1 h.
    */
+  acquireLock(name?: string, options?: Own<AcquireOptions>): Promise<AcquiredLock<Lease>>
+  acquireLock(name: string | undefined, options: AcquireOptions): Promise<AcquiredLock>
   acquireLock(name = defaultLock, options: AcquireOptions = {}): Promise<AcquiredLock> {
     const asked = () => optionsOf('locks.acquireLock', options)
     // Also for as long as it waits: a lock that is granted then must be renewed.
@@ -206,6 +211,8 @@ export class Locks {
   }
 
   /** Reserves paths by glob patterns, all or none. Renewed and released as a lock, by the name it got. */
+  reserve(patterns: string | readonly string[], options?: Own<ReserveOptions>): Promise<ReservedPaths<Lease>>
+  reserve(patterns: string | readonly string[], options: ReserveOptions): Promise<ReservedPaths>
   reserve(patterns: string | readonly string[], options: ReserveOptions = {}): Promise<ReservedPaths> {
     const asked = () => optionsOf('locks.reserve', options)
     return orReject(() => this.#session.withRoom(1, asked(), () => this.#reserve(patterns, options)))
@@ -232,7 +239,8 @@ export class Locks {
    * are told; the store's own, which opening uses, is an option of `open`.
    */
   async recoverLocksOnStartup(options: { pauseReason?: string } = {}): Promise<StartupReport> {
-    const healed = await this.#session.heal('open', options)
+    const asked = knownOptionsOf('locks.recoverLocksOnStartup', options, ['pauseReason'])
+    const healed = await this.#session.heal('open', asked)
     const reports = [this.#atOpen, healed].filter((report) => report !== null)
     this.#atOpen = null
     const { locks } = await this.list({ limit: keptMax })

@@ -12,6 +12,7 @@ export const logNames = [
   'worker.failed',
   'worker.stopping',
   'item.failed',
+  'result.dropped',
   'retention.failed',
   'state.conflict',
   'state.saved',

@@ -34,46 +34,59 @@ export type MessageType =
   | (string & {})
 
 export interface AnswerOptions {
+  /** Who acts; default is this handle's own agent. */
   readonly agent?: string
+  /** Asked again under the same key, a change is answered and not made twice. */
   readonly idempotencyKey?: string
 }
 export interface SendOptions extends AnswerOptions {
   /** Any JSON value, at most 10 KB as text. */
   readonly content: unknown
+  /** What kind of message it is: QUESTION, INFO, BLOCKED, …, or a word of your own. */
   readonly type?: MessageType
-  /** What it is about. */
+  /** What it is about: a task, a conversation. */
   readonly context?: string
-  /** The message this one replies to; replying acknowledges it. */
+  /** The message this one replies to; a reply acknowledges it. */
   readonly parent?: string
+  /** 0 (first) to 10 (last); default 5. */
   readonly priority?: number
-  /** How many recipients must answer; default all. */
+  /** How many recipients must answer. */
   readonly quorum?: 'all' | 'any' | number
-  /** Before the first retry; 1 s to 300 s, default 30 s. */
+  /** How long to wait before the first retry, ms; 30 s unless told otherwise. */
   readonly timeoutMs?: number
-  /** Before each retry; default 30 s, 60 s, 120 s. */
+  /** Waits before each retry, ms; [30 s, 60 s, 120 s] unless told otherwise. */
   readonly delaysMs?: readonly number[]
-  /** With the last retry, instead of one more wait. */
+  /** Escalate with the last retry instead of waiting for an answer to it. */
   readonly escalateImmediately?: boolean
-  /** Whom to tell when nobody answers; default everybody, then it is a dead letter. */
+  /** Whom to tell when nobody answers, level by level; everybody unless told otherwise. */
   readonly ladder?: readonly EscalationLevel[]
+  /** Escalations beyond so many a minute are put off; 5 unless told otherwise, 0 = no limit. */
   readonly escalationsPerMinute?: number
 }
 export interface NackOptions extends AnswerOptions {
+  /** Why; the sender sees it. */
   readonly reason?: string
   /** Send it again instead of giving it up. */
   readonly retry?: boolean
+  /** With retry: not before so long, ms. */
   readonly retryAfterMs?: number
 }
 export interface MessagePageOptions {
+  /** How many at most, up to 500. */
   readonly limit?: number
+  /** `next` of the page before. */
   readonly after?: string
 }
 export interface RegisterOptions extends AnswerOptions {
-  /** Name of the adapter that delivers; default the inbox. */
+  /** Which adapter delivers to it; inbox unless told otherwise. */
   readonly adapter?: string
+  /** What that adapter needs to find it, such as a channel. */
   readonly address?: string | null
+  /** Messages it may send a minute; default 10, 0 = no limit. */
   readonly sendsPerMinute?: number
+  /** Answers it may give a minute; default 100, 0 = no limit. */
   readonly acksPerMinute?: number
+  /** Deliveries it gets a minute; 0 = no limit, the default. */
   readonly deliveriesPerMinute?: number
 }
 

@@ -1,4 +1,5 @@
 /** Every option of `open`: its sentence, unit, default and bounds, in one place. */
+import { resolve } from 'node:path'
 import * as z from 'zod'
 import { type Adapter, isAdapter } from './delivery/adapter.ts'
 import { assertRenewable } from './domain/lease.ts'
@@ -75,7 +76,7 @@ export const openOptions = z.strictObject({
     .max(86_400_000)
     .default(30_000)
     .describe(
-      'Length of leases of items, tasks, locks and reservations that this process renews, where neither the call nor the queue says one, ms; at least 500. Leases that nobody renews have lengths of their own.',
+      'Length of leases that this process renews, ms, at least 500; a call or a queue may say another. Not for leases that nobody renews.',
     ),
   manualGraceMs: z
     .int()
@@ -83,7 +84,7 @@ export const openOptions = z.strictObject({
     .max(86_400_000)
     .optional()
     .describe(
-      'How long a lease that nobody renews is spared after its end, ms; default 0. An option of the store: kept in it, for every process that opens it from then on.',
+      'How long a lease that nobody renews is spared after its end, ms; default 0. Kept in the store, for all who open it later.',
     ),
   wedgedAfterMs: z
     .int()
@@ -123,8 +124,37 @@ export const openOptions = z.strictObject({
     .describe('Clock, randomness and timers, for tests.'),
 })
 
-/** Options of `open`. */
-export type OpenOptions = z.input<typeof openOptions>
+/** Options of `open`. Each sentence is that of its schema above, which a test compares. */
+export interface OpenOptions {
+  /** Name of this participant; default HOLDFAST_AGENT, else type-host-pid. */
+  readonly agent?: string | undefined
+  /** Everything in one namespace is invisible to the others. */
+  readonly namespace?: string | undefined
+  /** full: every acknowledged change is on disk. normal: the last ones may be lost at a power failure. */
+  readonly durability?: 'full' | 'normal' | undefined
+  /** How long to wait for other processes that write, or recover the log, before BUSY, ms. */
+  readonly busyTimeoutMs?: number | undefined
+  /** Length of leases that this process renews, ms, at least 500; a call or a queue may say another. Not for leases that nobody renews. */
+  readonly leaseMs?: number | undefined
+  /** How long a lease that nobody renews is spared after its end, ms; default 0. Kept in the store, for all who open it later. */
+  readonly manualGraceMs?: number | undefined
+  /** A main loop silent for so long loses its leases, ms. */
+  readonly wedgedAfterMs?: number | undefined
+  /** Renew and heal in the background. Without it, claims are manual leases. */
+  readonly background?: boolean | undefined
+  /** Which triggers heal; false turns all off. */
+  readonly recovery?: boolean | Partial<RecoveryOptions> | undefined
+  /** Send due messages again in the background; needs `background`. */
+  readonly redelivery?: boolean | undefined
+  /** How this process delivers messages beside the inbox, by name. */
+  readonly adapters?: Readonly<Record<string, Adapter>> | undefined
+  /** How long finished things are kept. */
+  readonly retention?: Partial<RetentionOptions> | undefined
+  /** Where log lines go; default warnings to stderr, false for silence. */
+  readonly logger?: Logger | false | undefined
+  /** Clock, randomness and timers, for tests. */
+  readonly environment?: Environment | undefined
+}
 
 export interface RecoveryOptions {
   readonly onOpen: boolean
@@ -156,8 +186,14 @@ export function parseOptions(options: unknown): Settings {
   return {
     ...rest,
     recovery: triggers === false ? noRecovery : recovery.parse(triggers === true ? {} : triggers),
-    retention: retention.parse(kept),
+    retention: withWholePath(retention.parse(kept)),
   }
+}
+
+/** Of the folder this process is in now, not of one it goes to later. */
+function withWholePath(options: RetentionOptions): RetentionOptions {
+  const { eventsExport } = options
+  return eventsExport === undefined ? options : { ...options, eventsExport: resolve(eventsExport) }
 }
 
 function invalidOption({ path, message, next, facts }: Issue): InvalidError {

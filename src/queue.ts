@@ -4,7 +4,7 @@ import { processingLockName } from './domain/queue.ts'
 import { fitText, shown } from './domain/text.ts'
 import type { Workflow } from './domain/workflow.ts'
 import { InvalidError } from './errors.ts'
-import { assertSignal, given, inputOf, optionsOf, orReject } from './input.ts'
+import { assertSignal, given, inputOf, knownOptionsOf, optionsOf, orReject } from './input.ts'
 import type { EventView } from './operations/event.ts'
 import { lockRef } from './operations/lease.ts'
 import type { AcquireOutcome } from './operations/processing-lock.ts'
@@ -24,33 +24,52 @@ export interface QueueItem<Payload> extends Omit<ItemView, 'payload'> {
 }
 
 export interface QueueOptions<Payload> {
-  /** `job` (default), `merge`, `task`, the name of a defined workflow, or a definition. */
+  /** job (default), merge, task, or one you defined. */
   readonly workflow?: string | Workflow
+  /** Slots of the processing lock. */
   readonly slots?: number
+  /** Handled failures before an item fails for good. */
   readonly attemptsMax?: number
+  /** Crashes without progress before quarantine; 0 = never. */
   readonly crashesMax?: number
-  /** Length of leases that a process renews, ms; default that of the process: `leaseMs` of `open`. */
+  /** Length of leases of its items and its lock that a process renews, at least 500 ms; default that of the process. */
   readonly leaseMs?: number
-  /** Length of leases that nobody renews, ms; default 300 s. */
+  /** Length of leases of its items and its lock that nobody renews; default 300 s, of tasks 30 min. */
   readonly manualLeaseMs?: number
   /** Any Standard Schema (zod, valibot, arktype, …); checked on add and on claim. */
   readonly schema?: PayloadSchema<Payload>
 }
 
 export interface MutationOptions {
+  /** Who acts; default is this handle's own agent. */
   readonly agent?: string
+  /** Asked again under the same key, a change is answered and not made twice. */
   readonly idempotencyKey?: string
 }
 export interface TokenOptions extends MutationOptions {
+  /** Token of the grant; may be left out where it is remembered. */
   readonly token?: number
 }
 export interface ClaimOptions extends TokenOptions {
+  /** Length of the lease in ms. */
   readonly leaseMs?: number
   /** False: a manual lease that this process does not renew. */
   readonly renew?: boolean
   /** Another process that stands behind the claim, as `instance.join` knows it; nobody renews it. */
   readonly instance?: string
 }
+/**
+ * A claim for this handle's own agent: the handle renews it, so there is always a lease to hold on to. (Not where the
+ * store was opened with `background: false`, which renews nothing: there `lease` is null all the same.)
+ */
+export interface OwnClaimOptions extends ClaimOptions {
+  readonly agent?: never
+  readonly renew?: true
+  readonly instance?: never
+}
+/** The same options, for this handle's own agent. */
+export type Own<Options> = Omit<Options, keyof OwnAgent> & OwnAgent
+type OwnAgent = Pick<OwnClaimOptions, 'agent' | 'renew' | 'instance'>
 export interface WaitOptions {
   /** Waits for up to so long until there is something; default 0: answers at once. */
   readonly waitMs?: number
@@ -58,52 +77,73 @@ export interface WaitOptions {
   readonly signal?: AbortSignal
 }
 export interface AddOptions extends MutationOptions {
+  /** 0 (first) to 10 (last); default 5. */
   readonly priority?: number
+  /** Name of the thing worked on; unique while the item is open. */
   readonly key?: string
+  /** A second add under the same open key is refused. */
   readonly dedupeKey?: string
+  /** Id or key of the item this one is stacked on. */
   readonly parent?: string
+  /** Ids of items that must close well first. */
   readonly blockers?: readonly string[]
+  /** Not before this time, ms since 1970. */
   readonly runAt?: number | Date
+  /** Handled failures before it fails for good; default is the queue's. */
   readonly attemptsMax?: number
+  /** The workflow's own facts. */
   readonly data?: Record<string, unknown>
 }
 export interface SubmitOptions<Payload> extends Omit<AddOptions, 'key'> {
+  /** Commit or change to be merged. */
   readonly headSha: string
+  /** Issue it belongs to. */
   readonly bead?: string
+  /** Any JSON value. */
   readonly payload?: Payload
 }
 export interface FailOptions extends TokenOptions {
+  /** Whether another try may help; default is the workflow's. */
   readonly retryable?: boolean
+  /** How the waits before other tries grow. */
   readonly backoff?: { baseMs: number; factor: number; maxMs: number }
 }
 export interface OperatorOptions extends MutationOptions {
+  /** Why; kept in the audit. */
   readonly reason?: string
+  /** Refuse unless the item is at this version. */
   readonly expectedVersion?: number
 }
 export interface ListOptions {
+  /** Only these states. */
   readonly states?: readonly string[]
+  /** Only those in this line. */
   readonly standing?: 'ready' | 'suspect' | 'waiting' | 'held' | 'closed'
+  /** Only what is set aside. */
   readonly quarantined?: boolean
+  /** How many at most, up to 500. */
   readonly limit?: number
+  /** `next` of the page before. */
   readonly after?: string
 }
 
-export type Claim<Payload> =
+/** What a claim led to. `Held` is the lease, or null where nobody renews it. */
+export type Claim<Payload, Held extends Lease | null = Lease | null> =
   | {
       readonly outcome: 'claimed'
       readonly item: QueueItem<Payload>
-      readonly lease: Lease | null
+      readonly lease: Held
       readonly lock?: LockView
     }
   | Exclude<ClaimOutcome, { outcome: 'claimed' }>
-export type ManyClaims<Payload> =
+export type ManyClaims<Payload, Held extends Lease | null = Lease | null> =
   | {
       readonly outcome: 'claimed'
-      readonly items: { readonly item: QueueItem<Payload>; readonly lease: Lease | null }[]
+      readonly items: { readonly item: QueueItem<Payload>; readonly lease: Held }[]
     }
   | Exclude<ClaimManyOutcome, { outcome: 'claimed' }>
-export type ProcessingLock =
-  | { readonly outcome: 'claimed'; readonly lock: LockView; readonly lease: Lease | null }
+export type ProcessingLock<Held extends Lease | null = Lease | null> =
+  | { readonly outcome: 'claimed'; readonly lock: LockView; readonly lease: Held }
   | Exclude<AcquireOutcome, { outcome: 'claimed' }>
 
 type Failure = Error | string | { message: string; code?: string | undefined; stack?: string | undefined }
@@ -185,11 +225,15 @@ export class Queue<Payload = unknown> {
    * Claims one item. Through this handle's own agent the lease is renewed until it is finished or released. With
    * `waitMs` it waits while there is nothing to claim, the processing lock is held, or the queue is paused.
    */
+  next(options?: OwnClaimOptions & WaitOptions): Promise<Claim<Payload, Lease>>
+  next(options: ClaimOptions & WaitOptions): Promise<Claim<Payload>>
   next(options: ClaimOptions & WaitOptions = {}): Promise<Claim<Payload>> {
     return orReject(() => this.#claimWaiting('queue.next', 1, optionsOf('queue.next', options)))
   }
 
   /** Takes the processing lock and the next item together; called again by the holder, its unfinished item. */
+  nextWithLock(options?: OwnClaimOptions & WaitOptions): Promise<Claim<Payload, Lease>>
+  nextWithLock(options: ClaimOptions & WaitOptions): Promise<Claim<Payload>>
   nextWithLock(options: ClaimOptions & WaitOptions = {}): Promise<Claim<Payload>> {
     return orReject(() =>
       this.#claimWaiting('queue.nextWithLock', 2, optionsOf('queue.nextWithLock', options)),
@@ -230,6 +274,8 @@ export class Queue<Payload = unknown> {
   }
 
   /** Claims up to `limit` items, each under a lease of its own. */
+  claimMany(limit: number, options?: Omit<OwnClaimOptions, 'token'>): Promise<ManyClaims<Payload, Lease>>
+  claimMany(limit: number, options: Omit<ClaimOptions, 'token'>): Promise<ManyClaims<Payload>>
   async claimMany(limit: number, options: Omit<ClaimOptions, 'token'> = {}): Promise<ManyClaims<Payload>> {
     optionsOf('queue.claimMany', options)
     return this.#session.withRoom(limit, options, () => this.#claimMany(limit, options))
@@ -403,6 +449,8 @@ export class Queue<Payload = unknown> {
     return changed
   }
 
+  acquireProcessingLock(options?: OwnClaimOptions & { reason?: string }): Promise<ProcessingLock<Lease>>
+  acquireProcessingLock(options: ClaimOptions & { reason?: string }): Promise<ProcessingLock>
   async acquireProcessingLock(options: ClaimOptions & { reason?: string } = {}): Promise<ProcessingLock> {
     optionsOf('queue.acquireProcessingLock', options)
     return this.#session.withRoom(1, options, () => this.#acquireProcessingLock(options))
@@ -467,7 +515,10 @@ export class Queue<Payload = unknown> {
   /** Gives back everything lapsed in this queue. Runs by itself before claims and on a timer. */
   detectAndRecoverStale(options: { dryRun?: boolean } = {}): Promise<RecoveryReport> {
     return orReject(() =>
-      this.#session.recover({ ...optionsOf('queue.detectAndRecoverStale', options), queue: this.name }),
+      this.#session.recover({
+        ...knownOptionsOf('queue.detectAndRecoverStale', options, ['dryRun']),
+        queue: this.name,
+      }),
     )
   }
 
@@ -509,7 +560,7 @@ export class Queue<Payload = unknown> {
 
   /** Events of one item, oldest first; only the last `limit` of them when given. */
   async events(ref: string, options: { limit?: number } = {}): Promise<EventView[]> {
-    optionsOf('queue.events', options)
+    knownOptionsOf('queue.events', options, ['limit'])
     const id = (await this.get(ref))?.id ?? ref
     const list = (page: object) =>
       this.#session.call<EventView[]>('events.list', { subject: 'item', id, ...page })

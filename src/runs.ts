@@ -9,20 +9,24 @@ import type { TokenOptions } from './queue.ts'
 import type { CallOptions, Session } from './session.ts'
 
 export interface StartOptions extends TokenOptions {
-  /** The lock held for this run; default `global`. */
+  /** Name of the lock. The one held for this run; default `global`. */
   readonly lock?: string
-  /** How many items there are, when that is known. */
+  /** How many items there are. */
   readonly total?: number
 }
 
 export interface RecordOptions extends TokenOptions {
+  /** So many more are done. */
   readonly done?: number
+  /** So many more failed. */
   readonly failed?: number
+  /** So many more were skipped. */
   readonly skipped?: number
+  /** How many items there are. */
   readonly total?: number
   /** Where to go on; any JSON. */
   readonly cursor?: unknown
-  /** What became of single items: each key counts once, by its latest outcome. */
+  /** What became of single items. Each key counts once, by its latest outcome. */
   readonly outcomes?: readonly {
     readonly key: string
     readonly outcome: 'done' | 'failed' | 'skipped'

@@ -21,9 +21,11 @@ export interface StateOptions<Value> {
 }
 
 export interface StateSetOptions {
-  /** Refuse with VERSION_MISMATCH unless the document is at this version; 0 = it must not exist. */
+  /** Refuse unless it is at this version; 0 = new. The refusal is VERSION_MISMATCH. */
   readonly expectedVersion?: number
+  /** Who acts; default is this handle's own agent. */
   readonly agent?: string
+  /** Asked again under the same key, a change is answered and not made twice. */
   readonly idempotencyKey?: string
 }
 
@@ -32,6 +34,7 @@ export interface StateUpdateOptions {
   readonly attemptsMax?: number
   /** Nothing is saved once it has fired. */
   readonly signal?: AbortSignal
+  /** Who acts; default is this handle's own agent. */
   readonly agent?: string
 }
 
@@ -121,8 +124,9 @@ export class State<Value = unknown> {
     change: (value: Value | null, version: number) => Value | undefined | Promise<Value | undefined>,
     options: StateUpdateOptions = {},
   ): Promise<StateUpdate<Value>> {
-    parseInput(updateOptions, { ...options, change })
-    const { attemptsMax = attemptsMaxDefault, signal, ...by } = options
+    const asked = optionsOf('state.update', options)
+    parseInput(updateOptions, { ...asked, change })
+    const { attemptsMax = attemptsMaxDefault, signal, ...by } = asked
     const order = new UpdateOrder(this.#session, this.key, signal)
     try {
       for (let attempts = 1; ; attempts++) {

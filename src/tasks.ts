@@ -16,6 +16,7 @@ import {
   assertWait,
   type ClaimOptions,
   type MutationOptions,
+  type Own,
   type TokenOptions,
   type WaitOptions,
 } from './queue.ts'
@@ -32,69 +33,97 @@ export type Task = TaskView
 
 /** What a task says. */
 interface TaskFields {
+  /** What is to be done. */
   readonly body?: string
+  /** Words to find it by. */
   readonly labels?: readonly string[]
+  /** Files and folders it touches. */
   readonly paths?: readonly string[]
+  /** Whose task it is, apart from who works on it. */
   readonly owner?: string | null
+  /** The machine it belongs on. */
   readonly host?: string | null
+  /** 0 (first) to 10 (last); default 5. */
   readonly priority?: number
+  /** Any JSON of your own. */
   readonly metadata?: unknown
+  /** Tasks that must be done first. */
   readonly dependsOn?: readonly string[]
 }
 /** A new task; `key` is a name of your own for it, unique while it is open. */
 export interface AddTaskOptions extends TaskFields, MutationOptions {
+  /** A name of your own for it, such as T-12; unique while it is open. */
   readonly key?: string
 }
 /** What changes; whatever is left out stays. */
 export interface TaskChanges extends TaskFields {
+  /** What it is, in a line. */
   readonly title?: string
+  /** A state that is not held; In Progress is reached by a claim. */
   readonly status?: Exclude<TaskStatus, 'In Progress'>
+  /** How far the work has come; only its holder can say. */
   readonly progress?: unknown
+  /** Kept with the task, also when its holder is lost. */
   readonly note?: string
 }
 /** A change, and under which conditions it is made. */
 export interface UpdateTaskOptions extends TaskChanges, TokenOptions {
+  /** Refuse unless the item is at this version. */
   readonly expectedVersion?: number
+  /** Also while another holds it; needs a reason. */
   readonly force?: boolean
+  /** Why; kept in the audit. */
   readonly reason?: string
 }
 /** Which tasks are meant: with all of these labels, of this owner and host (null = of none), at least this urgent. */
 export interface TaskFilter {
+  /** Tasks that have all of these. */
   readonly labels?: readonly string[]
+  /** Whose they are; null = nobody’s. */
   readonly owner?: string | null
-  /** Yours or nobody's. */
+  /** Yours or nobody’s: not those that have another owner. */
   readonly mine?: boolean
+  /** The machine they belong on; null = none. */
   readonly host?: string | null
+  /** At least this urgent: lower numbers come first. */
   readonly priorityMax?: number
 }
 /** Which tasks are listed, and how many. */
 export interface ListTasksOptions extends TaskFilter {
+  /** Only these. */
   readonly status?: TaskStatus | readonly TaskStatus[]
+  /** Held by this agent. */
   readonly assignee?: string
+  /** How many at most, up to 500. */
   readonly limit?: number
+  /** `next` of the page before. */
   readonly after?: string
 }
 /** How a task is claimed; `fromReview` also takes it back out of review, `force` also from the one it is offered to. */
 export interface ClaimTaskOptions extends ClaimOptions {
+  /** Also take it back out of review. */
   readonly fromReview?: boolean
+  /** Also take it when it is offered to another: an operator's act. */
   readonly force?: boolean
 }
 /** Which task is wanted, and how many this agent and this host may hold. */
 export interface ClaimNextOptions extends TaskFilter, Omit<ClaimOptions, 'token'> {
+  /** Most tasks this agent may hold. */
   readonly agentMax?: number
+  /** Most tasks processes of this host may hold. */
   readonly hostMax?: number
 }
 
-type Held<Outcome> = Outcome extends { outcome: 'claimed' }
-  ? Outcome & { readonly lease: Lease | null }
+type Held<Outcome, Kept> = Outcome extends { outcome: 'claimed' }
+  ? Outcome & { readonly lease: Kept }
   : Outcome
 /** What a claim by name led to. */
-export type TaskClaim = Held<TaskClaimOutcome>
+export type TaskClaim<Kept extends Lease | null = Lease | null> = Held<TaskClaimOutcome, Kept>
 /** What a claim of the next task led to. */
-export type NextTask = Held<NextTaskOutcome>
+export type NextTask<Kept extends Lease | null = Lease | null> = Held<NextTaskOutcome, Kept>
 /** What a claim of several led to: all of them, or none and why. */
-export type BatchClaim =
-  | { readonly outcome: 'claimed'; readonly tasks: { readonly task: Task; readonly lease: Lease | null }[] }
+export type BatchClaim<Kept extends Lease | null = Lease | null> =
+  | { readonly outcome: 'claimed'; readonly tasks: { readonly task: Task; readonly lease: Kept }[] }
   | Exclude<BatchClaimOutcome, { outcome: 'claimed' }>
 
 const updateAttempts = 5
@@ -183,6 +212,8 @@ export class Tasks {
    * Claims a task by id or key. Through this handle's own agent the lease is renewed until the task is finished or
    * released; for another agent it is a manual one of 30 min.
    */
+  claimTaskForAgent(ref: string, options?: Own<ClaimTaskOptions>): Promise<TaskClaim<Lease>>
+  claimTaskForAgent(ref: string, options: ClaimTaskOptions): Promise<TaskClaim>
   claimTaskForAgent(ref: string, options: ClaimTaskOptions = {}): Promise<TaskClaim> {
     const asked = () => optionsOf('tasks.claimTaskForAgent', options)
     return orReject(() => this.#session.withRoom(1, asked(), () => this.#claimTask(ref, options)))
@@ -204,6 +235,8 @@ export class Tasks {
    * Claims the next task that fits: priority, then age; only where every dependency is done. With `waitMs` it waits
    * while there is none, tasks are paused, or as many are held as allowed.
    */
+  claimNext(options?: Own<ClaimNextOptions> & WaitOptions): Promise<NextTask<Lease>>
+  claimNext(options: ClaimNextOptions & WaitOptions): Promise<NextTask>
   claimNext(options: ClaimNextOptions & WaitOptions = {}): Promise<NextTask> {
     return orReject(() => this.#claimNextWaiting(optionsOf('tasks.claimNext', options)))
   }
@@ -226,6 +259,8 @@ export class Tasks {
   }
 
   /** Claims all of these tasks or none of them. */
+  batchClaim(refs: readonly string[], options?: Own<Omit<ClaimOptions, 'token'>>): Promise<BatchClaim<Lease>>
+  batchClaim(refs: readonly string[], options: Omit<ClaimOptions, 'token'>): Promise<BatchClaim>
   async batchClaim(refs: readonly string[], options: Omit<ClaimOptions, 'token'> = {}): Promise<BatchClaim> {
     optionsOf('tasks.batchClaim', options)
     const count = Array.isArray(refs) ? refs.length : 0

@@ -28,7 +28,7 @@ export async function complete(words: readonly string[], io: Io): Promise<string
     const found = await candidatesFor(words, io)
     if (found === 'files') return [files]
     const current = words.at(-1) ?? ''
-    const isSound = ({ value }: Candidate) => value.startsWith(current) && !/\p{Cc}/u.test(value)
+    const isSound = ({ value }: Candidate) => value.startsWith(current) && printable(value) === value
     return found.filter(isSound).slice(0, candidatesMax).map(lineOf)
   } catch {
     // Somebody is typing: there is nobody to tell.

@@ -10,7 +10,7 @@
  * 5. The source is shut, naming the target; then the target is open to all. Never are both usable.
  */
 import { type CopyMark, type MovedMark, movedError } from '../engines/marks.ts'
-import { openTransfer } from '../engines/open.ts'
+import { absoluteUrl, openTransfer } from '../engines/open.ts'
 import type { Transfer } from '../engines/transfer.ts'
 import type { Environment } from '../environment.ts'
 import { HoldfastError, InvalidError, NotFoundError } from '../errors.ts'
@@ -40,8 +40,9 @@ export interface CopyRequest {
 }
 
 /** Copies a whole store. Throws without having changed anything but the target, which is refused until it is complete. */
-export async function copyStore(request: CopyRequest): Promise<CopyReport> {
-  const environment = request.environment ?? systemEnvironment
+export async function copyStore(asked: CopyRequest): Promise<CopyReport> {
+  const environment = asked.environment ?? systemEnvironment
+  const request = { ...asked, from: absoluteUrl(asked.from), to: absoluteUrl(asked.to) }
   const source = await openTransfer(request.from, environment)
   try {
     const target = await openTransfer(request.to, environment)

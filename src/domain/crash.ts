@@ -29,9 +29,14 @@ const crashResetsMax = 10
 const crashWait = { firstMs: 5_000, factor: 6, maxMs: 5 * 60 * 1000 }
 
 /** `held` is null where nobody can tell what the process held; nobody is blamed then. */
-export function blameFor(item: Pick<Item, 'instance' | 'suspectedAt'>, held: Held | null): Blame {
+export function blameFor(
+  item: Pick<Item, 'instance' | 'suspectedAt'>,
+  { held, hasEnded = false }: { readonly held: Held | null; readonly hasEnded?: boolean | undefined },
+): Blame {
   // A manual lease belongs to no process: it was lost by itself.
   if (item.instance === null) return 'own'
+  // What a process leaves behind that ended in good order was not lost in a crash.
+  if (hasEnded) return 'none'
   if (held === null) return 'exposed'
   if (held.items === 1) return 'own'
   return held.suspects === 1 && item.suspectedAt !== null ? 'own' : 'exposed'

@@ -49,11 +49,16 @@ function messageOf(thrown: unknown): string {
   if (typeof message === 'string') return message
   try {
     const text = String(thrown)
-    return text === '[object Object]' ? JSON.stringify(thrown) : text
+    if (text !== '[object Object]') return text
+    // Undefined where its toJSON answers nothing.
+    const json: string | undefined = JSON.stringify(thrown)
+    return json ?? wordless
   } catch {
-    return 'something without words was thrown'
+    return wordless
   }
 }
+
+const wordless = 'something without words was thrown'
 
 /** The frames matter most: a long message, which the failure has anyway, gives way to them. */
 function stackOf(thrown: unknown): string {
@@ -62,7 +67,8 @@ function stackOf(thrown: unknown): string {
   for (let depth = 0; depth <= causesMax; depth++) {
     const stack = read(error, 'stack')
     if (typeof stack !== 'string' || stack === '') break
-    const framesAt = stack.search(/\n\s+at /)
+    // Spaces, not any white space: a message of many empty lines would take minutes to search.
+    const framesAt = stack.search(/\n[ \t]+at /)
     const header = framesAt === -1 ? stack : stack.slice(0, framesAt)
     const frames = framesAt === -1 ? '' : stack.slice(framesAt)
     stacks.push(`${depth === 0 ? '' : 'caused by: '}${header.slice(0, lengthMax.header)}${frames}`)

@@ -463,7 +463,7 @@ function lostTo(item: Item, workflow: Workflow): string {
 }
 
 /** Every change of state goes through here: times never run backwards, a lease ends with the held states. */
-function enter(item: Item, to: string, workflow: Workflow, wall: number): Item {
+export function enter(item: Item, to: string, workflow: Workflow, wall: number): Item {
   const { held, closed } = stateOf(workflow, to)
   const stateChangedAt = Math.max(wall, item.stateChangedAt, item.startedAt ?? 0)
   return settle(

@@ -25,10 +25,20 @@ export class JsonFault extends Error {
 
 /** JSON text of a value within so many bytes. Throws `JsonFault`. Undefined properties are dropped, as JSON does. */
 export function jsonText(value: unknown, bytesMax: number): string {
-  const bounds = { bytesMax, depthMax }
-  // Most values are plain data, and only looking at them costs a fraction of copying them.
-  const isData = isPlain(value, 0, { left: bytesMax })
-  return fitting(JSON.stringify(isData ? value : plainOf(value, bounds)), bytesMax)
+  return fitting(
+    textOfData(value, bytesMax) ?? JSON.stringify(plainOf(value, { bytesMax, depthMax })),
+    bytesMax,
+  )
+}
+
+/** Most values are plain data, and only looking at them costs a fraction of copying them. Null for anything else. */
+function textOfData(value: unknown, bytesMax: number): string | null {
+  try {
+    return isPlain(value, 0, { left: bytesMax }) ? JSON.stringify(value) : null
+  } catch {
+    // A getter or a proxy throws; whoever copies it can say where.
+    return null
+  }
 }
 
 interface Bounds {
@@ -142,9 +152,8 @@ function plainOf(value: unknown, { bytesMax, depthMax }: Bounds): Json {
 
   function copyOfFields(part: object): Json {
     const names = Object.keys(part)
-    const kind = kindOf(part)
-    if (unreadable.test(kind) || (names.length === 0 && !isPlainObject(part)))
-      throw unfit(`of the class ${kind}`)
+    if (unreadable.test(tagOf(part)) || (names.length === 0 && !isPlainObject(part)))
+      throw unfit(`of the class ${kindOf(part)}`)
     const copy: Record<string, Json> = {}
     for (const name of names) {
       path.push(name)
@@ -180,8 +189,13 @@ const unreadable =
 
 const kindLengthMax = 60
 
+/** What the language knows it as; a class of the program's own may have any name. */
+function tagOf(part: object): string {
+  return Object.prototype.toString.call(part).slice('[object '.length, -1)
+}
+
 function kindOf(part: object): string {
-  const tag = Object.prototype.toString.call(part).slice('[object '.length, -1)
+  const tag = tagOf(part)
   if (tag !== 'Object') return tag
   const name: unknown = Object(part.constructor).name
   return typeof name === 'string' ? name.slice(0, kindLengthMax) : tag

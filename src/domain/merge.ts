@@ -1,6 +1,6 @@
 /** What the merge workflow knows of a change: its head, what it was tested against, and how often it was rebased. */
 import { IllegalMoveError, InvalidError } from '../errors.ts'
-import { describeItem, type Item } from './item.ts'
+import { describeItem, enter, type Item, type Moment } from './item.ts'
 import { stateOf, type Workflow } from './workflow.ts'
 
 const headShaLengthMin = 4
@@ -39,12 +39,13 @@ export function withRebase(
   return { ...item, data: { ...item.data, ...rebase, rebaseCount: count + 1, lastRebaseAt: wall } }
 }
 
-export function withoutBaseline(item: Item): Item {
-  return { ...item, data: { ...item.data, testedAgainstSha: null } }
+/** The guarded arrow back: legal only where the workflow has it and only when the target has moved on. */
+export function returnItem(item: Item, workflow: Workflow, mainSha: string, at: Moment): Item {
+  const to = stateToReturnTo(item, workflow, mainSha)
+  return enter({ ...item, data: { ...item.data, testedAgainstSha: null } }, to, workflow, at.wall)
 }
 
-/** The guarded arrow back: legal only where the workflow has it and only when the target has moved on. */
-export function assertMayReturn(item: Item, workflow: Workflow, mainSha: string): string {
+function stateToReturnTo(item: Item, workflow: Workflow, mainSha: string): string {
   const to = stateOf(workflow, item.state).returnTo
   if (to === undefined) {
     throw new IllegalMoveError(

@@ -30,8 +30,8 @@ export interface ItemRules {
   readonly crashesMax: number
   /** What the holder's process held when it was found lost; null where nobody can tell. */
   readonly held: Held | null
-  /** The holder left in good order, or was ended before it claimed: what it still holds is lost without a crash. */
-  readonly hasEnded?: boolean
+  /** Its holder has ended, in good order. */
+  readonly hasEnded?: boolean | undefined
 }
 
 export interface Reclaimed<Row> {
@@ -72,25 +72,9 @@ export function recoverItem(
 ): ReclaimedItem | null {
   const evidence = item.standing === 'held' ? evidenceOfLoss(item, deaths, at.now, at) : null
   if (evidence === null) return null
-  return takeItem(
-    item,
-    rules,
-    evidence,
-    saysNothing(item, rules, deaths, at) ? 'none' : blameFor(item, rules.held),
-    at,
-  )
-}
-
-/** Whether the loss is no sign that the item killed its holder. */
-function saysNothing(
-  item: Item,
-  { hasEnded }: ItemRules,
-  deaths: Deaths,
-  { outage }: { readonly outage?: Outage | null },
-): boolean {
-  if (item.instance === null) return false
-  if (hasEnded) return true
-  return deaths.get(item.instance)?.isReboot ?? lapsedInOutage(item, outage)
+  const death = item.instance === null ? undefined : deaths.get(item.instance)
+  const saysNothing = death ? death.isReboot : item.instance !== null && lapsedInOutage(item, at.outage)
+  return takeItem(item, rules, evidence, saysNothing ? 'none' : blameFor(item, rules), at)
 }
 
 export function recoverLock(
@@ -136,7 +120,7 @@ export function reclaimStaleItem(
   if (item.standing !== 'held' || silentForMs < request.thresholdMs) return null
   if (item.instance !== null && !lapsed && !request.force) return null
   const evidence = `no sign of life for ${silentForMs} ms; reclaimed by request`
-  return takeItem(item, rules, evidence, lapsed && !rules.hasEnded ? blameFor(item, rules.held) : 'none', at)
+  return takeItem(item, rules, evidence, lapsed ? blameFor(item, rules) : 'none', at)
 }
 
 function takeItem(item: Item, rules: ItemRules, evidence: string, blame: Blame, at: Moment): ReclaimedItem {

@@ -12,14 +12,17 @@ export function fitText(text: string, lengthMax: number): string {
   return text.slice(0, lengthMax).replace(everyUnfit, '\ufffd')
 }
 
-/** Terminal control characters in stored text would let one agent draw on another's screen. */
+/**
+ * Terminal control characters in stored text would let one agent draw on another's screen. Those that turn the
+ * direction of writing let it show other words than there are, and the separators begin a new line on some screens.
+ */
 export function printable(text: string): string {
-  return text.replace(/\p{Cc}/gu, '\u00b7')
+  return text.replace(/[\p{Cc}\p{Bidi_Control}\u2028\u2029]/gu, '\u00b7')
 }
 
 /** The same for text of several lines, such as a stack. */
 export function printableLines(text: string): string {
-  return text.replace(/[^\P{Cc}\n\t]/gu, '\u00b7')
+  return text.replace(/[^\n\t]+/g, printable)
 }
 
 /** Anything at all in a message: text in quotes and cut, anything else by what it is. Never throws. */

@@ -12,6 +12,9 @@ export interface OpenedEngine extends Engine {
   checkpoint?(): void
 }
 
+/** A store in memory, which nobody else can open. */
+const privatePath = ':memory:'
+
 /** A path, `sqlite:path` or `sqlite::memory:`. */
 function sqlitePath(url: string): string {
   const path = url.startsWith('sqlite:') ? url.slice('sqlite:'.length) : url
@@ -22,6 +25,17 @@ function sqlitePath(url: string): string {
     })
   }
   return path
+}
+
+/**
+ * The same store, wherever this process goes: a relative path is resolved once, or a thread that opens the store later
+ * would open another.
+ */
+export function absoluteUrl(url: string): string {
+  if (isPostgresUrl(url)) return url
+  assertFile(url)
+  const path = sqlitePath(url)
+  return path === privatePath ? `sqlite:${path}` : `sqlite:${resolve(path)}`
 }
 
 export async function openEngine(url: string, options: EngineOptions): Promise<OpenedEngine> {
@@ -40,14 +54,14 @@ export async function openTransfer(url: string, environment: Environment): Promi
     return openPostgresTransfer(url, environment)
   }
   assertFile(url)
-  const { SqliteTransfer } = await import('./sqlite/transfer.ts')
   const path = sqlitePath(url)
-  if (path === ':memory:') {
+  if (path === privatePath) {
     throw new InvalidError({
       what: 'a private store in memory ends with its process: it can be neither end of a copy',
       next: 'give a path or postgres://…',
     })
   }
+  const { SqliteTransfer } = await import('./sqlite/transfer.ts')
   return new SqliteTransfer(resolve(path), environment)
 }
 

@@ -1,13 +1,7 @@
 /** The merge workflow's own acts: rebase data, freshness, and the merge itself. */
 import * as z from 'zod'
 import { completeItem, isCompletedUnder, moveItem } from '../domain/item.ts'
-import {
-  assertHeadSha,
-  assertMayReturn,
-  isFresh as isItemFresh,
-  withoutBaseline,
-  withRebase,
-} from '../domain/merge.ts'
+import { assertHeadSha, isFresh as isItemFresh, returnItem, withRebase } from '../domain/merge.ts'
 import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
 import { operation } from './operation.ts'
@@ -75,19 +69,12 @@ export const returnToRebasing = operation({
   needs: itemNeeds,
   decide(rows, input, context) {
     const { item, workflow, late } = heldItem(rows, input, context)
-    const to = assertMayReturn(item, workflow, input.mainSha)
-    const returned = {
-      ...withoutBaseline(item),
-      state: to,
-      previousState: item.state,
-      stateChangedAt: Math.max(context.wall, item.stateChangedAt),
-      version: item.version + 1,
-    }
+    const returned = returnItem(item, workflow, input.mainSha, context)
     return finish(
       changed(
         item,
         returned,
-        { kind: 'item.moved', detail: { from: item.state, to, mainSha: input.mainSha } },
+        { kind: 'item.moved', detail: { from: item.state, to: returned.state, mainSha: input.mainSha } },
         context,
         late,
       ),

@@ -11,7 +11,7 @@ import { claimant, holderWith } from './claimant.ts'
 import * as fields from './fields.ts'
 import { ask, type OutputOf, operation, type Step } from './operation.ts'
 import { leaseLength, suspectsOf } from './queue-claim.ts'
-import { itemReclaim, processNeeds, rulesFor } from './reclaim.ts'
+import { itemReclaim, lossRecords, processNeeds, rulesFor } from './reclaim.ts'
 import { itemChange, requireItem, requireQueue } from './subject.ts'
 import { filter, itemFilter, type TaskFilter } from './task.ts'
 import { ref, taskNeeds, taskView, viewTask } from './task-view.ts'
@@ -131,6 +131,16 @@ function changesOf(claim: TaskClaim, context: Context): Change[] {
   return [...reclaimed, granted]
 }
 
+/** What else a lost holder held is taken later, and must not look as if it had been alone. */
+function lossesOf(
+  claims: readonly TaskClaim[],
+  processes: readonly Process[] | null,
+  context: Context,
+): Change[] {
+  const taken = claims.flatMap((claim) => ('reclaimed' in claim && claim.reclaimed) || [])
+  return lossRecords(taken, processes, context)
+}
+
 /** The audit tells of a task that was offered to another and taken by force. */
 function takenFrom({ offeredTo }: Item, { agent }: Item): { offeredTo: string } | undefined {
   return offeredTo === null || offeredTo === agent ? undefined : { offeredTo }
@@ -186,7 +196,7 @@ export const claimTaskForAgent = operation({
       if (queue.pausedAt !== null && claim.outcome === 'claimed' && !claim.renewed)
         return { changes: [], result: { outcome: 'paused', reason: queue.pauseReason } }
       return {
-        changes: changesOf(claim, context),
+        changes: [...changesOf(claim, context), ...lossesOf([claim], processes, context)],
         result: answerOf(claim, context.now),
         granted: grantsOf(claim),
       }
@@ -320,7 +330,10 @@ export const batchClaim = operation({
         tried.flatMap((each) => ('claim' in each ? [[each.claim.after.id, each.claim]] : [])),
       )
       return {
-        changes: [...claims.values()].flatMap((claim) => changesOf(claim, context)),
+        changes: [
+          ...[...claims.values()].flatMap((claim) => changesOf(claim, context)),
+          ...lossesOf([...claims.values()], processes, context),
+        ],
         result: {
           outcome: 'claimed',
           tasks: [...claims.values()].map(({ after }) => viewTask(viewItem(after, context.now))),

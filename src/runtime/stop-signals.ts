@@ -27,7 +27,9 @@ let stopsUnderWay = 0
 /** Returns how to leave signals to the program again. Threads receive none, and tests that move time send none. */
 export function stopOnSignals(stoppable: Stoppable): () => void {
   if (!isMainThread || stoppable.environment.isLocal) return () => {}
-  if (stoppables.size === 0 && stopsUnderWay === 0) for (const signal of signals) process.on(signal, onSignal)
+  // First of all, or those who listen once would be gone by the time it looks for them.
+  if (stoppables.size === 0 && stopsUnderWay === 0)
+    for (const signal of signals) process.prependListener(signal, onSignal)
   stoppables.add(stoppable)
   return () => {
     stoppables.delete(stoppable)
@@ -40,23 +42,25 @@ function stopListening(): void {
   for (const signal of signals) process.off(signal, onSignal)
 }
 
-/** Not while the program listens too: then it decides when to end. */
-function willEnd(signal: NodeJS.Signals): boolean {
-  return process.listeners(signal).every((listener) => listener === onSignal)
+/** Whether the program listens too: then it decides when to end. */
+function isHeardElsewhere(signal: NodeJS.Signals): boolean {
+  return process.listeners(signal).some((listener) => listener !== onSignal)
 }
 
 async function onSignal(signal: NodeJS.Signals): Promise<void> {
   const isSecond = stopsUnderWay > 0
+  const wasHeard = isHeardElsewhere(signal)
+  const endsHere = () => !wasHeard && !isHeardElsewhere(signal)
   stopsUnderWay++
   const all = [...stoppables]
   const timeMs = isSecond ? 0 : drainMs
   await Promise.all(all.map((each) => within(timeMs, each, each.stop({ drainMs: timeMs, signal }))))
-  if (willEnd(signal)) await Promise.all(all.map((each) => within(0, each, each.close())))
+  if (endsHere()) await Promise.all(all.map((each) => within(0, each, each.close())))
   stopsUnderWay--
   // A second signal ends it: the drain of the first may take its time.
   if (stopsUnderWay > 0 && !isSecond) return
   if (stoppables.size === 0) stopListening()
-  if (!willEnd(signal)) return
+  if (!endsHere()) return
   stopListening()
   process.kill(process.pid, signal)
 }

@@ -357,8 +357,7 @@ export class Worker<Payload> {
     try {
       const handler = this.#handler
       const result = await handler(item, context)
-      finish = () =>
-        this.#queue.complete(item.id, { token: item.token, ...(result === undefined ? {} : { result }) })
+      finish = () => this.#complete(item, result)
     } catch (error) {
       const failure = failureOf(error)
       // It needed the store that this very process is closing: no fault of the item.
@@ -378,6 +377,21 @@ export class Worker<Payload> {
   #interrupted(running: Running<Payload>): void {
     this.#running.delete(running)
     if (!running.isAbandoned && running.claimed.lease.isHeld) this.#giveBack(running.claimed)
+  }
+
+  /** The work is done, whatever its handler happened to return: a result that cannot be kept is told of and left out. */
+  async #complete({ id, token }: QueueItem<Payload>, result: unknown): Promise<void> {
+    if (result !== undefined) {
+      try {
+        await this.#queue.complete(id, { token, result })
+        return
+      } catch (error) {
+        if (!isHoldfastError(error) || error.code !== 'INVALID') throw error
+        const facts = { queue: this.#queue.name, item: id, error: error.message }
+        this.#session.logger.warn(facts, 'result.dropped')
+      }
+    }
+    await this.#queue.complete(id, { token })
   }
 
   /** Not waited for here: the next claim is asked in the same turn and shares the transaction. */

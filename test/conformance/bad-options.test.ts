@@ -1,10 +1,12 @@
 /** What a handle takes beside the input of its operations: checked before anything is done. */
-import { open } from 'holdfast'
+import { type Holdfast, open } from 'holdfast'
 import { expect, test } from 'vitest'
 import { take } from '../support/locks.ts'
 import { openPost, recorder } from '../support/messages.ts'
 import { refusal, refusalCode } from '../support/outcomes.ts'
 import { forEachEngine } from '../support/stores.ts'
+
+const mistyped = { dryrun: true } as object
 
 forEachEngine((engine) => {
   test('a place in line is no option of acquireLock, also when the lock is held', async () => {
@@ -54,6 +56,51 @@ forEachEngine((engine) => {
     const options = { attemptsMax: attemptsMax as number }
 
     expect(await refusalCode(() => hf.tasks.updateWithRetry('T-1', () => null, options))).toBe('INVALID')
+  })
+
+  test.each<[string, (hf: Holdfast) => Promise<unknown>]>([
+    ['queue.detectAndRecoverStale', (hf) => hf.queue('q').detectAndRecoverStale(mistyped)],
+    ['recovery.detectAndRecoverStale', (hf) => hf.recovery.detectAndRecoverStale(mistyped)],
+    ['locks.recoverLocksOnStartup', (hf) => hf.locks.recoverLocksOnStartup(mistyped)],
+    ['fleet.doctor', (hf) => hf.fleet.doctor(mistyped)],
+    ['queue.events', (hf) => hf.queue('q').events('x', mistyped)],
+    ['events', (hf) => hf.events(mistyped).next()],
+  ])('%s refuses an option it does not know, and does nothing [S5-19]', async (name, act) => {
+    const { hf, env } = await engine.open({ agent: 'ada', recovery: false })
+    await hf.queue('q').add(1)
+    await hf.queue('q').next({ renew: false, leaseMs: 1_000 })
+    await env.advance(2_000)
+
+    const error = await refusal(() => act(hf))
+
+    expect(error).toMatchObject({ code: 'INVALID', facts: { unknown: ['dryrun'] } })
+    expect(error.message).toContain(`${name}: unknown option "dryrun"`)
+    expect(await hf.queue('q').stats()).toMatchObject({ processing: 1 })
+  })
+
+  test.each([
+    ['null', null],
+    ['a Map', new Map([['attemptsMax', 1]])],
+    ['a promise that was not awaited', Promise.resolve({ attemptsMax: 1 })],
+  ])('options that are %s are refused, not left out [S5-19] [S5-35]', async (_, options) => {
+    const { hf } = await engine.open({ agent: 'ada' })
+
+    expect(await refusalCode(() => hf.state('k').update(() => 1, options as never))).toBe('INVALID')
+    expect(await refusalCode(async () => hf.work('q', () => {}, options as never))).toBe('INVALID')
+    expect(await refusalCode(() => hf.queue('q').add(1, options as never))).toBe('INVALID')
+    expect(await refusalCode(() => hf.tasks.addTask('print', options as never))).toBe('INVALID')
+    expect(await refusalCode(() => hf.queue('q').stats())).toBe('NOT_FOUND')
+  })
+
+  test('a refusal stays short however many and long the options are that nobody knows [S5-19]', async () => {
+    const { hf } = await engine.open({ agent: 'ada' })
+    const many = Object.fromEntries(Array.from({ length: 10_000 }, (_, index) => [`option${index}`, 1]))
+
+    for (const options of [many, { ['x'.repeat(1_000_000)]: 1 }]) {
+      const error = await refusal(() => hf.queue('q').add(1, options))
+      expect(error.code).toBe('INVALID')
+      expect(JSON.stringify(error.message).length).toBeLessThan(1_000)
+    }
   })
 
   test('an unknown option of the background cleanup is refused with the nearest name', async () => {

@@ -78,6 +78,42 @@ forEachEngine((engine) => {
     ])
   })
 
+  test('the last task of a lost process that is taken over by name was not alone [S5-1]', async () => {
+    const { env, store } = await engine.open({ background: false })
+    const host = machine(env)
+    const open = (agent: string, pid: number) =>
+      store.open({ agent, environment: host.process(pid), recovery: false })
+    const [worker, rescuer] = [await open('worker', workerPid), await open('rescuer', 1)]
+    const tasks = [await rescuer.tasks.addTask('one'), await rescuer.tasks.addTask('two')]
+    for (const { id } of tasks) await worker.tasks.claimTaskForAgent(id)
+
+    host.freeze(workerPid)
+    await env.advance(61_000)
+    for (const { id } of tasks) await rescuer.tasks.claimTaskForAgent(id)
+
+    const items = await Promise.all(tasks.map(({ id }) => rescuer.queue('tasks').get(id)))
+    expect(items).toMatchObject(tasks.map(() => ({ standing: 'held', crashes: 0, exposures: 1 })))
+  })
+
+  test('what a process that ended in good order still held is blamed for nothing [S5-1]', async () => {
+    const fleet = await openFleet(await engine.open({ background: false }))
+    const ids = await fleet.add(1)
+    const worker = await fleet.openWorker()
+    await claimed(worker.queue('jobs').next())
+    const { bootId, hostName, pidNamespace } = fleet.env.host.identity
+    const { instances } = (await fleet.hf.execute('instance.list', {
+      machine: { bootId, hostName, pidNamespace },
+      otherBoots: false,
+    })) as { instances: { id: string; pid: number }[] }
+    const own = instances.find(({ pid }) => pid === workerPid)?.id
+
+    fleet.host.freeze(workerPid)
+    await fleet.hf.execute('instance.end', { id: own, reason: 'closed' })
+    await fleet.env.advance(61_000)
+
+    expect(await fleet.items(ids)).toMatchObject([{ standing: 'ready', crashes: 0, exposures: 0 }])
+  })
+
   test('an item exposed twice is a suspect; a process takes one of these at a time, beside other work [S5-1]', async () => {
     const fleet = await openFleet(await engine.open({ background: false }))
     await fleet.add(3)
@@ -115,6 +151,53 @@ forEachEngine((engine) => {
     const other = await elsewhere.queue('jobs').next()
 
     expect([second.outcome, other.outcome]).toEqual(['empty', 'claimed'])
+  })
+
+  test('claims asked together, from two queues and by two handles, get a process one suspect [S5-1]', async () => {
+    const fleet = await openFleet(await engine.open({ background: false }))
+    await fleet.add(2)
+    await fleet.hf.queue('others', { crashesMax: 3 }).add('other')
+    for (let crash = 0; crash < 2; crash++) {
+      const worker = await fleet.openWorker()
+      await worker.queue('jobs').claimMany(2)
+      await claimed(worker.queue('others').next())
+      await fleet.kill()
+    }
+    const [one, two] = await Promise.all([fleet.openWorker(), fleet.openWorker()])
+
+    const answers = await Promise.all([
+      one.queue('others').claimMany(1),
+      one.queue('jobs').next(),
+      two.queue('jobs').claimMany(1),
+    ])
+
+    expect(answers.map(({ outcome }) => outcome).toSorted()).toEqual(['claimed', 'empty', 'empty'])
+  })
+
+  test('the next suspect is claimed together with the completion of the last [S5-1]', async () => {
+    const fleet = await openFleet(await engine.open({ background: false }))
+    await fleet.add(2)
+    await fleet.crashHolding(2)
+    await fleet.crashHolding(2)
+    const queue = (await fleet.openWorker()).queue('jobs')
+    const { item } = await claimed(queue.next())
+
+    const [, next] = await Promise.all([queue.complete(item.id), queue.next()])
+
+    expect(next.outcome).toBe('claimed')
+  })
+
+  test('a damaged suspect keeps nobody from the one behind it [S5-1] [Q13]', async () => {
+    const opened = await engine.open({ background: false })
+    const fleet = await openFleet(opened)
+    const [broken = '', sound] = await fleet.add(2)
+    await fleet.crashHolding(2)
+    await fleet.crashHolding(2)
+
+    await opened.store.damage.garble(broken)
+
+    expect(await fleet.hf.queue('jobs').peek()).toMatchObject({ id: sound })
+    expect((await claimed((await fleet.openWorker()).queue('jobs').next())).item.id).toBe(sound)
   })
 
   test('a suspect can always be claimed by hand [S5-1]', async () => {
@@ -170,7 +253,11 @@ forEachEngine((engine) => {
     const explained = await fleet.hf.fleet.explain(ids[0] as string)
 
     expect(items.map(({ id }) => id)).toEqual(ids)
-    expect(await fleet.hf.queue('jobs').stats()).toMatchObject({ pending: 2, total: 2 })
+    expect(await fleet.hf.queue('jobs').stats()).toMatchObject({
+      pending: 2,
+      total: 2,
+      oldestReadyMs: expect.any(Number),
+    })
     expect(await fleet.hf.queue('jobs').peek()).toMatchObject({ id: ids[0] })
     expect(explained.evidence).toContain('suspected of killing its holders')
   })

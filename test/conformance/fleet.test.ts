@@ -368,6 +368,29 @@ forEachEngine((engine) => {
     expect(seen).toEqual([0, 1])
   })
 
+  test('watch looks again soon after a change, and seldom while there is none [S5-25]', async () => {
+    const { hf, env } = await engine.open({ background: false })
+    const enough = new AbortController()
+    const looks: number[] = []
+    const began = env.monotonic()
+    const watching = (async () => {
+      for await (const _ of hf.fleet.watch({ everyMs: 1_000, signal: enough.signal }))
+        looks.push(env.monotonic() - began)
+    })()
+    await env.advance(1_500)
+    const quiet = looks.length
+    await hf.queue('q').add(1)
+    await env.advance(100)
+    const soon = looks.length
+    await env.advance(6_000)
+    enough.abort()
+    await env.advance(0)
+    await watching
+
+    expect([quiet, soon]).toEqual([1, 2])
+    expect(looks).toHaveLength(4)
+  })
+
   test('looks change nothing', async () => {
     const { hf, store } = await engine.open({ agent: 'ada' })
     await hf.queue('q').add(1, { key: 'k' })

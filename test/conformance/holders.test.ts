@@ -182,7 +182,7 @@ forEachEngine((engine) => {
       expect(renewed).toMatchObject({ renewed: [], lost: [{ id: item.id }, { id: 'press#0' }] })
     })
 
-    test('is answered where the completion is repeated [S5-15] [X12]', async () => {
+    test('is answered where the completion is repeated [S5-15]', async () => {
       const { hf, store } = await engine.open({ agent: 'ada' })
       const eve = await store.open({ agent: 'eve' })
       await hf.queue('q').add('p')

@@ -91,25 +91,40 @@ forEachEngine((engine) => {
     ])
   })
 
-  test('[S5-4] a payload that no longer fits its schema is logged, and so is a result that cannot be kept', async () => {
+  test('[S5-4] a payload that no longer fits its schema is logged', async () => {
     const { logger, named } = collectLogs()
     const { hf, env } = await engine.open({ logger })
-    const { item: unfit } = await hf.queue('texts').add(1)
-    const { item: odd } = await hf.queue('jobs').add(null)
+    const { item } = await hf.queue('texts').add(1)
 
-    const workers = [
-      hf.work(hf.queue('texts', { schema: z.string() }), () => {}),
-      hf.work('jobs', () => 'x'.repeat(300_000)),
-    ]
+    const worker = hf.work(hf.queue('texts', { schema: z.string() }), () => {})
     await env.advance(1_000)
-    await Promise.all(workers.map((worker) => worker.stop()))
+    await worker.stop()
 
-    const told = named('item.failed').map(({ facts }) => [facts.queue, facts.item, facts.attempt])
-    expect(told.toSorted()).toEqual([
-      ['jobs', odd.id, 1],
-      ['texts', unfit.id, 1],
+    expect(named('item.failed').map(({ facts }) => [facts.queue, facts.item, facts.attempt])).toEqual([
+      ['texts', item.id, 1],
     ])
   })
+
+  test.each([
+    ['too large', 'x'.repeat(300_000)],
+    ['no JSON', new Map()],
+  ])(
+    '[S5-20] an item whose handler returns what is %s is done; that is told of and left out',
+    async (_, returned) => {
+      const { logger, named } = collectLogs()
+      const { hf, env } = await engine.open({ logger })
+      const { item } = await hf.queue('jobs').add(null)
+
+      const worker = hf.work('jobs', () => returned)
+      await env.advance(1_000)
+      await worker.stop()
+
+      expect(await hf.queue('jobs').get(item.id)).toMatchObject({ state: 'done', result: null, failures: 0 })
+      expect(named('result.dropped').map(({ facts }) => [facts.queue, facts.item])).toEqual([
+        ['jobs', item.id],
+      ])
+    },
+  )
 
   test('[S5-4] a handler that throws because its worker stops is no failure', async () => {
     const { logger, named } = collectLogs()

@@ -275,6 +275,7 @@ test('the names of log lines are these, and no others', () => {
     'redelivery.failed',
     'renew.failed',
     'renew.seldom',
+    'result.dropped',
     'retention.failed',
     'state.conflict',
     'state.gave_up',

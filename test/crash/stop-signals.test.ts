@@ -59,6 +59,21 @@ test('a program with a listener of its own decides itself when to end [S5-3]', a
   expect(await hf.queue('jobs').get(id)).toMatchObject(untouched)
 })
 
+test.each(['before', 'after'])(
+  'a program that listens once, added %s its worker, decides itself when to end [S5-3]',
+  async (when) => {
+    const { hf, worker, id } = await atWork({ LISTENS_ONCE: when })
+
+    worker.kill('SIGTERM')
+    await worker.told('trapped')
+    worker.send('go on')
+    const signal = await worker.ended()
+
+    expect({ signal, exitCode: worker.child.exitCode }).toEqual({ signal: null, exitCode: 7 })
+    expect(await hf.queue('jobs').get(id)).toMatchObject({ state: 'done', crashes: 0 })
+  },
+)
+
 test('with stopOnSignals: false the signal does what it always did [S5-3]', async () => {
   const { hf, worker, id } = await atWork({ LEAVES_SIGNALS: '1' })
 

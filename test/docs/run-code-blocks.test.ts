@@ -1,15 +1,17 @@
 /**
  * Runs the programs printed in README.md and docs/.
  *
- * A `js` block is a whole program; it passes when it ends with exit code 0. In an `sh run` block the lines
+ * A `js` or `ts` block is a whole program; it passes when it compiles and ends with exit code 0, also run again. In an `sh run` block the lines
  * that begin with `holdfast` or `npx holdfast` are run. If the next block is `text output`, it must be what
- * was printed. `no-run` in the first line of a block leaves it alone.
+ * was printed. `no-run` in the first line of a block leaves it alone; `once` is for what cannot be done again, such as
+ * moving a store away.
  */
 
 import { execFile } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { delimiter, join, resolve } from 'node:path'
+import { delimiter, dirname, join, resolve } from 'node:path'
 import { promisify } from 'node:util'
+import { transformSync } from 'rolldown/utils'
 import { expect, test } from 'vitest'
 
 interface Block {
@@ -32,12 +34,84 @@ const programs = findPages().flatMap((page) => {
   })
 })
 
-// Each is a process in a folder of its own.
-test.concurrent.each(programs)('the program at $place runs as printed', async ({ block, expected }) => {
-  const printed = await runBlock(block)
+// Each is a process in a folder of its own. A reader tries a program again, on the store it made.
+test.concurrent.each(programs)(
+  'the program at $place runs as printed, and again [S5-24]',
+  async ({ block, expected }) => {
+    const [printed] = await runBlock(block, block.marks.includes('once') ? 1 : 2)
 
-  if (expected !== undefined) expect(printed).toBe(expected)
+    if (expected !== undefined) expect(printed).toBe(expected)
+  },
+)
+
+test('every program compiles under strict TypeScript against the types of the package [S5-24]', async () => {
+  const folder = join(workshop, 'types')
+  rmSync(folder, { recursive: true, force: true })
+  mkdirSync(folder, { recursive: true })
+  const scripts = programs.filter(({ block }) => block.language !== 'sh')
+  for (const [number, { block }] of scripts.entries())
+    writeFileSync(join(folder, `block-${number}.mts`), `${block.text}\nexport {}\n`)
+  writeFileSync(
+    join(folder, 'tsconfig.json'),
+    JSON.stringify({ compilerOptions: strict, include: ['*.mts'] }),
+  )
+
+  const { stdout } = await run(resolve('node_modules/.bin/tsc'), ['-p', folder], { timeout: 60_000 }).catch(
+    (error) => error,
+  )
+
+  const errors = String(stdout).replace(/^.*block-(\d+)\.mts\((\d+),/gm, (_, number, line) => {
+    const { place } = scripts[Number(number)] ?? { place: '' }
+    return `${place} line ${line} (`
+  })
+  expect(errors).toBe('')
+  expect(scripts.length).toBeGreaterThan(10)
+}, 90_000)
+
+/** What `tsc --init` sets, and a little more. */
+const strict = {
+  strict: true,
+  exactOptionalPropertyTypes: true,
+  noUncheckedIndexedAccess: true,
+  noEmit: true,
+  target: 'es2023',
+  module: 'nodenext',
+  types: ['node'],
+  skipLibCheck: true,
+}
+
+test('the links of a page lead to files and headings that are there, from npm too [S5-24]', () => {
+  const { repository } = JSON.parse(readFileSync('package.json', 'utf8')) as { repository: { url: string } }
+  const broken = [...findPages(), 'ARCHITECTURE.md', 'CONTRIBUTING.md', 'CHANGELOG.md'].flatMap((page) =>
+    linksOf(page)
+      .filter(({ path, heading }) => !leads(path, heading))
+      .map(({ link }) => `${page}: ${link}`),
+  )
+
+  expect(broken).toEqual([])
+  // npm shows the README alone, and looks for its relative links here.
+  expect(repository.url).toMatch(/^git\+https:\/\/github\.com\/[\w-]+\/[\w-]+\.git$/)
 })
+
+function linksOf(page: string): { link: string; path: string; heading: string | undefined }[] {
+  const text = readFileSync(page, 'utf8').replace(/^```[\s\S]*?^```$/gm, '')
+  return [...text.matchAll(/\]\((?!\w+:)([^)\s]+)\)/g)].map(([, link = '']) => {
+    const [file = '', heading] = link.split('#')
+    return { link, path: file === '' ? page : join(dirname(page), file), heading }
+  })
+}
+
+function leads(path: string, heading: string | undefined): boolean {
+  if (!existsSync(path)) return false
+  if (heading === undefined) return true
+  const headings = [...readFileSync(path, 'utf8').matchAll(/^#+ (.*)$/gm)].map(([, title = '']) =>
+    title
+      .toLowerCase()
+      .replace(/[^\p{L}\p{N} -]/gu, '')
+      .replaceAll(' ', '-'),
+  )
+  return headings.includes(heading)
+}
 
 test('a block keeps its language, marks and text', () => {
   const page = [
@@ -66,13 +140,13 @@ test('a block keeps its language, marks and text', () => {
 test('a printed program runs in a folder of its own and finds the package', async () => {
   const program = "import 'holdfast'\nimport { readdirSync } from 'node:fs'\nconsole.log(readdirSync('.'))\n"
 
-  const printed = await runBlock({ line: 1, language: 'js', marks: [], text: program })
+  const [printed] = await runBlock({ line: 1, language: 'js', marks: [], text: program }, 1)
 
   expect(printed).toBe("[ 'block.mjs' ]\n")
 })
 
 test('a printed program that fails is noticed', async () => {
-  const failing = runBlock({ line: 1, language: 'js', marks: [], text: 'process.exit(3)' })
+  const failing = runBlock({ line: 1, language: 'js', marks: [], text: 'process.exit(3)' }, 1)
 
   await expect(failing).rejects.toMatchObject({ code: 3 })
 })
@@ -93,7 +167,7 @@ function readBlocks(page: string): Block[] {
 }
 
 function isProgram({ language, marks }: Block): boolean {
-  if (language === 'js') return !marks.includes('no-run')
+  if (language === 'js' || language === 'ts') return !marks.includes('no-run')
   return language === 'sh' && marks.includes('run')
 }
 
@@ -101,29 +175,35 @@ function expectedOutput(next: Block | undefined): string | undefined {
   return next?.language === 'text' && next.marks.includes('output') ? next.text : undefined
 }
 
-/** Answers what the block printed; rejects with what it printed as an error when it fails. */
-async function runBlock(block: Block): Promise<string> {
+/** Answers what the block printed each time; rejects with what it printed as an error when it fails. */
+async function runBlock(block: Block, times: number): Promise<string[]> {
   mkdirSync(workshop, { recursive: true })
   const folder = mkdtempSync(join(workshop, 'block-'))
   try {
-    const result = block.language === 'js' ? await runProgram(block, folder) : await runShell(block, folder)
-    return result.stdout
+    const printed: string[] = []
+    for (let time = 0; time < times; time++) {
+      const result = block.language === 'sh' ? await runShell(block, folder) : await runProgram(block, folder)
+      printed.push(result.stdout)
+    }
+    return printed
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }
 }
 
 function runProgram(block: Block, folder: string) {
-  writeFileSync(join(folder, 'block.mjs'), block.text)
+  // Node 20 does not run TypeScript itself.
+  const { code } = block.language === 'ts' ? transformSync('block.ts', block.text) : { code: block.text }
+  writeFileSync(join(folder, 'block.mjs'), code)
   return run(process.execPath, ['block.mjs'], { cwd: folder, timeout: 25_000, env: environment() })
 }
 
 /** The command is found through PATH, as after an install; npx would go looking for a registry. */
 function runShell(block: Block, folder: string) {
   const binaries = join(folder, '.bin')
-  mkdirSync(binaries)
+  mkdirSync(binaries, { recursive: true })
   // Else the store would be that of the repository around it.
-  mkdirSync(join(folder, '.holdfast'))
+  mkdirSync(join(folder, '.holdfast'), { recursive: true })
   const command = `#!/bin/sh\nexec "${process.execPath}" "${resolve('dist/cli/main.js')}" "$@"\n`
   writeFileSync(join(binaries, 'holdfast'), command, { mode: 0o755 })
 

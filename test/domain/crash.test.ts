@@ -43,7 +43,7 @@ describe('blame', () => {
     ['an item of which nobody knows what its process held', bound, null, 'exposed'],
     ['a manual lease', itemIn(job, 'running', { instance: null }), null, 'own'],
   ] as const)('%s', (_, item, held, blame) => {
-    expect(blameFor(item, held)).toBe(blame)
+    expect(blameFor(item, { held })).toBe(blame)
   })
 
   test('a reboot blames nobody, not even an item that was alone [S5-1]', () => {
@@ -226,4 +226,11 @@ describe('what a process held when it was lost', () => {
     expect(recordedLoss(process as never, item)).toEqual({ items: 5, suspects: 1 })
     expect(recordedLoss(process as never, { ...item, renewedAt: later(1).now })).toBeNull()
   })
+})
+
+test('what a process left behind that ended in good order is blamed for nothing [S5-1]', () => {
+  const rules = { held: { items: 1, suspects: 0 }, hasEnded: true }
+
+  expect(blameFor({ instance: 'ada-1', suspectedAt: null }, rules)).toBe('none')
+  expect(blameFor({ instance: null, suspectedAt: null }, rules)).toBe('own')
 })

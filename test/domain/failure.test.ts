@@ -47,6 +47,17 @@ test('[S5-4] what has no stack has none, and what throws when it is read says so
     message: '{"message":7,"code":7,"stack":7}',
   })
   expect(failureOf(hostile)).toEqual({ message: 'something without words was thrown' })
+  expect(failureOf({ toJSON: () => undefined })).toEqual({ message: 'something without words was thrown' })
+})
+
+test('[S5-4] a message of 300,000 empty lines is searched for frames once', () => {
+  const startedAt = performance.now()
+
+  const { stack = '' } = failureOf(new Error(`${'\n'.repeat(300_000)}end`))
+
+  expect(stack).toContain('failure.test')
+  // Looking again from every line would take minutes.
+  expect(performance.now() - startedAt).toBeLessThan(5_000)
 })
 
 test('[S5-4] the log on stderr has the stack below its line, and neither can draw or forge a line', () => {

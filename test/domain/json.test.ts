@@ -11,6 +11,9 @@ class Money {
     return this.#cents
   }
 }
+class JobArray {
+  readonly jobs = [1]
+}
 class Secret {
   readonly #word = 'x'
   word() {
@@ -56,6 +59,18 @@ const refused: Record<string, { value: unknown; path: string; words: string }> =
     path: 'a',
     words: 'is a bigint',
   },
+  'a getter that throws, and all else is plain': {
+    value: {
+      a: {
+        get b() {
+          throw new Error('no such thing')
+        },
+      },
+    },
+    path: 'a.b',
+    words: 'cannot be read: no such thing',
+  },
+  'a proxy that was revoked': { value: { p: revoked() }, path: 'p', words: 'cannot be read' },
   'a toJSON that throws': {
     value: {
       a: {
@@ -109,6 +124,11 @@ describe('what JSON carries is kept', () => {
     { value: { a: undefined, b: 1 }, text: '{"b":1}' },
     { value: Object.assign(Object.create(null), { a: { b: undefined } }), text: '{"a":{}}' },
     { value: new Money(), text: '{"currency":"EUR"}' },
+    { value: new JobArray(), text: '{"jobs":[1]}' },
+    {
+      value: { constructor: { name: 'Set' }, at: new Date(0) },
+      text: '{"constructor":{"name":"Set"},"at":"1970-01-01T00:00:00.000Z"}',
+    },
     { value: { at: new Date(0) }, text: '{"at":"1970-01-01T00:00:00.000Z"}' },
     {
       value: { a: { toJSON: (key: string) => `of ${key}` }, b: { toJSON: () => undefined } },
@@ -125,6 +145,13 @@ describe('what JSON carries is kept', () => {
     const value = { when: new Date(0), nested: JSON.parse('{"__proto__":{"a":1}}') }
 
     expect(jsonText(value, enough)).toContain('{"__proto__":{"a":1}}')
+  })
+
+  test('a getter that changes its answer while it is looked at is kept as it answers then [S5-20]', () => {
+    let asked = 0
+    const value = { get n() { return ++asked === 2 ? 1n : asked } } // biome-ignore format: one thing
+
+    expect(jsonText(value, enough)).toBe('{"n":3}')
   })
 
   test('toJSON and getters are asked once [S5-31]', () => {
@@ -157,6 +184,12 @@ describe('bounds', () => {
     expect(faultOf(() => jsonText(nested(depthMax + 1), enough)).facts).toEqual({ depthMax })
   })
 })
+
+function revoked(): object {
+  const { proxy, revoke } = Proxy.revocable({}, {})
+  revoke()
+  return proxy
+}
 
 function copy(value: unknown, bytesMax: number) {
   return jsonCopy(value, { bytesMax, depthMax })

@@ -1,11 +1,10 @@
 import { describe, expect, test } from 'vitest'
 import {
   assertHeadSha,
-  assertMayReturn,
   isFresh,
   isPastCancelling,
+  returnItem,
   withHead,
-  withoutBaseline,
   withRebase,
 } from '../../src/domain/merge.ts'
 import { at, heldStatesOf, itemIn, job, merge, refusalOf, task } from './samples.ts'
@@ -65,8 +64,8 @@ describe('freshness', () => {
     })
   })
 
-  test('an item without its baseline is stale and keeps its other facts', () => {
-    const changed = withoutBaseline(ready)
+  test('an item that is sent back is stale and keeps its other facts', () => {
+    const changed = returnItem(ready, merge, 'main2', at)
 
     expect(changed.data).toEqual({ bead: 'b-7', headSha: 'head1', testedAgainstSha: null, rebaseCount: 2 })
   })
@@ -96,11 +95,27 @@ describe('a rebase', () => {
 
 describe('returning to rebasing', () => {
   test('is for what is ready to merge and no longer fresh', () => {
-    expect(assertMayReturn(ready, merge, 'main2')).toBe('rebasing')
+    expect(returnItem(ready, merge, 'main2', at).state).toBe('rebasing')
+  })
+
+  test('is a change of state like any other: its times never run backwards, its holder stays [S5-25]', () => {
+    const started = itemIn(merge, 'ready_to_merge', { startedAt: at.wall + 5, stateChangedAt: at.wall - 9 })
+
+    const returned = returnItem(started, merge, 'main2', at)
+
+    expect(returned).toMatchObject({
+      previousState: 'ready_to_merge',
+      stateChangedAt: at.wall + 5,
+      standing: 'held',
+      agent: started.agent,
+      token: started.token,
+      version: started.version + 1,
+    })
+    expect(returned.data.testedAgainstSha).toBeNull()
   })
 
   test('is refused while it is fresh, naming both states [Q21]', () => {
-    const refusal = refusalOf(() => assertMayReturn(ready, merge, 'main1'))
+    const refusal = refusalOf(() => returnItem(ready, merge, 'main1', at))
 
     expect(refusal).toMatchObject({
       code: 'ILLEGAL_MOVE',
@@ -111,7 +126,7 @@ describe('returning to rebasing', () => {
   test.each(Object.keys(merge.states).filter((state) => state !== 'ready_to_merge'))(
     'is refused from %s, naming both states',
     (state) => {
-      const refusal = refusalOf(() => assertMayReturn(itemIn(merge, state), merge, 'main2'))
+      const refusal = refusalOf(() => returnItem(itemIn(merge, state), merge, 'main2', at))
 
       expect(refusal).toMatchObject({ code: 'ILLEGAL_MOVE', facts: { from: state, to: 'rebasing' } })
     },

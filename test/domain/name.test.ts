@@ -117,8 +117,9 @@ describe('the nearest known name', () => {
     ['wait', 'waitMs'],
     ['prio', 'priority'],
     ['lease', 'leaseMs'],
+    ['LIM', 'limit'],
   ])('%s, of several that are near, was meant as %s [S5-21]', (typed, meant) => {
-    const known = ['leaseMs', 'limit', 'priorityMax', 'priority', 'token', 'waitMs']
+    const known = ['leaseMs', 'limit', 'priorityMax', 'priority', 'priorityOf', 'token', 'waitMs']
 
     expect(nearestName(typed, known)).toBe(meant)
   })

@@ -41,3 +41,29 @@ test('a clock that is slowly brought right is followed', () => {
 
   expect(doubtsAt(...slewed)).toEqual([])
 })
+
+test('a server that leaves a question open for more than 3 s was out of reach since its last answer [S5-1]', () => {
+  const outage = { since: 1_005, until: 9_001 }
+
+  expect(outageAt([0, 10, 1_005], [1_000, 8_001, 9_001])).toEqual(outage)
+  // Asked again and again, and answered at once when it was back.
+  expect(outageAt([0, 10, 1_005], [1_000, 'missed'], [4_000, 'missed'], [8_000, 8_001, 9_001])).toEqual(
+    outage,
+  )
+})
+
+test('a process that did not ask for long has seen no outage [S5-1]', () => {
+  expect(outageAt([0, 10, 1_005], [60_000, 60_010, 61_005])).toBeNull()
+  expect(outageAt([0, 10, 1_005], [60_000, 'missed'], [60_100, 60_110, 61_105])).toBeNull()
+})
+
+function outageAt(...answers: (Answer | readonly [askedAt: number, 'missed'])[]) {
+  let time = 0
+  const clock = new ServerClock({ monotonic: () => time } as Environment, () => {})
+  for (const [askedAt, heardAt, shown = 0] of answers) {
+    time = heardAt === 'missed' ? askedAt : heardAt
+    if (heardAt === 'missed') clock.missed()
+    else clock.note(shown, askedAt)
+  }
+  return clock.outage
+}

@@ -7,6 +7,7 @@ import type { StoredEvent, Subject } from '../../domain/event.ts'
 import type { Item } from '../../domain/item.ts'
 import { brokenRule } from '../../domain/item-soundness.ts'
 import type { Lock } from '../../domain/lock.ts'
+import type { StateFloor } from '../../domain/state.ts'
 import { differenceJson, newRowJson } from '../difference.ts'
 import type { Change, Decision, EventDraft, SealedEvents } from '../engine.ts'
 import { columnOf, differing, jsonText, type Kind, type Schema, schema } from '../schema.ts'
@@ -95,15 +96,17 @@ export function applying(
   { bucket, wall }: { bucket: number; wall: number },
 ): Query[] {
   for (const { table, after } of nets) if (table === 'item' && after !== null) assertSound(after as Item)
-  const changed = nets.filter(({ before, after }) => before !== null && after !== null)
-  const removed = nets.filter(({ before, after }) => before !== null && after === null)
-  const added = nets.filter(({ before, after }) => before === null && after !== null)
+  const guarded = nets.filter(({ table }) => table !== 'stateFloor')
+  const changed = guarded.filter(({ before, after }) => before !== null && after !== null)
+  const removed = guarded.filter(({ before, after }) => before !== null && after === null)
+  const added = guarded.filter(({ before, after }) => before === null && after !== null)
   return [
     ...removals(namespace, removed),
     ...updates(namespace, changed),
     ...insertions(namespace, added),
     ...blockers(namespace, nets),
-    ...floor(namespace, removed, bucket),
+    ...stateFloor(namespace, nets),
+    ...tokenFloor(namespace, removed, bucket),
     ...sealed.map((range) => unsealing(namespace, range)),
     ...(events.length === 0 ? [] : [recording(namespace, events, wall)]),
   ]
@@ -180,23 +183,38 @@ function updateText(table: Schema, fields: readonly string[]): string {
   const text = counted(`update holdfast.${table.name} t set ${sets}
 from unnest(${types.join(', ')}) as v(${names.join(', ')})
 ${found(table)}
-where t.ctid = found.place`)
+where ${isAsRead(table)}`)
   updateTexts.set(key, text)
   return text
 }
 
 /**
- * Where each row is that still is as it was read. Looked up one by one, by its key: as a plain join, a plan made when
- * the table was small would walk all of it, or compare every row with every other that is given.
+ * Finds each row by its key, one by one: as a plain join, a plan made when the table was small would walk all of it, or
+ * compare every row with every other that is given.
  */
 function found(table: Schema): string {
-  const met = table.asRead.map((field) => `and i.${columnName(columnOf(field))} = v.old_${columnOf(field)}`)
   return `cross join lateral (
   select i.ctid as place
   from holdfast.${table.name} i
-  where i.namespace = $1 ${met.join(' ')}
+  where i.namespace = $1 ${sameAs(table.asRead, 'i')}
   limit 1
 ) found`
+}
+
+/**
+ * The guards stand here too, not only where the row is looked up: a statement that waited for another to commit checks
+ * its own conditions again, but nothing inside the lookup, and servers before 14.20, 15.15, 16.11, 17.7 and 18.1 do not
+ * see that the row has moved. Not the key, which never changes: the planner would search for it a second time.
+ */
+function isAsRead({ asRead, key }: Schema): string {
+  const guards = asRead.filter((field) => !key.includes(field))
+  return `t.ctid = found.place ${sameAs(guards, 't')}`.trimEnd()
+}
+
+function sameAs(fields: readonly string[], row: string): string {
+  return fields
+    .map((field) => `and ${row}.${columnName(columnOf(field))} = v.old_${columnOf(field)}`)
+    .join(' ')
 }
 
 /** Runs a statement that must meet exactly as many rows as the second parameter says. */
@@ -217,7 +235,7 @@ function removals(namespace: string, nets: readonly Net[]): Query[] {
       text: counted(`delete from holdfast.${table.name} t
 using unnest(${types.join(', ')}) as v(${names.join(', ')})
 ${found(table)}
-where t.ctid = found.place`),
+where ${isAsRead(table)}`),
       values: [namespace, gone.length, ...guards.map((field) => valuesOf(table, field, gone, 'before'))],
     }
   })
@@ -279,8 +297,19 @@ function push(columns: [string[], string[]], blocker: string, item: string): voi
   columns[1].push(item)
 }
 
+/** Floors are only ever raised, whatever was read of them: those who raise one at once need not agree. */
+const raiseStateFloor = `insert into holdfast.state_floor as f (namespace, version)
+values ($1, $2)
+on conflict (namespace) do update set version = greatest(f.version, excluded.version)`
+
+function stateFloor(namespace: string, nets: readonly Net[]): Query[] {
+  return nets
+    .filter(({ table }) => table === 'stateFloor')
+    .map(({ after }) => ({ text: raiseStateFloor, values: [namespace, (after as StateFloor).version] }))
+}
+
 /** Only what can come back under the same name needs it: locks, and items with a key. */
-function floor(namespace: string, removed: readonly Net[], bucket: number): Query[] {
+function tokenFloor(namespace: string, removed: readonly Net[], bucket: number): Query[] {
   const tokens = removed.flatMap(({ table, before }) => {
     if (table !== 'lock' && table !== 'item') return []
     const row = before as Lock | Item

@@ -8,7 +8,7 @@ import type { Item } from '../../domain/item.ts'
 import type { Outage } from '../../domain/outage.ts'
 import { isHoldfastError } from '../../errors.ts'
 import { decide, type Prepared } from '../../operations/decide.ts'
-import type { Decision, Loaded, Needs, SealedEvents, Selector, Tables } from '../engine.ts'
+import type { Change, Decision, Loaded, Needs, SealedEvents, Selector, Tables } from '../engine.ts'
 import { rowWithoutDamage } from '../row.ts'
 import { Again } from './again.ts'
 import { applying, type EventRow, eventsMax, tellEvents } from './apply.ts'
@@ -451,10 +451,11 @@ export class Batch {
     this.#answers.push([waiting, { result: decision.result }])
   }
 
-  /** A command that changes what is mostly read has to take its name for itself. */
+  /** A command that changes what is mostly read has to take its name for itself; one that takes a suspect, its turn. */
   #assertExclusive(waiting: Waiting, decision: Decision): void {
     const changed = decision.changes.filter(({ table }) => mostlyRead.has(table))
-    const missing = changed.flatMap(namesOf).filter((name) => !this.#exclusive.has(name))
+    const names = [...changed.flatMap(namesOf), ...(decision.changes.some(takesSuspect) ? ['suspects'] : [])]
+    const missing = names.filter((name) => !this.#exclusive.has(name))
     if (missing.length === 0) return
     for (const name of missing) waiting.moreNames.add(name)
     throw new Again('a name must be held alone')
@@ -498,6 +499,11 @@ export class Batch {
     reached('transaction.applied')
     if (!(await this.#place.commit(queries))) throw new Again('the server rolled back')
   }
+}
+
+/** For a process, which may hold one: two of its handles that each see none held would take one each. */
+function takesSuspect({ table, before, after }: Change): boolean {
+  return table === 'item' && before?.standing === 'suspect' && after?.instance != null
 }
 
 /**

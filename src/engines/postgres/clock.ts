@@ -8,7 +8,7 @@ import type { Query, Row } from './plan.ts'
 
 const disagreesMs = 2_000
 export const doubtfulForMs = 10_000
-/** A process with a caretaker asks the store several times a second. */
+/** Asked for so long without an answer, the server counts as out of reach. */
 const outageMs = 3_000
 
 /** The server's clock minus the awake time of this process lies between these. */
@@ -23,6 +23,8 @@ export class ServerClock {
   #offset: Offset | null = null
   #doubtfulUntil = Number.NEGATIVE_INFINITY
   #seen: number | null = null
+  /** Since when it was asked and could not be reached, monotonic ms. */
+  #missedSince: number | null = null
   #outage: Outage | null = null
 
   constructor(environment: Environment, onDoubt: (facts: { reason: string; byMs: number }) => void) {
@@ -35,13 +37,27 @@ export class ServerClock {
    * says little, and is no sign of a clock that was moved.
    */
   note(now: number, askedAt: number): void {
-    if (this.#seen !== null && now - this.#seen > outageMs) this.#outage = { since: this.#seen, until: now }
-    this.#seen = now
+    this.#noteOutage(now, askedAt)
     const seen: Offset = { least: now - this.#environment.monotonic(), most: now - askedAt }
     const byMs = this.#offset === null ? 0 : distance(this.#offset, seen)
     this.#offset = this.#offset === null ? seen : (overlap(this.#offset, seen) ?? seen)
     if (Math.abs(byMs) > disagreesMs)
       this.doubt('the clock of the server and that of this process disagree', byMs)
+  }
+
+  /** The server was asked and could not be reached. */
+  missed(): void {
+    this.#missedSince ??= this.#environment.monotonic()
+  }
+
+  /** A process that did not ask has learned nothing: only a question that stayed open tells. */
+  #noteOutage(now: number, askedAt: number): void {
+    const openSince = Math.min(askedAt, this.#missedSince ?? askedAt)
+    const wasOpen = this.#environment.monotonic() - openSince > outageMs
+    if (wasOpen && this.#seen !== null && now - this.#seen > outageMs)
+      this.#outage = { since: this.#seen, until: now }
+    this.#seen = now
+    this.#missedSince = null
   }
 
   doubt(reason: string, byMs = 0): void {

@@ -141,9 +141,9 @@ export class PostgresEngine implements Engine {
       onRecoveryFailed: options.onRecoveryFailed,
       times: () => this.#times(),
       isDoubtful: () => this.#clock.isDoubtful,
-      // Without a caretaker it may be this process that did not ask.
-      outage: () => (options.hasCaretaker ? this.#clock.outage : null),
+      outage: () => this.#clock.outage,
       onClock: ({ now }, askedAt) => this.#clock.note(now, askedAt),
+      onLost: () => this.#clock.missed(),
       onCommitted: (wakes) => this.#committed(wakes),
     }
     this.#batches = new Lane(first, {

@@ -60,6 +60,8 @@ export interface LaneOptions extends FindOptions {
   isDoubtful(): boolean
   /** When the server last gave no answer for long. */
   outage(): Outage | null
+  /** The server could not be reached. */
+  onLost(): void
   /** What the server's clock showed, in answer to what was asked then. */
   onClock(clock: { now: number; wall: number }, askedAt: number): void
   onCommitted(wakes: boolean): void
@@ -208,7 +210,7 @@ export class Lane {
       if (!isDisconnect(error)) await this.#rollBack(connection)
       if (isDisconnect(error) || !connection.isOpen) {
         connection.destroy(error as Error)
-        this.#lostAt = this.#environment.monotonic()
+        this.#noteLoss()
         if (decided) return this.#settleDoubt(batch, decided, error)
         const left = this.#inTime(batch, (waiting) => giveUp(waiting, error))
         return left.length === 0 ? null : this.#try(left, { heals, reads, shorts })
@@ -392,12 +394,17 @@ export class Lane {
     giveUp: (waiting: Waiting, cause: unknown) => void,
   ): Promise<{ connection: Connection; batch: readonly Waiting[] } | null> {
     for (let batch = asked; ; ) {
-      if (!this.connection.isOpen) this.#lostAt = this.#environment.monotonic()
+      if (!this.connection.isOpen) this.#noteLoss()
       const connection = await this.#found.within(firstDeadline(batch) - this.#environment.monotonic())
       if (connection !== null) return { connection, batch }
       batch = this.#inTime(batch, (waiting) => giveUp(waiting, this.#found.lastFailure))
       if (batch.length === 0) return null
     }
+  }
+
+  #noteLoss(): void {
+    this.#lostAt = this.#environment.monotonic()
+    this.#options.onLost()
   }
 
   #typed(error: unknown): unknown {

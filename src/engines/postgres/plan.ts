@@ -51,6 +51,8 @@ export interface Plan<Result = unknown> {
   readonly queries: readonly Query[]
   /** Tables searched by a condition: what an earlier command of the batch changed there would be missed. */
   readonly searched?: readonly (keyof Tables)[] | undefined
+  /** It looks for suspects, and at who holds one: what an earlier command of the batch did with one would be missed. */
+  readonly seeksSuspects?: boolean | undefined
   /** Whether a moment later more could be told. */
   isPartial?(answers: readonly (readonly Row[])[]): boolean
   /** `items` are those the plan named that exist, or those of its line. */

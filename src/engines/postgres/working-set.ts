@@ -3,6 +3,7 @@
  * changed; one that would need anything else of theirs waits for the next batch.
  */
 import { compareInLine, type Item } from '../../domain/item.ts'
+import type { StateFloor } from '../../domain/state.ts'
 import type { Change, Tables } from '../engine.ts'
 import { schema, type TableName } from '../schema.ts'
 import { namesOf } from './names.ts'
@@ -23,6 +24,7 @@ const none: readonly never[] = []
 export class WorkingSet {
   /** Whether something was made ready, or moved among what is. */
   isReadier = false
+  #movedSuspects = false
   readonly #items = new Map<string, Item>()
   readonly #damaged: { readonly row: Readonly<Record<string, unknown>>; readonly error: unknown }[] = []
   readonly #nets = new Map<string, Net>()
@@ -64,6 +66,10 @@ export class WorkingSet {
     if (change.table === 'sealedEvents') return
     const key = keyOf(change.table, (change.after ?? change.before) as object)
     const earlier = this.#nets.get(key)
+    if (earlier && change.table === 'stateFloor') {
+      earlier.after = higherOf(earlier.after as StateFloor, change.after as StateFloor)
+      return
+    }
     if (earlier && earlier.after !== change.before) throw new ChangedTwice()
     if (earlier) earlier.after = change.after
     else this.#nets.set(key, { table: change.table, before: change.before, after: change.after })
@@ -75,6 +81,8 @@ export class WorkingSet {
       this.#lines.clear()
       this.isReadier = true
     }
+    const isSuspect = before?.suspectedAt != null || after?.suspectedAt != null
+    if (isSuspect && before?.standing !== after?.standing) this.#movedSuspects = true
     for (const blocker of after?.waitingFor ?? none) this.#blockers.add(blocker)
     if (after) this.#items.set(after.id, after)
     else if (before) this.#items.delete(before.id)
@@ -87,6 +95,7 @@ export class WorkingSet {
       (plan.names ?? none).some(isTaken) ||
       (plan.sharedNames ?? none).some(isTaken) ||
       (plan.searched ?? none).some((table) => this.#tables.has(table)) ||
+      (plan.seeksSuspects === true && this.#movedSuspects) ||
       this.#reservesAny(plan, owner)
     )
   }
@@ -145,6 +154,11 @@ export class WorkingSet {
   isWaitedFor(ids: readonly string[]): boolean {
     return ids.some((id) => this.#blockers.has(id))
   }
+}
+
+/** Whoever removes a document raises the floor, and none of them lowers it for another. */
+function higherOf(left: StateFloor, right: StateFloor): StateFloor {
+  return left.version > right.version ? left : right
 }
 
 function keyOf(table: TableName, row: object): string {

@@ -88,8 +88,8 @@ export class SqliteTransfer implements Transfer {
 
   /** A boot that nobody has opened the store in yet has no offset; then the wall clock is where it would begin. */
   async leaseNow(): Promise<number> {
-    const { monotonic, now } = this.#environment
-    return this.#offset === null ? now() : Math.floor(monotonic()) + this.#offset
+    if (this.#offset === null) return this.#environment.now()
+    return Math.floor(this.#environment.monotonic()) + this.#offset
   }
 
   async wallNow(): Promise<number> {

@@ -182,7 +182,10 @@ export const itemLoaders = {
         values: [place.namespace, queue],
       },
       {
-        text: "select min(t.added_at) from holdfast.item t where t.namespace = $1 and t.queue = $2 and t.standing = 'ready'",
+        text: `select least(
+  (select min(t.added_at) from holdfast.item t where t.namespace = $1 and t.queue = $2 and t.standing = 'ready'),
+  (select min(t.added_at) from holdfast.item t where t.namespace = $1 and t.queue = $2 and t.standing = 'suspect')
+)`,
         values: [place.namespace, queue],
       },
       {

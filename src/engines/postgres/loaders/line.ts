@@ -146,16 +146,16 @@ export const lineLoaders = {
     const parameters = new Parameters(place)
     const name = parameters.add(queue)
     const isFree = instance === null ? '' : `and ${holdsNoSuspect(parameters.add(instance))}`
-    const rest = `and t.queue = ${name} and t.standing = 'suspect' ${isFree} ${filterText(filter ?? {}, parameters)}
+    const rest = `and t.queue = ${name} and t.standing = 'suspect' ${isFree} ${readableItem} ${filterText(filter ?? {}, parameters)}
 order by t.priority, t.added_at, t.id
 limit ${parameters.add(limit)}`
-    return planAside(place, rest, parameters)
+    return { ...planAside(place, rest, parameters), seeksSuspects: true }
   },
 
   offered({ queue, agent, filter, limit }, place) {
     const parameters = new Parameters(place)
     const rest = `and t.queue = ${parameters.add(queue)} and t.offered_to = ${parameters.add(agent)}
-and t.standing = 'waiting' and t.waiting_for = '[]' and t.quarantined_at is null
+and t.standing = 'waiting' and t.waiting_for = '[]' and t.quarantined_at is null ${readableItem}
 ${filterText(filter, parameters)}
 order by t.priority, t.added_at, t.id
 limit ${parameters.add(limit)}`

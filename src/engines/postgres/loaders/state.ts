@@ -29,7 +29,7 @@ export const stateLoaders = {
 
   stateFloor: (_, place) => ({
     // Not locked, or every document of a namespace would wait for every other: a set must only see what deleting the
-    // same document left, and two who delete at once meet at the version of this row.
+    // same document left. It does, because a statement that locks nothing is sent after the name is held.
     queries: [query(place, tables.stateFloor, 'none', '')],
     read: ([rows]) => decodeFirst<StateFloor>(tables.stateFloor, rows),
   }),

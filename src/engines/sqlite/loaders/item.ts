@@ -192,7 +192,12 @@ limit ${limit}`,
       queue,
     ) as [string, number][]
     const oldest = source.connection.get(
-      "select min(added_at) from item where namespace = ? and queue = ? and standing = 'ready'",
+      // One by one, since each has an index of its own.
+      `select min(added_at) from (
+  select min(added_at) as added_at from item where namespace = ?1 and queue = ?2 and standing = 'ready'
+  union all
+  select min(added_at) from item where namespace = ?1 and queue = ?2 and standing = 'suspect'
+)`,
       source.namespace,
       queue,
     )

@@ -1,0 +1,74 @@
+/** A path that was given as relative means one place for as long as the store is open, wherever its process goes. */
+import { mkdirSync, readdirSync, readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import type { Worker } from 'node:worker_threads'
+import { copyStore, type OpenOptions } from 'holdfast'
+import { MovableEnvironment } from 'holdfast/testing'
+import { expect, onTestFinished, test } from 'vitest'
+import { claimed } from '../support/outcomes.ts'
+import { isRenewed, newStore, openHere } from './support.ts'
+
+const options: OpenOptions = { leaseMs: 6000, recovery: { onClaim: false, everyMs: 100 } }
+
+test.each(['./store.db', 'sqlite:store.db'])(
+  'a process that goes elsewhere keeps what it holds in %s, also by a new thread [S5b-5]',
+  async (url) => {
+    const elsewhere = standIn()
+    const thread = new Promise<Worker>((resolve) => process.once('worker', resolve))
+    const hf = await openHere(url, options)
+    await hf.queue('q').add('work')
+    const { item, lease } = await claimed(hf.queue('q').next())
+
+    process.chdir(elsewhere)
+
+    expect(await isRenewed(hf, item)).toBe(true)
+    const next = new Promise<Worker>((resolve) => process.once('worker', resolve))
+    ;(await thread).postMessage('stop')
+    await next
+    expect(await isRenewed(hf, item)).toBe(true)
+    expect(lease?.isHeld).toBe(true)
+    expect(readdirSync(elsewhere)).toEqual([])
+  },
+)
+
+test('a process that goes elsewhere exports its events to where it was told [S5b-5]', async () => {
+  const elsewhere = standIn()
+  const home = process.cwd()
+  const environment = new MovableEnvironment()
+  const retention = { eventsMs: 1000, everyMs: 1000, eventsExport: './events.jsonl' }
+  const hf = await openHere('./store.db', { environment, retention })
+  await hf.queue('q').add('work')
+
+  process.chdir(elsewhere)
+  await environment.advance(5_000)
+
+  expect(readFileSync(join(home, 'events.jsonl'), 'utf8')).toContain('queue.created')
+  expect(readdirSync(elsewhere)).toEqual([])
+})
+
+test('a copy that heals its source first finds it again from elsewhere [S5b-5]', async () => {
+  const elsewhere = standIn()
+  const environment = new MovableEnvironment()
+  const hf = await openHere('./store.db', { environment, background: false })
+  await hf.queue('q').add('work')
+  const dead = { ...environment.host.identity, pid: 2 ** 22 + 1, startTime: '1' }
+  await hf.execute('instance.start', { id: environment.id(), ...dead })
+  await hf.close()
+
+  const copying = copyStore({ from: './store.db', to: './copy.db', environment })
+  process.chdir(elsewhere)
+
+  expect(await copying).toMatchObject({ outcome: 'copied' })
+  expect(readdirSync(elsewhere)).toEqual([])
+})
+
+/** In an empty folder; answers with another. */
+function standIn(): string {
+  const home = dirname(newStore())
+  const elsewhere = join(dirname(newStore()), 'elsewhere')
+  mkdirSync(elsewhere)
+  const before = process.cwd()
+  onTestFinished(() => process.chdir(before))
+  process.chdir(home)
+  return elsewhere
+}
