@@ -9,7 +9,7 @@ import { type HoldfastError, isHoldfastError, revive } from './errors.ts'
 const named = new WeakSet<Error>()
 
 /** The error itself, or a copy where another caller has it; `reaction` is the function that was told of the rejection. */
-export function withCallerFrames(error: unknown, reaction: (error: unknown) => never): unknown {
+export function withCallerFrames(error: unknown, reaction: (error: unknown) => unknown): unknown {
   if (!(error instanceof Error)) return error
   if (named.has(error)) return isHoldfastError(error) ? withCallerFrames(copyOf(error), reaction) : error
   named.add(error)
@@ -21,7 +21,7 @@ export function withCallerFrames(error: unknown, reaction: (error: unknown) => n
   return error
 }
 
-function framesBelow(reaction: (error: unknown) => never): string[] {
+function framesBelow(reaction: (error: unknown) => unknown): string[] {
   const here: { readonly stack?: unknown } = {}
   Error.captureStackTrace(here, reaction)
   // A program may print stacks in a way of its own.

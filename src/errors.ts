@@ -175,6 +175,24 @@ export function closedError(location: string): HoldfastError {
   return new HoldfastError('STORE_UNAVAILABLE', {
     what: `the store ${location} was closed by this process`,
     next: 'open it again',
+    facts: { closed: true },
+  })
+}
+
+/** True for a call on a closed handle, also as the cause of another error. */
+export function isClosedError(error: unknown): boolean {
+  for (let each = error; each instanceof Error; each = each.cause) {
+    if (isHoldfastError(each) && each.code === 'STORE_UNAVAILABLE' && each.facts.closed === true) return true
+  }
+  return false
+}
+
+/** A claim for a process that has left the fleet, or was taken for dead. A handle joins again and repeats it. */
+export function endedError(instance: string | null): HoldfastError {
+  return new HoldfastError('BUSY', {
+    what: `instance ${instance} has ended, so nothing was granted to it`,
+    next: 'join under a new id and ask again',
+    facts: { endedInstance: instance },
   })
 }
 

@@ -16,7 +16,6 @@ import { Locks } from './locks.ts'
 import { type Logger, silentLogger, stderrLogger } from './logger.ts'
 import { Messages } from './messages.ts'
 import type { EventView } from './operations/event.ts'
-import { renewalsMax } from './operations/lease.ts'
 import type { StaleLocks } from './operations/lease-watch.ts'
 import type { RecoveryReport } from './operations/recovery.ts'
 import type { RecoveryStats } from './operations/recovery-stats.ts'
@@ -146,11 +145,14 @@ async function begin({ url, ...parts }: Beginning): Promise<Holdfast> {
   return new Holdfast(session, atOpen)
 }
 
-/** The store hears that this process has ended, and others need not judge it any more. */
+/** What is still held goes back at once, the store hears of the end, and others need not judge this process any more. */
 async function end(session: Session): Promise<void> {
   const { instance, environment } = session
   if (instance === null) return
-  await session.call('instance.end', { id: instance, reason: 'closed' })
+  for (let more = true; more; ) {
+    const input = { id: instance, reason: 'its process closed the store' }
+    ;({ more } = await session.call<{ more: boolean }>('instance.end', input))
+  }
   // Not when the store did not hear of the end: then its death has to be proven.
   if (!session.storeIsLocal) environment.host.ownMark.leave(environment.host.identity)
 }
@@ -315,9 +317,12 @@ export class Holdfast {
   async #leave(): Promise<void> {
     try {
       await Promise.all([this.locks.close(), ...[...this.#workers].map((worker) => worker.stop())])
+      // Not before: a handler that is being drained may need a lock to come to its end.
+      this.#session.refusesClaims = true
       await this.#redelivery.close()
-      await this.#giveBack()
+      await this.#session.whenAnswered()
     } finally {
+      this.#session.refusesClaims = true
       // Also after a failure: a thread that went on would renew for ever what nobody works on any more. And before the
       // end of the instance, which it would take for a mistake and join again.
       await this.#session.keeper.close()
@@ -325,18 +330,6 @@ export class Holdfast {
     const noted = this.#session.failures.flush()
     await end(this.#session)
     await noted
-  }
-
-  /** What is still held goes back at once, not when its lease lapses. */
-  async #giveBack(): Promise<void> {
-    await this.#session.whenAnswered()
-    const held = this.#session.keeper.refs()
-    for (let start = 0; start < held.length; start += renewalsMax) {
-      await this.#session.call('lease.release', {
-        leases: held.slice(start, start + renewalsMax),
-        reason: 'its process closed the store',
-      })
-    }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

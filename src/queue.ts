@@ -266,8 +266,8 @@ export class Queue<Payload = unknown> {
         if (token !== tokenBefore) await this.releaseProcessingLock(options)
         return answer
       }
-      if (answer.lock) this.#granted('lock', lockRef(answer.lock), answer.lock.lease, requestedAt, options)
-      const lease = this.#granted('item', answer.item.id, answer.lease, requestedAt, options)
+      if (answer.lock) this.#grantedLock(answer.lock, requestedAt, options)
+      const lease = this.#grantedItem(answer.item, answer.lease, requestedAt, options)
       const item = await this.#checkedItem(answer.item, options)
       if (item) return { outcome: 'claimed', item, lease, ...(answer.lock ? { lock: answer.lock } : {}) }
     }
@@ -288,7 +288,7 @@ export class Queue<Payload = unknown> {
     if (answer.outcome !== 'claimed') return answer
     const claims = answer.items.map((item) => ({
       item,
-      lease: this.#granted('item', item.id, item.lease as LeaseView, requestedAt, options),
+      lease: this.#grantedItem(item, item.lease as LeaseView, requestedAt, options),
     }))
     const checked = await Promise.all(
       claims.map(async ({ item, lease }) => ({ item: await this.#checkedItem(item, options), lease })),
@@ -299,16 +299,20 @@ export class Queue<Payload = unknown> {
     }
   }
 
-  #granted(
-    kind: 'item' | 'lock',
-    id: string,
+  #grantedItem(
+    { id, key }: Pick<ItemView, 'id' | 'key'>,
     { token, leaseMs }: LeaseView,
     requestedAt: number,
     options: CallOptions,
   ): Lease | null {
-    const name = kind === 'lock' ? this.#lockName : id
-    const ref = { kind, id, token, leaseMs: leaseMs ?? 0, requestedAt }
-    return this.#session.granted(name, ref, options) ?? null
+    const ref = { kind: 'item', id, token, leaseMs: leaseMs ?? 0, requestedAt } as const
+    return this.#session.granted(id, ref, options, { queue: this.name, key }) ?? null
+  }
+
+  #grantedLock(lock: LockView, requestedAt: number, options: CallOptions): Lease | null {
+    const { token, leaseMs } = lock.lease
+    const ref = { kind: 'lock', id: lockRef(lock), token, leaseMs: leaseMs ?? 0, requestedAt } as const
+    return this.#session.granted(this.#lockName, ref, options) ?? null
   }
 
   /** What no longer fits the queue's schema fails for good, instead of reaching a handler. */
@@ -373,9 +377,7 @@ export class Queue<Payload = unknown> {
   /** Gives an item back unfinished. False, and nothing changed, when it was no longer yours. */
   async release(ref: string, options: TokenOptions & { reason?: string } = {}): Promise<boolean> {
     optionsOf('queue.release', options)
-    const direct = this.#session.tokenFor('item', ref, options)
-    const id = direct === undefined ? await this.#idOf(ref) : ref
-    const token = direct ?? this.#session.tokenFor('item', id, options)
+    const { id, token } = await this.#held(ref, options)
     const released = await this.#write<boolean>('queue.release', options, { ref: id, token })
     this.#session.ended('item', id, token, options)
     return released
@@ -462,8 +464,7 @@ export class Queue<Payload = unknown> {
       token: this.#lockToken(options),
     })
     if (answer.outcome !== 'claimed') return answer
-    const lease = this.#granted('lock', lockRef(answer.lock), answer.lock.lease, requestedAt, options)
-    return { ...answer, lease }
+    return { ...answer, lease: this.#grantedLock(answer.lock, requestedAt, options) }
   }
 
   /** Gives the processing lock back; its item stays claimed. False when it is not yours. */
@@ -600,9 +601,7 @@ export class Queue<Payload = unknown> {
     given: TokenOptions,
   ): Promise<QueueItem<Payload>> {
     const options = optionsOf(operation, given)
-    const direct = this.#session.tokenFor('item', ref, options)
-    const id = direct === undefined ? await this.#idOf(ref) : ref
-    const token = direct ?? this.#session.tokenFor('item', id, options)
+    const { id, token } = await this.#held(ref, options)
     try {
       const item = await this.#write<QueueItem<Payload>>(operation, options, { ...input, ref: id, token })
       if (item.standing !== 'held') this.#session.ended('item', item.id, token, options)
@@ -614,8 +613,11 @@ export class Queue<Payload = unknown> {
   }
 
   /** Grants are remembered by id; a key is looked up first unless the caller brings the token. */
-  async #idOf(ref: string): Promise<string> {
-    return (await this.get(ref))?.id ?? ref
+  async #held(ref: string, options: TokenOptions): Promise<{ id: string; token: number | undefined }> {
+    const direct = this.#session.tokenFor('item', ref, options)
+    if (direct !== undefined) return { id: this.#session.grantedId(this.name, ref, direct), token: direct }
+    const id = (await this.get(ref))?.id ?? ref
+    return { id, token: this.#session.tokenFor('item', id, options) }
   }
 
   #checked(payload: unknown): Promise<Payload> {

@@ -3,7 +3,7 @@ import { withCallerFrames } from './caller-frames.ts'
 import type { Caller, Command } from './engines/engine.ts'
 import type { OpenedEngine } from './engines/open.ts'
 import type { Environment } from './environment.ts'
-import { HoldfastError, isHoldfastError } from './errors.ts'
+import { closedError, HoldfastError, isHoldfastError } from './errors.ts'
 import type { Logger } from './logger.ts'
 import type { LeaseRef } from './operations/lease.ts'
 import type { RecoveryReport, RecoveryTrigger } from './operations/recovery.ts'
@@ -34,6 +34,13 @@ interface Grant {
   readonly token: number
   /** What the keeper knows it by: the item, or the slot of the lock. */
   readonly id: string
+  readonly item: GrantedItem | null
+}
+
+/** The other name of an item. */
+export interface GrantedItem {
+  readonly queue: string
+  readonly key: string | null
 }
 
 const grantsMax = 10_000
@@ -54,6 +61,8 @@ export class Session {
   readonly #expectant = new Map<string, Set<() => void>>()
   /** Set when the handle begins to close. */
   isClosed = false
+  /** Set when its workers have stopped: what was claimed from then on would stay held. */
+  refusesClaims = false
 
   constructor(
     parts: Pick<
@@ -93,11 +102,31 @@ export class Session {
       this.#underWay.delete(asked)
       return answer
     }
-    const rejected = (error: unknown): never => {
+    const rejected = (error: unknown): Promise<Result> => {
       this.#underWay.delete(asked)
+      if (this.#isOurEnd(error)) return this.#callAgain(error, operation, input, options)
       throw withCallerFrames(error, rejected)
     }
     return answered.then(resolved, rejected)
+  }
+
+  #isOurEnd(error: unknown): error is HoldfastError {
+    return isHoldfastError(error) && error.facts.endedInstance !== undefined && this.instance !== null
+  }
+
+  /** Our instance was ended by somebody's mistake: nothing was granted, so it is asked again under the new one. */
+  async #callAgain<Result>(
+    refusal: HoldfastError,
+    operation: string,
+    input: unknown,
+    options: CallOptions,
+  ): Promise<Result> {
+    if (options.instance !== undefined) throw refusal
+    const rejoined = await this.keeper.rejoin()
+    if (this.refusesClaims) throw closedError(this.engine.status.location)
+    if (rejoined === null || rejoined === refusal.facts.endedInstance) throw refusal
+    this.instance = rejoined
+    return this.call(operation, input, options)
   }
 
   /**
@@ -217,6 +246,7 @@ export class Session {
    * nobody would renew it.
    */
   async withRoom<Result>(count: number, options: CallOptions, claim: () => Promise<Result>): Promise<Result> {
+    if (this.refusesClaims) throw closedError(this.engine.status.location)
     if (!this.isBound(options)) return claim()
     const giveBack = this.keeper.takeRoom(count)
     try {
@@ -231,9 +261,10 @@ export class Session {
     name: string,
     ref: LeaseRef & { leaseMs: number; requestedAt: number },
     options: CallOptions,
+    item: GrantedItem | null = null,
   ): Lease | undefined {
     const { kind, token, id } = ref
-    this.#grants.set(this.#grantKey(kind, name, options), { kind, token, id })
+    this.#grants.set(this.#grantKey(kind, name, options), { kind, token, id, item })
     // Manual grants that are never finished here must not pile up; their holders know their tokens.
     if (this.#grants.size > grantsMax) this.#forgetOldest()
     return this.isBound(options) ? this.keeper.hold(ref) : undefined
@@ -259,6 +290,17 @@ export class Session {
     options: CallOptions & { token?: number | undefined },
   ): number | undefined {
     return options.token ?? this.#grants.get(this.#grantKey(kind, name, options))?.token
+  }
+
+  /**
+   * The id of the item that a caller names by its key and its token, where this handle was granted it: grants are
+   * remembered by id. By the token alone it would be a guess, since items claimed together have the same.
+   */
+  grantedId(queue: string, ref: string, token: number | undefined): string {
+    for (const { id, item, ...grant } of this.#grants.values()) {
+      if (grant.token === token && item?.queue === queue && item.key === ref) return id
+    }
+    return ref
   }
 
   /** The grant has ended, by us or without us. */

@@ -436,9 +436,9 @@ export class Tasks {
     return { ...claim, lease: this.#granted(claim.task, requestedAt, options) }
   }
 
-  #granted({ id, token, lease }: Task, requestedAt: number, options: CallOptions): Lease | null {
+  #granted({ id, key, token, lease }: Task, requestedAt: number, options: CallOptions): Lease | null {
     const ref = { kind: 'item', id, token, leaseMs: lease?.leaseMs ?? 0, requestedAt } as const
-    return this.#session.granted(id, ref, options) ?? null
+    return this.#session.granted(id, ref, options, { queue: taskQueue, key }) ?? null
   }
 
   async #required(ref: string): Promise<Task> {
@@ -467,7 +467,7 @@ export class Tasks {
   /** Grants are remembered by id; a key is looked up first unless the caller brings the token. */
   async #held(ref: string, options: TokenOptions): Promise<{ id: string; token: number | undefined }> {
     const direct = this.#session.tokenFor('item', ref, options)
-    if (direct !== undefined) return { id: ref, token: direct }
+    if (direct !== undefined) return { id: this.#session.grantedId(taskQueue, ref, direct), token: direct }
     const id = (await this.getTask(ref))?.id ?? ref
     return { id, token: this.#session.tokenFor('item', id, options) }
   }

@@ -178,13 +178,12 @@ export const strandedBecause = 'its message is gone'
 
 /** The sender was lost: the same attempt is due again, now. */
 export function reclaimDelivery(delivery: Delivery, now: number): Delivery {
-  return {
-    ...delivery,
-    ...noLease,
-    nextDueAt: now,
-    crashes: delivery.crashes + 1,
-    version: delivery.version + 1,
-  }
+  return { ...giveBackDelivery(delivery, now), crashes: delivery.crashes + 1 }
+}
+
+/** The sender left in good order: the same attempt is due again, now, and nothing is held against it. */
+export function giveBackDelivery(delivery: Delivery, now: number): Delivery {
+  return { ...delivery, ...noLease, nextDueAt: now, version: delivery.version + 1 }
 }
 
 /** Ends the delivery, and the lease of whoever is sending it. */

@@ -43,6 +43,13 @@ export function startInstance(
   return { ...identity, agent, registeredBy, ...times, ...loss, version: 1 }
 }
 
+/** The process behind a claim: the caller's own, or the one registered for its agent; null for a manual lease. */
+export interface Claimant {
+  readonly instance: string | null
+  /** A claim by an ended instance is refused: nobody would notice its death. A missing row proves nothing. */
+  readonly hasEnded: boolean
+}
+
 /** The same incarnation of the same process. */
 export function isSameProcess(left: ProcessIdentity, right: ProcessIdentity): boolean {
   return (

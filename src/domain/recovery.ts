@@ -5,7 +5,7 @@
  */
 
 import { type Blame, blameFor, type Held } from './crash.ts'
-import { type Delivery, reclaimDelivery } from './delivery.ts'
+import { type Delivery, giveBackDelivery, reclaimDelivery } from './delivery.ts'
 import { type Item, type Moment, reclaimItem, setItemAside } from './item.ts'
 import { hasLapsed, isExpired, type Judging, type LeaseColumns, lastSignOfLife } from './lease.ts'
 import type { Lock } from './lock.ts'
@@ -18,6 +18,8 @@ export interface Death {
   readonly evidence: string
   /** The whole machine was restarted: that says nothing about what the process held. */
   readonly isReboot: boolean
+  /** It left in good order. */
+  readonly hasEnded?: boolean
 }
 
 /** Instances proven dead. */
@@ -92,7 +94,8 @@ export function recoverLock(
 export function recoverDelivery(delivery: Delivery, deaths: Deaths, now: number): Reclaimed<Delivery> | null {
   const evidence = delivery.agent === null ? null : evidenceOfLoss(delivery, deaths, now)
   if (evidence === null) return null
-  const after = reclaimDelivery(delivery, now)
+  const hasEnded = delivery.instance !== null && deaths.get(delivery.instance)?.hasEnded === true
+  const after = hasEnded ? giveBackDelivery(delivery, now) : reclaimDelivery(delivery, now)
   return { before: delivery, after, evidence, expiredForMs: expiredFor(delivery, now) }
 }
 

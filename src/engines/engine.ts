@@ -8,7 +8,7 @@ import type { Allowance } from '../domain/allowance.ts'
 import type { GrantEnd, Loss } from '../domain/crash-pattern.ts'
 import type { Delivery } from '../domain/delivery.ts'
 import type { EventKind, Image, StoredEvent, Subject } from '../domain/event.ts'
-import type { Instance, Process } from '../domain/instance.ts'
+import type { Claimant, Instance, Process } from '../domain/instance.ts'
 import type { Item, Json, Standing } from '../domain/item.ts'
 import type { Lock } from '../domain/lock.ts'
 import type { LockLine, Waiter } from '../domain/lock-line.ts'
@@ -229,8 +229,15 @@ export interface Selectors {
   /** Everything held whose lease lapsed before now, longest expired first; of these queues, or all. */
   lapsedItems: [{ queues: readonly string[] | null; limit: number }, readonly Item[]]
   lapsedLocks: [{ name: string | null; limit: number }, readonly Lock[]]
-  itemsOfInstances: [{ instances: readonly string[]; queue: string | null; limit: number }, readonly Item[]]
-  locksOfInstances: [{ instances: readonly string[]; name: string | null; limit: number }, readonly Lock[]]
+  /** What others are at work on is passed over, unless `waits`. */
+  itemsOfInstances: [
+    { instances: readonly string[]; queue: string | null; limit: number; waits?: true },
+    readonly Item[],
+  ]
+  locksOfInstances: [
+    { instances: readonly string[]; name: string | null; limit: number; waits?: true },
+    readonly Lock[],
+  ]
   /** Held items of a queue without a sign of life for a time, most silent first. */
   silentItems: [{ queue: string; thresholdMs: number; limit: number }, readonly Item[]]
   /** Delayed items whose time has come; of these queues, or all. */
@@ -283,7 +290,7 @@ export interface Selectors {
   /** Locks that reserve paths and have not lapsed. */
   reservations: [{ limit: number }, readonly Lock[]]
   lapsedWaiters: [{ limit: number }, readonly Waiter[]]
-  waitersOfInstances: [{ instances: readonly string[]; limit: number }, readonly Waiter[]]
+  waitersOfInstances: [{ instances: readonly string[]; limit: number; waits?: true }, readonly Waiter[]]
   progressOf: [{ runs: readonly string[] }, readonly Progress[]]
   /** Runs in order of name, after the given one. */
   progressPage: [{ status: string | null; after: string | null; limit: number }, Page<Progress>]
@@ -321,6 +328,10 @@ export interface Selectors {
     { instances: readonly string[] },
     readonly { readonly instance: string; readonly awakeAt: number }[],
   ]
+  /** Ended ones that still hold something. */
+  endedHolders: [{ limit: number }, readonly Instance[]]
+  /** The process behind a claim by this caller. */
+  claimant: [{ agent: string; instance: string | null }, Claimant]
   /** The process registered for an agent by somebody, if it has not ended. */
   registeredInstance: [{ agent: string }, Instance | null]
   instancesEndedBefore: [{ ageMs: number; limit: number }, readonly Instance[]]
@@ -388,7 +399,7 @@ export interface Selectors {
   /** Being sent, soonest expiry first. */
   heldDeliveries: [{ limit: number }, readonly Delivery[]]
   lapsedDeliveries: [{ limit: number }, readonly Delivery[]]
-  deliveriesOfInstances: [{ instances: readonly string[]; limit: number }, readonly Delivery[]]
+  deliveriesOfInstances: [{ instances: readonly string[]; limit: number; waits?: true }, readonly Delivery[]]
   /** What a recipient was sent: open ones by priority and age, or all of them, newest first. */
   inbox: [
     { recipient: string; isUnread: boolean; isAll: boolean; limit: number; after: string | null },

@@ -126,32 +126,6 @@ export const beat = operation({
   },
 })
 
-export const end = operation({
-  name: 'instance.end',
-  summary: 'A process leaves the fleet in good order.',
-  effect: 'write',
-  internal: true,
-  input: () => z.strictObject({ id: id(), reason: fields.text(200) }),
-  output: () => z.boolean(),
-  needs: ({ id }) => ({ found: { select: 'instances', ids: [id] } as const }),
-  decide({ found }, input, context) {
-    const [instance] = found
-    if (!instance || instance.endedAt !== null) return { changes: [], result: false }
-    const after = endInstance(instance, input.reason, context.wall)
-    return {
-      changes: [
-        {
-          table: 'instance',
-          before: instance,
-          after,
-          event: { kind: 'instance.ended', agent: context.agent },
-        },
-      ],
-      result: true,
-    }
-  },
-})
-
 export const list = operation({
   name: 'instance.list',
   summary: 'Running processes that one of this machine can judge, page by page.',
@@ -198,6 +172,19 @@ export const list = operation({
       result: result(times),
     }))
   },
+})
+
+const endedMax = 100
+
+export const listEndedHolders = operation({
+  name: 'instance.listEndedHolders',
+  summary: 'Processes that have left the fleet and still hold something.',
+  effect: 'read',
+  internal: true,
+  input: () => z.strictObject({}),
+  output: () => z.array(instanceView()),
+  needs: () => ({ ended: { select: 'endedHolders', limit: endedMax } as const }),
+  decide: ({ ended }) => ({ changes: [], result: [...ended] }),
 })
 
 const silentMax = 500

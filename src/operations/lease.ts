@@ -1,15 +1,13 @@
 /** Renewal of leases a process knows it has, by id and token: one command for all of them. */
 import * as z from 'zod'
-import { type Item, releaseItem } from '../domain/item.ts'
-import { isHolder, type LeaseColumns, renew as renewLease } from '../domain/lease.ts'
+import type { Item } from '../domain/item.ts'
+import { isHolder, renew as renewLease } from '../domain/lease.ts'
 import type { Lock } from '../domain/lock.ts'
 import { isOver } from '../domain/reservation.ts'
 import type { Change } from '../engines/engine.ts'
 import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
-import { pausedRuns, runNeeds } from './lock-run.ts'
-import { ask, type OutputOf, operation } from './operation.ts'
-import { requireQueue } from './subject.ts'
+import { type OutputOf, operation } from './operation.ts'
 
 export const renewalsMax = 200
 
@@ -97,53 +95,3 @@ export function lostLeases(
   ])
   return leases.filter(({ kind, id, token }) => !current.has(`${kind} ${id} ${token}`))
 }
-
-export const release = operation({
-  name: 'lease.release',
-  summary: 'Give leases back by id and token; those already lost are left alone.',
-  effect: 'write',
-  internal: true,
-  input: () => input().extend({ reason: fields.reason }),
-  output: () => z.object({ released: z.number() }),
-  needs: ({ leases }) => leaseNeeds(leases),
-  decide({ items, locks }, { leases, reason }, context) {
-    const isNamed = (kind: LeaseRef['kind'], id: string, row: LeaseColumns) =>
-      leases.some(
-        (each) =>
-          each.kind === kind && each.id === id && isHolder(row, { agent: context.agent, token: each.token }),
-      )
-    const heldItems = items.filter((item) => item.standing === 'held' && isNamed('item', item.id, item))
-    const heldLocks = locks.filter((lock) => isNamed('lock', lockRef(lock), lock))
-    const event = (kind: 'item.released' | 'lock.released') => ({
-      kind,
-      agent: context.agent,
-      ...(reason === undefined ? {} : { detail: { reason } }),
-    })
-    const names = [...new Set(heldItems.map(({ queue }) => queue))]
-    return ask(
-      { queues: { select: 'queues', names } as const, ...runNeeds(heldLocks) },
-      ({ queues, runs }) => {
-        const changes = [
-          ...heldItems.map((before): Change => {
-            const defined = requireQueue(
-              queues.find(({ queue }) => queue.name === before.queue) ?? null,
-              before.queue,
-            )
-            return {
-              table: 'item',
-              before,
-              after: releaseItem(before, defined.workflow, context),
-              event: event('item.released'),
-            }
-          }),
-          ...heldLocks.map(
-            (before): Change => ({ table: 'lock', before, after: null, event: event('lock.released') }),
-          ),
-          ...pausedRuns(runs, heldLocks, () => reason ?? 'its lock was released', context),
-        ]
-        const released = heldItems.length + heldLocks.length
-        return { changes, result: { released }, wakes: released > 0 }
-      },
-    )
-  },
-})

@@ -1,6 +1,6 @@
 /** Named locks: acquire, wait in line, renew, release. */
 import * as z from 'zod'
-import type { Instance } from '../domain/instance.ts'
+import type { Claimant } from '../domain/instance.ts'
 import { isHolder, renew as renewLease } from '../domain/lease.ts'
 import { assertOwn, type Lock, manualLockMs } from '../domain/lock.ts'
 import {
@@ -16,12 +16,12 @@ import {
 import { assertNotOver, reservationPrefix } from '../domain/reservation.ts'
 import type { Caller, Change, Context, Decision, Remark } from '../engines/engine.ts'
 import { lazily } from '../lazily.ts'
+import { claimant, holderWith } from './claimant.ts'
 import * as fields from './fields.ts'
 import { lockRef } from './lease.ts'
 import { pausedRuns, runNeeds } from './lock-run.ts'
 import { ask, type OutputOf, operation, type Step } from './operation.ts'
 import { leaseLength, lockChange } from './queue-claim.ts'
-import { holderWith, registered } from './registered.ts'
 import { lockView, viewLock } from './view.ts'
 
 const slotsMax = 1000
@@ -105,15 +105,11 @@ export const acquireLock = operation({
 function turnNeeds({ name, waiter }: OutputOf<typeof acquireInput>, caller: Caller) {
   return {
     line: { select: 'lockLine', name, waiter: waiter ?? null } as const,
-    process: registered(caller),
+    process: claimant(caller),
   }
 }
 
-function requestOf(
-  input: OutputOf<typeof acquireInput>,
-  process: Instance | null,
-  context: Context,
-): NamedRequest {
+function requestOf(input: OutputOf<typeof acquireInput>, process: Claimant, context: Context): NamedRequest {
   // Field by field: a spread in a literal of this size costs ten times as much, and this runs for every lock.
   const { agent, instance } = holderWith(context, process)
   return {

@@ -19,6 +19,7 @@ import { inboxAdapter, type Recipient, unregistered } from '../domain/recipient.
 import type { Change, Context } from '../engines/engine.ts'
 import { NotFoundError } from '../errors.ts'
 import { lazily } from '../lazily.ts'
+import { claimant, holderWith } from './claimant.ts'
 import * as fields from './fields.ts'
 import { asideDamaged, asideStranded, type SetAside, setAside } from './message-aside.ts'
 import { Places } from './message-places.ts'
@@ -63,12 +64,15 @@ export const claimDue = operation({
       leaseMs: fields.leaseMs.unwrap(),
     }),
   output: claims,
-  needs: (input) => ({
+  needs: (input, { agent, instance }) => ({
     due: { select: 'dueDeliveries', adapters: input.adapters, limit: input.limit } as const,
+    // Who sends holds it for as long as it sends: no process of another counts.
+    process: instance === null ? null : claimant({ agent, instance }),
   }),
   decide(rows, input, context) {
     if (rows.due.length === 0)
       return { changes: [], result: { claims: [], deferred: 0, failed: 0, setAside: [] } }
+    if (rows.process) holderWith(context, rows.process)
     const names = [...new Set(rows.due.map(({ recipient }) => recipient))]
     return ask(
       {

@@ -6,11 +6,11 @@ import { acquireLock, assertOwn, extendLock as extendOwn, findOwn, type Lock } f
 import { processingLockName } from '../domain/queue.ts'
 import type { Change } from '../engines/engine.ts'
 import { lazily } from '../lazily.ts'
+import { claimant, holderWith } from './claimant.ts'
 import * as fields from './fields.ts'
 import { lockRef } from './lease.ts'
 import { ask, type OutputOf, operation, type Step } from './operation.ts'
 import { leaseLength, lockChange } from './queue-claim.ts'
-import { holderWith, registered } from './registered.ts'
 import { type LockView, lockView, viewLock } from './view.ts'
 
 const input = lazily(() => ({ queue: fields.queue, token: fields.token }))
@@ -35,7 +35,7 @@ export const acquireProcessingLock = operation({
   output: acquireOutcome,
   needs: (of, caller) => ({
     ...lockNeeds(of),
-    process: registered(caller),
+    process: claimant(caller),
     defined: { select: 'queue', name: of.queue } as const,
     floor: { select: 'tokenFloor' } as const,
   }),

@@ -8,10 +8,10 @@ import type { Workflow } from '../domain/workflow.ts'
 import type { Caller, Change, Context, Decision, DefinedQueue, Grant, ItemFilter } from '../engines/engine.ts'
 import { InvalidError } from '../errors.ts'
 import { lazily } from '../lazily.ts'
+import { claimant, holderWith } from './claimant.ts'
 import * as fields from './fields.ts'
 import { lockRef } from './lease.ts'
 import { ask, type OutputOf, operation, type Step } from './operation.ts'
-import { holderWith, registered } from './registered.ts'
 import { itemChange, workflowOf } from './subject.ts'
 import { itemView, type LeaseView, lockView, viewItem, viewLease, viewLock } from './view.ts'
 
@@ -157,7 +157,7 @@ export const next = operation({
   needs: ({ queue }, caller) => ({
     defined: { select: 'queue', name: queue } as const,
     ...lineOf(queue, caller, 1),
-    process: registered(caller),
+    process: claimant(caller),
   }),
   decide({ defined, process, ...line }, input, context): Step<ClaimOutcome> {
     if (!defined) return nothing
@@ -194,7 +194,7 @@ export const claimMany = operation({
   needs: ({ queue, limit }, caller) => ({
     defined: { select: 'queue', name: queue } as const,
     ...lineOf(queue, caller, limit),
-    process: registered(caller),
+    process: claimant(caller),
   }),
   decide({ defined, process, ...line }, input, context): Step<ClaimManyOutcome> {
     if (!defined) return nothing
@@ -233,7 +233,7 @@ export const nextWithLock = operation({
   needs: ({ queue }, caller) => ({
     defined: { select: 'queue', name: queue } as const,
     ...lineOf(queue, caller, 1),
-    process: registered(caller),
+    process: claimant(caller),
   }),
   decide({ defined, process, ...line }, input, context): Step<ClaimOutcome> {
     if (!defined) return nothing

@@ -28,8 +28,13 @@ export function rulesFor(
     workflow: defined?.definition ?? builtInWorkflow(item.workflow),
     crashesMax: defined?.queue.crashesMax ?? 0,
     held: process ? (recordedLoss(process, item) ?? process) : null,
-    hasEnded: process?.instances.some(({ id, endedAt }) => id === item.instance && endedAt !== null),
+    hasEnded: process !== undefined && hasEnded(item, process),
   }
+}
+
+/** By its own instance: a process that opened a store twice may have closed one of its handles. */
+function hasEnded({ instance }: Item, { instances }: Process): boolean {
+  return instances.some(({ id, endedAt }) => id === instance && endedAt !== null)
 }
 
 function processOf({ instance }: Item, processes: readonly Process[] | null): Process | undefined {
@@ -43,7 +48,10 @@ export function lossRecords(
   context: Context,
 ): Change[] {
   return (processes ?? []).flatMap((process) => {
-    const lost = taken.filter(({ before }) => processOf(before, processes) === process)
+    const lost = taken.filter(
+      ({ before }) => processOf(before, processes) === process && !hasEnded(before, process),
+    )
+    if (lost.length === 0) return []
     const isRecorded = lost.every(({ before }) => recordedLoss(process, before) !== null)
     if (isRecorded || lost.length === process.items) return []
     const { items, suspects } = process

@@ -1,7 +1,7 @@
 /** Healing as an operation: the same command for every trigger; a dry run is the same decision, not applied. */
 import * as z from 'zod'
 import type { Delivery } from '../domain/delivery.ts'
-import { endableInstances, endInstance } from '../domain/instance.ts'
+import { endableInstances, endInstance, type Instance } from '../domain/instance.ts'
 import { type Item, promoteItem } from '../domain/item.ts'
 import { isExpired, type LeaseColumns } from '../domain/lease.ts'
 import type { Lock } from '../domain/lock.ts'
@@ -80,8 +80,13 @@ export const death = lazily(() =>
   }),
 )
 
-export function deathsIn(deaths: readonly (Death & { readonly instance: string })[]): Deaths {
-  return new Map(deaths.map(({ instance, ...how }) => [instance, how]))
+/** `known`: what the store knows of them. */
+export function deathsIn(
+  deaths: readonly (Death & { readonly instance: string })[],
+  known: readonly Instance[] = [],
+): Deaths {
+  const ended = new Set(known.filter(({ endedAt }) => endedAt !== null).map(({ id }) => id))
+  return new Map(deaths.map(({ instance, ...how }) => [instance, { ...how, hasEnded: ended.has(instance) }]))
 }
 
 export const run = operation({
@@ -184,7 +189,7 @@ export const run = operation({
       held: { select: 'heldByInstances', instances: dead.map(({ id }) => id) } as const,
     }
     return ask(needs, ({ queues, processes, runs, held }) => {
-      const deaths = deathsIn(input.deaths)
+      const deaths = deathsIn(input.deaths, rows.dead ?? [])
       const takenItems = items.flatMap(
         (item) => recoverItem(item, rulesFor(item, queues, processes), deaths, context) ?? [],
       )
@@ -210,7 +215,7 @@ export const run = operation({
         rows.freed.dependents.length === limit ||
         freed.length < rows.freed.dependents.length
       // Only where nothing of it is left, so that the next pass still finds the rest: what somebody else has locked
-      // was passed over here, and nobody asks whether an ended one holds anything.
+      // was passed over here, and what an ended one holds is lost without a crash.
       const taken = [...takenItems, ...takenLocks, ...takenDeliveries].map(({ before }) => before)
       const ended = endableInstances(dead, held, [...taken, ...lines.left])
       const isEnded = (row: Change['before']) =>

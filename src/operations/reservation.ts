@@ -10,13 +10,13 @@ import {
   reservePaths,
 } from '../domain/reservation.ts'
 import { lazily } from '../lazily.ts'
+import { claimant, holderWith } from './claimant.ts'
 import * as fields from './fields.ts'
 import { lockRef } from './lease.ts'
 import { user } from './lock.ts'
 import { isHeld } from './lock-read.ts'
 import { type OutputOf, operation, type Step } from './operation.ts'
 import { leaseLength } from './queue-claim.ts'
-import { holderWith, registered } from './registered.ts'
 import { lockView, viewLock } from './view.ts'
 
 /** Read before the transaction, where it keeps nobody waiting; what the rules refuse tells more than a schema. */
@@ -62,7 +62,7 @@ export const reserve = operation({
     }),
   output: reserveOutcome,
   needs: (_input, caller) => ({
-    process: registered(caller),
+    process: claimant(caller),
     reserved: { select: 'reservations', limit: reservationsMax } as const,
     floor: { select: 'tokenFloor' } as const,
   }),

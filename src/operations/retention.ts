@@ -1,5 +1,6 @@
 /** Retention: what is old and finished goes, a bounded piece at a time. Events have a retention of their own. */
 import * as z from 'zod'
+import { endableInstances, type Instance } from '../domain/instance.ts'
 import type { Change, RecoveryRun, RecoveryTotal } from '../engines/engine.ts'
 import { ask, operation } from './operation.ts'
 import { removedRun } from './progress.ts'
@@ -52,25 +53,19 @@ export const run = operation({
         }),
       ),
       ...answers.map((before): Change => ({ table: 'answer', before, after: null })),
-      ...instances.map(
-        (before): Change => ({
-          table: 'instance',
-          before,
-          after: null,
-          event: { kind: 'instance.removed', agent },
-        }),
-      ),
     ]
-    const more = [items, answers, instances, recoveries].some(({ length }) => length === pieceMax)
+    const more = [items, answers, recoveries].some(({ length }) => length === pieceMax)
     const counts = {
       items: items.length,
       answers: answers.length,
-      instances: instances.length,
+      instances: 0,
       recoveries: recoveries.length,
     }
     const [run] = ended ?? []
-    if (!run && recoveries.length === 0) return { changes, result: { ...counts, runs: 0, more } }
+    if (!run && recoveries.length === 0 && instances.length === 0)
+      return { changes, result: { ...counts, runs: 0, more } }
     const needs = {
+      held: { select: 'heldByInstances', instances: instances.map(({ id }) => id) } as const,
       totals: {
         select: 'recoveryTotals',
         queues: [...new Set(recoveries.map(({ queue }) => queue))],
@@ -79,19 +74,31 @@ export const run = operation({
         ? ({ select: 'outcomesOf', run: run.run, outcome: null, after: null, limit: pieceMax } as const)
         : null,
     }
-    return ask(needs, ({ totals, page }) => {
+    return ask(needs, ({ held, totals, page }) => {
       const isWhole = page?.next === null
+      // What one still holds is lost without a crash, and only its row tells.
+      const removed = endableInstances(instances, held, [])
       return {
         changes: [
           ...changes,
+          ...removed.map((before) => removedInstance(before, agent)),
           ...foldRecoveries(recoveries, totals),
           ...(run && page ? removedRun(run, page.rows, isWhole, agent) : []),
         ],
-        result: { ...counts, runs: isWhole ? 1 : 0, more: more || run !== undefined },
+        result: {
+          ...counts,
+          instances: removed.length,
+          runs: isWhole ? 1 : 0,
+          more: more || run !== undefined || removed.length === pieceMax,
+        },
       }
     })
   },
 })
+
+function removedInstance(before: Instance, agent: string): Change {
+  return { table: 'instance', before, after: null, event: { kind: 'instance.removed', agent } }
+}
 
 /** Removed one by one, kept as a sum for each queue. */
 function foldRecoveries(runs: readonly RecoveryRun[], totals: readonly RecoveryTotal[]): Change[] {

@@ -9,6 +9,7 @@ import * as fleetDoctor from './fleet-doctor.ts'
 import * as fleetExplain from './fleet-explain.ts'
 import * as fleetPrime from './fleet-prime.ts'
 import * as instance from './instance.ts'
+import * as instanceEnd from './instance-end.ts'
 import * as lease from './lease.ts'
 import * as leaseWarning from './lease-warning.ts'
 import * as leaseWatch from './lease-watch.ts'
@@ -127,13 +128,13 @@ const all: readonly AnyOperation[] = [
   reclaimStale.reclaimStale,
   lease.renew,
   lease.check,
-  lease.release,
   clock.read,
   instance.start,
   instance.join,
   instance.beat,
-  instance.end,
+  instanceEnd.end,
   instance.list,
+  instance.listEndedHolders,
   instance.listSilent,
   instance.endSilent,
   event.list,

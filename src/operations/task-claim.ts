@@ -1,17 +1,17 @@
 /** Taking tasks: one by name, the next that fits, or several at once. */
 import * as z from 'zod'
-import type { Instance, Process } from '../domain/instance.ts'
+import type { Claimant, Process } from '../domain/instance.ts'
 import { compareInLine, type Item } from '../domain/item.ts'
 import { isExpired } from '../domain/lease.ts'
 import { claimTask, type TaskClaim, type TaskRequest, taskLeaseMs, taskQueue } from '../domain/task.ts'
 import type { Change, Context, Decision, DefinedQueue, Grant, ItemFilter } from '../engines/engine.ts'
 import { isHoldfastError } from '../errors.ts'
 import { lazily } from '../lazily.ts'
+import { claimant, holderWith } from './claimant.ts'
 import * as fields from './fields.ts'
 import { ask, type OutputOf, operation, type Step } from './operation.ts'
 import { leaseLength, suspectsOf } from './queue-claim.ts'
 import { itemReclaim, lossRecords, processNeeds, rulesFor } from './reclaim.ts'
-import { holderWith, registered } from './registered.ts'
 import { itemChange, requireItem, requireQueue } from './subject.ts'
 import { filter, itemFilter, type TaskFilter } from './task.ts'
 import { ref, taskNeeds, taskView, viewTask } from './task-view.ts'
@@ -85,7 +85,7 @@ function requestOf(
     fromReview?: boolean | undefined
     force?: boolean | undefined
   },
-  process: Instance | null,
+  process: Claimant,
   defined: DefinedQueue | null,
   context: Context,
 ): TaskRequest {
@@ -185,7 +185,7 @@ export const claimTaskForAgent = operation({
   claims: () => taskQueue,
   input: () => z.strictObject({ ref: ref(), ...claimInput() }),
   output: taskClaim,
-  needs: (input, caller) => ({ ...taskNeeds(input), process: registered(caller) }),
+  needs: (input, caller) => ({ ...taskNeeds(input), process: claimant(caller) }),
   decide({ defined, item: found, process }, input, context): Step<TaskClaimOutcome> {
     const item = requireItem(found, taskQueue, input.ref)
     const { queue } = requireQueue(defined, taskQueue)
@@ -241,7 +241,7 @@ export const claimNext = operation({
           : ({ select: 'claimableMatching', queue: taskQueue, filter, limit: 1 } as const),
       suspects: suspectsOf(taskQueue, caller, { limit: 1, filter }),
       offers: { select: 'offered', queue: taskQueue, agent: caller.agent, filter, limit: 1 } as const,
-      process: registered(caller),
+      process: claimant(caller),
     }
   },
   decide({ defined, candidates, suspects, offers, process }, input, context): Step<NextTaskOutcome> {
@@ -303,7 +303,7 @@ export const batchClaim = operation({
   output: batchOutcome,
   needs: ({ refs }, caller) => ({
     defined: { select: 'queue', name: taskQueue } as const,
-    process: registered(caller),
+    process: claimant(caller),
     ...Object.fromEntries(
       refs.map((each) => [`task ${each}`, { select: 'item', queue: taskQueue, ref: each } as const]),
     ),

@@ -14,11 +14,15 @@ export interface ThreadData {
   readonly cell: SharedArrayBuffer
 }
 
+export type ToThread = 'stop' | 'rejoin'
+
 export type FromThread =
   | { readonly type: 'ready' }
   | { readonly type: 'failed'; readonly error: ReturnType<HoldfastError['toJSON']> }
   | { readonly type: 'lost'; readonly lease: LeaseRef }
   | { readonly type: 'rejoined'; readonly instance: string }
+  /** The answer to `rejoin`. */
+  | { readonly type: 'instance'; readonly instance: string }
   | {
       readonly type: 'log'
       readonly level: 'info' | 'warn' | 'error'

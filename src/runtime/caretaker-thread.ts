@@ -4,7 +4,7 @@ import { openEngine } from '../engines/open.ts'
 import { systemEnvironment } from '../host/system.ts'
 import { Board } from './board.ts'
 import { Caretaker } from './caretaker.ts'
-import type { FromThread, ThreadData } from './caretaker-messages.ts'
+import type { FromThread, ThreadData, ToThread } from './caretaker-messages.ts'
 import { enter, leave } from './departure.ts'
 import { errorAsJson } from './thread.ts'
 
@@ -38,8 +38,8 @@ async function begin(): Promise<void> {
     rejoined: (instance) => tell({ type: 'rejoined', instance }),
     log: (level, name, facts) => tell({ type: 'log', level, name, facts }),
   })
-  // The only thing the main thread ever says: stop.
-  port.once('message', async () => {
+  port.on('message', async (message: ToThread) => {
+    if (message === 'rejoin') return tell({ type: 'instance', instance: await caretaker.rejoin() })
     await caretaker.close()
     await engine.close()
     leave(cell)

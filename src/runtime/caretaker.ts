@@ -15,7 +15,7 @@ import { chanceFor } from '../operations/table.ts'
 import type { RecoveryOptions, RetentionOptions } from '../options.ts'
 import type { Board, BoardLease } from './board.ts'
 import { ClockWatch } from './clock-watch.ts'
-import { deathsAmong, type Healing, heal, judgePage } from './heal.ts'
+import { deathsAmong, endedHolders, type Healing, heal, judgePage } from './heal.ts'
 import { retain } from './retention.ts'
 
 export interface CaretakerOptions {
@@ -66,6 +66,7 @@ export class Caretaker {
   /** When the next lease on the board is due. */
   #renewAt = Number.POSITIVE_INFINITY
   #rejoinedAt = Number.NEGATIVE_INFINITY
+  #rejoining: Promise<void> | null = null
   /** Where the next look for dead processes goes on. */
   #probeAfter: string | null = null
   #sweptAt: number | null = null
@@ -258,7 +259,8 @@ export class Caretaker {
 
   async #sweep(): Promise<void> {
     try {
-      await heal(this.#healingBy('timer'), [])
+      const healing = this.#healingBy('timer')
+      await heal(healing, deathsAmong(await endedHolders(healing)))
       await this.#warnNear()
       this.#sweptAt = this.#environment.now()
     } catch (error) {
@@ -298,13 +300,23 @@ export class Caretaker {
     }
   }
 
+  /** A claim was refused because this instance has ended. Answers what this process goes on as. */
+  async rejoin(): Promise<string> {
+    await this.#beat()
+    return this.#instance
+  }
+
   async #beat(): Promise<void> {
     const { host } = this.#environment
     try {
       // What is old is swept.
       if (!this.#options.storeIsLocal) host.ownMark.refresh(host.identity)
-      const isRunning = await this.#execute('instance.beat', { id: this.#instance, sweptAt: this.#sweptAt })
-      if (isRunning === false) await this.#rejoin()
+      const id = this.#instance
+      const isRunning = await this.#execute('instance.beat', { id, sweptAt: this.#sweptAt })
+      // Several may have asked at once: they join again as one.
+      if (isRunning !== false || id !== this.#instance) return
+      this.#rejoining ??= this.#rejoin()
+      await this.#rejoining
     } catch (error) {
       this.#reports.log('warn', 'renew.failed', { leases: 0, error: messageOf(error) })
     }
@@ -316,13 +328,17 @@ export class Caretaker {
    */
   async #rejoin(): Promise<void> {
     const now = this.#environment.monotonic()
-    if (now - this.#rejoinedAt < rejoinEveryMs) return
-    this.#rejoinedAt = now
-    const id = this.#environment.id()
-    await this.#execute('instance.start', { id, ...this.#environment.host.identity })
-    this.#reports.log('warn', 'process.rejoined', { former: this.#instance, instance: id })
-    this.#instance = id
-    this.#reports.rejoined(id)
+    try {
+      if (this.#closed || now - this.#rejoinedAt < rejoinEveryMs) return
+      this.#rejoinedAt = now
+      const id = this.#environment.id()
+      await this.#execute('instance.start', { id, ...this.#environment.host.identity })
+      this.#reports.log('warn', 'process.rejoined', { former: this.#instance, instance: id })
+      this.#instance = id
+      this.#reports.rejoined(id)
+    } finally {
+      this.#rejoining = null
+    }
   }
 
   async #retain(): Promise<void> {

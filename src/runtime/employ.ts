@@ -7,7 +7,7 @@ import type { Logger } from '../logger.ts'
 import type { LeaseRef } from '../operations/lease.ts'
 import type { Board } from './board.ts'
 import { Caretaker, type CaretakerOptions } from './caretaker.ts'
-import type { FromThread, ThreadData } from './caretaker-messages.ts'
+import type { FromThread, ThreadData, ToThread } from './caretaker-messages.ts'
 import { letOutAtExit } from './departure.ts'
 import { notStarted, startThread } from './thread.ts'
 import { ThreadedEngine } from './threaded-engine.ts'
@@ -29,36 +29,37 @@ export interface Employment {
 
 const restartAfterMs = 1000
 
-/** Returns how to stop it, once it is at work: from then on every lease is renewed in time. */
-export async function employCaretaker(employment: Employment): Promise<() => Promise<void>> {
+/** The caretaker as its process sees it. */
+export interface Caretaking {
+  stop(): Promise<void>
+  /** Joins the fleet again if this instance has ended; answers what the process goes on as. */
+  rejoin(): Promise<string>
+}
+
+/** Once it is at work: from then on every lease is renewed in time. */
+export async function employCaretaker(employment: Employment): Promise<Caretaking> {
   const { engine, lost, board, options, rejoined } = employment
   if (engine instanceof ThreadedEngine) return engine.employ({ options, board, lost, rejoined })
   const isPrivate = employment.engine.status.location === ':memory:'
   return employment.environment.isLocal || isPrivate ? employHere(employment) : employThread(employment)
 }
 
-function employHere({
-  engine,
-  environment,
-  lost,
-  board,
-  logger,
-  options,
-  rejoined,
-}: Employment): () => Promise<void> {
+function employHere({ engine, environment, lost, board, logger, options, rejoined }: Employment): Caretaking {
   const caretaker = new Caretaker(engine, environment, board, options, {
     lost,
     rejoined,
     log: (level, name, facts) => logger[level]?.(facts, name),
   })
-  return () => caretaker.close()
+  return { stop: () => caretaker.close(), rejoin: () => caretaker.rejoin() }
 }
 
-async function employThread(employment: Employment): Promise<() => Promise<void>> {
+async function employThread(employment: Employment): Promise<Caretaking> {
   const { url, environment, lost, board, logger, durability, busyTimeoutMs } = employment
   let { options } = employment
   let closing = false
   let thread: Worker | null = null
+  /** Who waits to hear what this process goes on as. */
+  const asking = new Set<(instance: string) => void>()
   try {
     await new Promise<void>(start)
   } catch (error) {
@@ -96,6 +97,7 @@ async function employThread(employment: Employment): Promise<() => Promise<void>
     started.on('message', (message: FromThread) => {
       if (message.type === 'lost') lost(message.lease)
       else if (message.type === 'rejoined') goOnAs(message.instance)
+      else if (message.type === 'instance') tellWhoAsked(message.instance)
       else if (message.type === 'failed') cause = revive(message.error)
       else if (message.type === 'ready') {
         isReady = true
@@ -110,6 +112,7 @@ async function employThread(employment: Employment): Promise<() => Promise<void>
     started.once('exit', () => {
       forget()
       thread = null
+      tellWhoAsked(options.instance)
       if (isReady) startAgain(cause)
       else failed(cause)
     })
@@ -120,12 +123,34 @@ async function employThread(employment: Employment): Promise<() => Promise<void>
     employment.rejoined(instance)
   }
 
-  return async () => {
-    closing = true
-    if (thread === null) return
-    const ended = new Promise<void>((resolve) => thread?.once('exit', () => resolve()))
-    thread.ref()
-    thread.postMessage('stop')
-    await ended
+  function tellWhoAsked(instance: string): void {
+    for (const tell of asking) tell(instance)
+    asking.clear()
+  }
+
+  function post(message: ToThread): void {
+    thread?.postMessage(message)
+  }
+
+  return {
+    async stop() {
+      closing = true
+      if (thread === null) return
+      const ended = new Promise<void>((resolve) => thread?.once('exit', () => resolve()))
+      thread.ref()
+      post('stop')
+      await ended
+    },
+
+    async rejoin() {
+      if (thread === null) return options.instance
+      const answer = new Promise<string>((resolve) => asking.add(resolve))
+      post('rejoin')
+      // The thread alone does not keep the program running; who waits for it does.
+      thread.ref()
+      const instance = await answer
+      if (!closing && asking.size === 0) thread?.unref()
+      return instance
+    },
   }
 }

@@ -22,6 +22,7 @@ export interface Asked {
 export type ToEngine =
   | { readonly type: 'execute'; readonly asked: readonly Asked[] }
   | { readonly type: 'employ'; readonly options: CaretakerOptions; readonly board: SharedArrayBuffer }
+  | { readonly type: 'rejoin' }
   | { readonly type: 'dismiss' }
   | { readonly type: 'close' }
 
@@ -40,6 +41,8 @@ export type FromEngine =
   | { readonly type: 'recovery-failed'; readonly error: string; readonly queue: string | null }
   | { readonly type: 'lost'; readonly lease: LeaseRef }
   | { readonly type: 'rejoined'; readonly instance: string }
+  /** The answer to `rejoin`; null: there is no caretaker. */
+  | { readonly type: 'instance'; readonly instance: string | null }
   | {
       readonly type: 'log'
       readonly level: 'info' | 'warn' | 'error'

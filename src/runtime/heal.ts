@@ -54,9 +54,19 @@ export async function judgePage(
   return { judged, next }
 }
 
-/** All pages, as far as one command can name them. */
+/** What left in good order and still holds something: it is lost, as if its process were dead. Reads only. */
+export async function endedHolders({ execute }: Pick<Judging, 'execute'>): Promise<Judgement[]> {
+  const ended = (await execute('instance.listEndedHolders', {})) as Instance[]
+  return ended.map(({ id, endReason }) => ({
+    instance: id,
+    liveness: 'dead',
+    evidence: `its process has ended (${endReason})`,
+  }))
+}
+
+/** All pages, as far as one command can name them, and those that ended and still hold something. */
 export async function judgeRunning(judging: Judging): Promise<Judgement[]> {
-  const all: Judgement[] = []
+  const all = await endedHolders(judging)
   for (let after: string | null = null, more = true; more; ) {
     const { judged, next } = await judgePage(judging, after)
     all.push(...judged)

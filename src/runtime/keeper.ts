@@ -7,6 +7,7 @@ import type { Environment } from '../environment.ts'
 import { LeaseLostError } from '../errors.ts'
 import type { LeaseRef } from '../operations/lease.ts'
 import type { Board, BoardLease } from './board.ts'
+import type { Caretaking } from './employ.ts'
 
 /** A lease this process holds and renews. */
 export interface Lease {
@@ -28,7 +29,7 @@ export class Keeper {
   readonly #held = new Map<string, HeldLease>()
   /** Leases asked for and not granted yet. */
   #expected = 0
-  #stopCaretaker: (() => Promise<void>) | null = null
+  #caretaking: Caretaking | null = null
   #cancelTimer: () => void = () => {}
   #closed = false
 
@@ -39,9 +40,14 @@ export class Keeper {
   }
 
   /** Who renews what is on the board, to be stopped at the end. Before this nothing is held, and no timer runs. */
-  employ(stopCaretaker: () => Promise<void>): void {
-    this.#stopCaretaker = stopCaretaker
+  employ(caretaking: Caretaking): void {
+    this.#caretaking = caretaking
     this.#watch()
+  }
+
+  /** What this process goes on as, if its instance has ended; null once it is closing. */
+  async rejoin(): Promise<string | null> {
+    return this.#closed || this.#caretaking === null ? null : this.#caretaking.rejoin()
   }
 
   /** Keeps room for so many leases that may be granted soon; throws where there is none. Returns how to give it back. */
@@ -122,7 +128,7 @@ export class Keeper {
   async close(): Promise<void> {
     this.#closed = true
     this.#cancelTimer()
-    await this.#stopCaretaker?.()
+    await this.#caretaking?.stop()
     for (const ref of this.refs()) this.lose(ref, 'its process closed the store')
   }
 }

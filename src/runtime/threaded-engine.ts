@@ -8,6 +8,7 @@ import { checkCommand } from '../operations/decide.ts'
 import type { LeaseRef } from '../operations/lease.ts'
 import type { Board } from './board.ts'
 import type { CaretakerOptions } from './caretaker.ts'
+import type { Caretaking } from './employ.ts'
 import type { Answered, Asked, EngineThreadData, FromEngine, ToEngine } from './engine-messages.ts'
 import { notStarted, startThread } from './thread.ts'
 
@@ -44,6 +45,8 @@ export class ThreadedEngine implements OpenedEngine {
   #lastId = 0
   #employed: Employed | null = null
   #onDismissed: () => void = () => {}
+  /** Who waits to hear what this process goes on as. */
+  readonly #askingInstance = new Set<(instance: string | null) => void>()
   /** Starts the thread anew when its pause is over; null: there is one, or it is starting. */
   #restart: { readonly run: () => void; cancel: () => void } | null = null
   /** The caretaker has been told to stop: from here on somebody waits for the thread until it has ended. */
@@ -91,6 +94,7 @@ export class ThreadedEngine implements OpenedEngine {
     thread.once('exit', () => {
       if (this.#thread !== thread) return failed(cause)
       this.#thread = null
+      this.#tellWhoAsked(null)
       this.#loseAll(cause)
       if (!this.#closed) this.#startAgain(cause)
     })
@@ -98,7 +102,8 @@ export class ThreadedEngine implements OpenedEngine {
 
   /** The thread alone must not keep the program running; what waits for an answer, or for its end, does. */
   #letGo(): void {
-    if (this.#pending.size > 0 || this.#isLeaving || this.#closed) this.#thread?.ref()
+    const isAwaited = this.#pending.size + this.#askingInstance.size > 0
+    if (isAwaited || this.#isLeaving || this.#closed) this.#thread?.ref()
     else this.#thread?.unref()
   }
 
@@ -182,6 +187,9 @@ export class ThreadedEngine implements OpenedEngine {
       case 'rejoined':
         this.#goOnAs(message.instance)
         break
+      case 'instance':
+        this.#tellWhoAsked(message.instance)
+        break
       case 'dismissed':
         this.#onDismissed()
         break
@@ -197,6 +205,12 @@ export class ThreadedEngine implements OpenedEngine {
     this.#pending.delete(answer.id)
     if ('error' in answer) pending?.reject(revive(answer.error))
     else pending?.resolve(answer.result)
+  }
+
+  #tellWhoAsked(instance: string | null): void {
+    for (const tell of this.#askingInstance) tell(instance)
+    this.#askingInstance.clear()
+    this.#letGo()
   }
 
   #goOnAs(instance: string): void {
@@ -242,22 +256,32 @@ export class ThreadedEngine implements OpenedEngine {
     this.#thread?.postMessage(message)
   }
 
-  /** Runs the caretaker in the engine's thread; returns how to stop it. */
-  employ(employed: Employed): () => Promise<void> {
+  /** Runs the caretaker in the engine's thread. */
+  employ(employed: Employed): Caretaking {
     this.#employed = employed
     this.#post({ type: 'employ', options: employed.options, board: employed.board.buffer })
-    return async () => {
-      this.#employed = null
-      this.#isLeaving = true
-      if (this.#thread === null) return
-      const dismissed = new Promise<void>((resolve) => {
-        this.#onDismissed = resolve
-        this.#thread?.once('exit', () => resolve())
-      })
-      this.#letGo()
-      this.#post({ type: 'dismiss' })
-      await dismissed
-    }
+    return { stop: () => this.#dismiss(), rejoin: () => this.#rejoin(employed) }
+  }
+
+  async #dismiss(): Promise<void> {
+    this.#employed = null
+    this.#isLeaving = true
+    if (this.#thread === null) return
+    const dismissed = new Promise<void>((resolve) => {
+      this.#onDismissed = resolve
+      this.#thread?.once('exit', () => resolve())
+    })
+    this.#letGo()
+    this.#post({ type: 'dismiss' })
+    await dismissed
+  }
+
+  async #rejoin(employed: Employed): Promise<string> {
+    if (this.#thread === null) return employed.options.instance
+    const answer = new Promise<string | null>((resolve) => this.#askingInstance.add(resolve))
+    this.#letGo()
+    this.#post({ type: 'rejoin' })
+    return (await answer) ?? employed.options.instance
   }
 
   async close(): Promise<void> {

@@ -6,7 +6,7 @@ import { failureFacts, failureOf } from '../domain/failure.ts'
 import { nearestName } from '../domain/name.ts'
 import { shown } from '../domain/text.ts'
 import { type Environment, pause } from '../environment.ts'
-import { HoldfastError, isHoldfastError } from '../errors.ts'
+import { HoldfastError, isClosedError, isHoldfastError } from '../errors.ts'
 import { assertSignal, optionsOf } from '../input.ts'
 import type { Queue, QueueItem } from '../queue.ts'
 import type { Session } from '../session.ts'
@@ -360,6 +360,9 @@ export class Worker<Payload> {
       finish = () => this.#complete(item, result)
     } catch (error) {
       const failure = failureOf(error)
+      // It needed the store that this very process is closing: no fault of the item.
+      const isOurs = this.#session.isClosed && isClosedError(error)
+      if (isOurs) return this.#interrupted(running)
       // What is given back or lost already has not failed: such a handler mostly throws because it was told to stop.
       const level = running.isAbandoned || !lease.isHeld ? 'info' : 'warn'
       this.#session.logger[level]?.(failureFacts(item, failure), 'item.failed')
@@ -369,6 +372,11 @@ export class Worker<Payload> {
     // The handler may have finished the item itself, as merge handlers do; then nothing is left to do.
     if (!running.isAbandoned && lease.isHeld) this.#finish({ item, lease }, finish)
     this.#fill()
+  }
+
+  #interrupted(running: Running<Payload>): void {
+    this.#running.delete(running)
+    if (!running.isAbandoned && running.claimed.lease.isHeld) this.#giveBack(running.claimed)
   }
 
   /** The work is done, whatever its handler happened to return: a result that cannot be kept is told of and left out. */

@@ -401,7 +401,7 @@ forEachEngine((engine) => {
       const victim = await store.open({ agent: 'victim', environment: host.process(101) })
       const witness = await store.open({ agent: 'witness', environment: host.process(102) })
       const [before] = (await witness.agents.list()).filter(({ agent }) => agent === 'victim')
-      await witness.execute('instance.end', { id: before?.id, reason: 'by mistake' })
+      await witness.execute('instance.end', { id: before?.id, reason: 'by mistake' }, { agent: 'victim' })
       await env.advance(1_000)
       const [during] = (await witness.agents.list()).filter(({ agent }) => agent === 'victim')
 

@@ -20,6 +20,8 @@ export class Known {
   readonly queues = new Map<string, DefinedQueue | null>()
   /** The slots taken of locks for which nobody waits, by name and in the order of slots. */
   readonly locks = new Map<string, readonly Lock[]>()
+  /** Instances that have not ended. */
+  readonly running = new Set<string>()
   /** Highest token a deleted row has had. Null: not looked. */
   floor: number | null = null
   /** Does any item wait for another? Null: not looked. */
@@ -36,6 +38,7 @@ export class Known {
     else if (change.table === 'lock') this.#noteLock(change.before, change.after)
     else if (change.table === 'waiter') this.locks.delete(((change.after ?? change.before) as Waiter).name)
     else if (change.table === 'cascade') this.quiet = null
+    else if (change.table === 'instance') this.running.clear()
   }
 
   #noteItem(before: Item | null, after: Item | null): void {
@@ -76,6 +79,12 @@ export class Known {
   rememberQueue(name: string, queue: DefinedQueue | null): void {
     if (this.queues.size >= namesMax) this.queues.clear()
     this.queues.set(name, queue)
+  }
+
+  /** Read: this instance has not ended. */
+  rememberRunning(instance: string): void {
+    if (this.running.size >= namesMax) this.running.clear()
+    this.running.add(instance)
   }
 
   /** Read: nobody waits for this lock, and these slots of it are taken. */

@@ -2,9 +2,26 @@
 import { type Instance, processesOf } from '../../../domain/instance.ts'
 import { instanceCursor, instanceCursorOf } from '../../instance-cursor.ts'
 import { pageOf } from '../../page.ts'
+import type { Place, Row } from '../plan.ts'
 import { decodeAll, decodeFirst, now, Parameters, query, readableItem, wall } from '../rows.ts'
 import { tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
+
+const selectEnd = `select t.ended_at is not null
+from holdfast.instance t
+where t.namespace = $1 and t.id = $2`
+
+function registered(agent: string, place: Place) {
+  const parameters = new Parameters(place)
+  const rest = `and t.agent = ${parameters.add(agent)} and t.ended_at is null and t.registered_by is not null
+order by t.started_at desc
+limit 1`
+  return {
+    names: [`agent:${agent}`],
+    queries: [query(place, tables.instance, 'wait', rest, parameters)],
+    read: ([rows]: readonly (readonly Row[])[]) => decodeFirst<Instance>(tables.instance, rows),
+  }
+}
 
 export const instanceLoaders = {
   instances({ ids }, place) {
@@ -116,17 +133,40 @@ group by h.instance`
   // On a server another boot id proves nothing, however old.
   awakeTimes: () => ({ queries: [], read: () => [] }),
 
-  registeredInstance({ agent }, place) {
+  endedHolders({ limit }, place) {
     const parameters = new Parameters(place)
-    const rest = `and t.agent = ${parameters.add(agent)} and t.ended_at is null and t.registered_by is not null
-order by t.started_at desc
-limit 1`
+    const rest = `and t.ended_at is not null and t.id in (
+  select h.instance from holdfast.item h where h.namespace = $1 and h.standing = 'held'
+  union all
+  select h.instance from holdfast.lock h where h.namespace = $1
+  union all
+  select h.instance from holdfast.lock_waiter h where h.namespace = $1
+  union all
+  select h.instance from holdfast.delivery h where h.namespace = $1 and h.agent is not null
+)
+order by t.ended_at
+limit ${parameters.add(limit)}`
     return {
-      names: [`agent:${agent}`],
-      queries: [query(place, tables.instance, 'wait', rest, parameters)],
-      read: ([rows]) => decodeFirst<Instance>(tables.instance, rows),
+      // Only looked at: what takes from them names them.
+      queries: [query(place, tables.instance, 'none', rest, parameters)],
+      searched: ['instance', 'item', 'lock', 'waiter', 'delivery'],
+      read: ([rows]) => decodeAll<Instance>(tables.instance, rows),
     }
   },
+
+  claimant({ agent, instance }, place) {
+    if (instance === null) {
+      const { read, ...plan } = registered(agent, place)
+      return { ...plan, read: (answers) => ({ instance: read(answers)?.id ?? null, hasEnded: false }) }
+    }
+    return {
+      // Not locked: whoever ends it meanwhile frees what it holds then, and its own beats are not kept waiting.
+      queries: [{ text: selectEnd, values: [place.namespace, instance] }],
+      read: ([rows]) => ({ instance, hasEnded: rows?.[0]?.[0] === true }),
+    }
+  },
+
+  registeredInstance: ({ agent }, place) => registered(agent, place),
 
   instancesEndedBefore({ ageMs, limit }, place) {
     const parameters = new Parameters(place)

@@ -126,11 +126,11 @@ export const itemLoaders = {
     return planSearch(place, parameters, rest)
   },
 
-  itemsOfInstances({ instances, queue, limit }, place) {
+  itemsOfInstances({ instances, queue, limit, waits }, place) {
     const parameters = new Parameters(place)
     const one = queue === null ? '' : `and t.queue = ${parameters.add(queue)}`
-    const rest = `and t.standing = 'held' and t.instance = any(${parameters.add(instances)}) ${one} ${readableItem}\nlimit ${parameters.add(limit)}`
-    return planSearch(place, parameters, rest)
+    const rest = `and t.standing = 'held' and t.instance = any(${parameters.add(instances)}) ${one} ${readableItem}\norder by t.id\nlimit ${parameters.add(limit)}`
+    return planSearch(place, parameters, rest, waits ? 'wait' : 'skip')
   },
 
   silentItems({ queue, thresholdMs, limit }, place) {

@@ -118,10 +118,10 @@ limit ${parameters.add(limit)}`
     return planSearch(place, parameters, rest)
   },
 
-  locksOfInstances({ instances, name, limit }, place) {
+  locksOfInstances({ instances, name, limit, waits }, place) {
     const parameters = new Parameters(place)
     const one = name === null ? '' : `and t.name = ${parameters.add(name)}`
-    const rest = `and t.instance = any(${parameters.add(instances)}) ${one}\nlimit ${parameters.add(limit)}`
-    return planSearch(place, parameters, rest)
+    const rest = `and t.instance = any(${parameters.add(instances)}) ${one}\norder by t.name, t.slot\nlimit ${parameters.add(limit)}`
+    return planSearch(place, parameters, rest, waits ? 'wait' : 'skip')
   },
 } satisfies Partial<Loaders>

@@ -170,10 +170,10 @@ and not exists (select 1 from holdfast.message m where m.namespace = $1 and m.id
     return planDeliveries(place, parameters, rest)
   },
 
-  deliveriesOfInstances({ instances, limit }, place) {
+  deliveriesOfInstances({ instances, limit, waits }, place) {
     const parameters = new Parameters(place)
-    const rest = `and t.agent is not null and t.instance = any(${parameters.add(instances)})\nlimit ${parameters.add(limit)}`
-    return planDeliveries(place, parameters, rest)
+    const rest = `and t.agent is not null and t.instance = any(${parameters.add(instances)})\norder by t.id\nlimit ${parameters.add(limit)}`
+    return planDeliveries(place, parameters, rest, waits ? 'wait' : 'skip')
   },
 
   inbox({ recipient, isUnread, isAll, limit, after }, place) {

@@ -83,11 +83,11 @@ export const waiterLoaders = {
     }
   },
 
-  waitersOfInstances({ instances, limit }, place) {
+  waitersOfInstances({ instances, limit, waits }, place) {
     const parameters = new Parameters(place)
-    const rest = `and t.instance = any(${parameters.add(instances)})\nlimit ${parameters.add(limit)}`
+    const rest = `and t.instance = any(${parameters.add(instances)})\norder by t.id\nlimit ${parameters.add(limit)}`
     return {
-      queries: [query(place, tables.waiter, 'skip', rest, parameters)],
+      queries: [query(place, tables.waiter, waits ? 'wait' : 'skip', rest, parameters)],
       searched: ['waiter'],
       read: ([rows]) => decodeAll<Waiter>(tables.waiter, rows),
     }

@@ -47,6 +47,14 @@ join lease_clock clock on clock.boot_id = instance.boot_id
 where sign.at is not null
 group by sign.instance`
 
+const selectEnd = 'select ended_at from instance where namespace = ? and id = ?'
+
+function registered(source: Source, agent: string): Instance | null {
+  const where =
+    'where namespace = ? and agent = ? and ended_at is null and registered_by is not null\norder by started_at desc\nlimit 1'
+  return instances(source, where, agent)[0] ?? null
+}
+
 export const instanceLoaders = {
   instances: (source, { ids }) =>
     instances(source, 'where namespace = ? and id in (select value from json_each(?))', inList(ids)),
@@ -109,12 +117,32 @@ limit ${limit + 1}`,
       .all(selectAwakeTimes, source.namespace, inList(ids))
       .map(([instance, awakeAt]) => ({ instance: String(instance), awakeAt: Number(awakeAt) })),
 
-  registeredInstance: (source, { agent }) =>
+  endedHolders: (source, { limit }) =>
     instances(
       source,
-      'where namespace = ? and agent = ? and ended_at is null and registered_by is not null\norder by started_at desc\nlimit 1',
-      agent,
-    )[0] ?? null,
+      `where namespace = ?1 and ended_at is not null and id in (
+  select instance from item where namespace = ?1 and standing = 'held' ${readable}
+  union all
+  select instance from lock where namespace = ?1 ${readableLock}
+  union all
+  select instance from lock_waiter where namespace = ?1
+  union all
+  select instance from delivery where namespace = ?1 and agent is not null
+)
+order by ended_at
+limit ${limit}`,
+    ),
+
+  claimant(source, { agent, instance }) {
+    if (instance === null) return { instance: registered(source, agent)?.id ?? null, hasEnded: false }
+    if (source.known.running.has(instance)) return { instance, hasEnded: false }
+    const row = source.connection.get(selectEnd, source.namespace, instance)
+    const hasEnded = row !== undefined && row[0] !== null
+    if (!hasEnded) source.known.rememberRunning(instance)
+    return { instance, hasEnded }
+  },
+
+  registeredInstance: (source, { agent }) => registered(source, agent),
 
   instancesEndedBefore: (source, { ageMs, limit }) =>
     instances(

@@ -1,0 +1,233 @@
+/** An orderly end leaves nothing behind: what a closing handle holds goes back, and what slips through blames nobody. */
+import type { Holdfast } from 'holdfast'
+import { describe, expect, test } from 'vitest'
+import { claimed, present, refusal } from '../support/outcomes.ts'
+import { machine } from '../support/processes.ts'
+import { forEachEngine, type Opened } from '../support/stores.ts'
+
+/** Claims again as soon as it is answered, until the store refuses. */
+async function claimUntilRefused(claim: () => Promise<unknown>): Promise<unknown> {
+  for (;;) {
+    try {
+      await claim()
+    } catch (error) {
+      return error
+    }
+  }
+}
+
+/** Ends an instance; what others claimed in its name is not given back. */
+async function endBehind({ hf }: Opened, id: string, agent: string): Promise<void> {
+  await hf.execute('instance.end', { id, reason: 'a mistake' }, { agent })
+}
+
+forEachEngine((engine) => {
+  describe('closing a handle', () => {
+    test('leaves no item and no lock held, though the program claims on [S5b-2]', async () => {
+      const { hf, store } = await engine.open({ agent: 'ada', background: false })
+      await hf.queue('jobs').addMany(Array.from({ length: 400 }, (_, payload) => ({ payload })))
+      const closing = await store.open({ agent: 'zoe' })
+      let slot = 0
+      const claiming = [
+        claimUntilRefused(() => closing.queue('jobs').next()),
+        claimUntilRefused(() => closing.locks.acquireLock(`press-${slot++ % 50}`)),
+      ]
+      await claimed(closing.queue('jobs').next())
+
+      await closing.close()
+      const refusals = await Promise.all(claiming)
+
+      expect(refusals).toMatchObject([{ code: 'STORE_UNAVAILABLE' }, { code: 'STORE_UNAVAILABLE' }])
+      expect(await hf.queue('jobs').stats()).toMatchObject({ pending: 400, processing: 0 })
+      expect((await hf.locks.list()).locks).toEqual([])
+    })
+
+    test('gives back more than one transaction takes, places in line too [S5b-2]', async () => {
+      const { hf, store } = await engine.open({ agent: 'ada', background: false })
+      await hf.queue('jobs').addMany(Array.from({ length: 130 }, (_, payload) => ({ payload })))
+      await hf.locks.acquireLock('taken', { leaseMs: 3_600_000 })
+      const closing = await store.open({ agent: 'zoe' })
+      await closing.queue('jobs').claimMany(100)
+      await closing.queue('jobs').claimMany(30)
+      for (const each of ['a', 'b', 'c']) await closing.locks.acquireLock(each)
+      const waiting = closing.locks.acquireLock('taken', { waitMs: 60_000 })
+
+      const refused = refusal(() => waiting)
+      await closing.close()
+
+      expect(await refused).toMatchObject({ code: 'STORE_UNAVAILABLE' })
+      expect(await hf.queue('jobs').stats()).toMatchObject({ pending: 130, processing: 0 })
+      expect((await hf.locks.list()).locks.map(({ name }) => name)).toEqual(['taken'])
+      expect(await hf.agents.list()).toEqual([])
+    })
+
+    test('gives back the item of a handler that met the closed store, without a failure [S5b-2]', async () => {
+      const { hf, store } = await engine.open({ agent: 'ada', background: false })
+      await hf.locks.acquireLock('press', { leaseMs: 3_600_000 })
+      const { item } = await hf.queue('jobs').add('p')
+      const closing = await store.open({ agent: 'zoe' })
+      const begun = new Promise<void>((resolve) => {
+        closing.work('jobs', async () => {
+          resolve()
+          await closing.locks.acquireLock('press', { waitMs: 60_000 })
+        })
+      })
+      await begun
+
+      await closing.close()
+
+      const after = await present(hf.queue('jobs').get(item.id))
+      expect(after).toMatchObject({ standing: 'ready', failures: 0, crashes: 0, error: null })
+    })
+
+    test('lets a handler that is being drained take a free lock [S5b-2]', async () => {
+      const { hf, store } = await engine.open({ agent: 'ada', background: false })
+      const { item } = await hf.queue('jobs').add('p')
+      const closing = await store.open({ agent: 'zoe' })
+      let goOn = () => {}
+      const told = new Promise<void>((resolve) => {
+        goOn = resolve
+      })
+      const begun = new Promise<void>((resolve) => {
+        closing.work('jobs', async () => {
+          resolve()
+          await told
+          return (await closing.locks.acquireLock('press')).outcome
+        })
+      })
+      await begun
+
+      const closed = closing.close()
+      goOn()
+      await closed
+
+      expect(await hf.queue('jobs').get(item.id)).toMatchObject({ state: 'done', result: 'claimed' })
+      expect((await hf.locks.list()).locks).toEqual([])
+    })
+  })
+
+  describe('an ended instance', () => {
+    test('loses what it still holds, at once and without a crash [S5b-2]', async () => {
+      const opened = await engine.open({ agent: 'ada', background: false, recovery: false })
+      const { hf } = opened
+      const { item } = await hf.queue('jobs').add('p')
+      const id = await joined(opened, 'zoe')
+      await hf.execute('queue.next', { queue: 'jobs', leaseMs: 3_600_000 }, { agent: 'eve', instance: id })
+      await hf.execute('locks.acquireLock', { name: 'press' }, { agent: 'eve', instance: id })
+
+      await endBehind(opened, id, 'zoe')
+      const stats = await hf.recovery.getRecoveryStats()
+      const done = await hf.recovery.detectAndRecoverStale()
+
+      expect(stats).toMatchObject({ entriesReclaimed: 1, locksCleaned: 1 })
+      expect(done).toMatchObject({ entriesReclaimed: 1, locksCleaned: 1 })
+      expect(await hf.queue('jobs').get(item.id)).toMatchObject({
+        standing: 'ready',
+        crashes: 0,
+        exposures: 0,
+      })
+      expect((await hf.queue('jobs').events(item.id)).at(-1)).toMatchObject({ detail: { blame: 'none' } })
+    })
+
+    test('is blamed for nothing when its lease lapses first [S5b-2]', async () => {
+      const opened = await engine.open({ agent: 'ada', background: false, recovery: false })
+      const { hf, env } = opened
+      const { item } = await hf.queue('jobs').add('p')
+      for (let round = 0; round < 3; round++) {
+        const id = await joined(opened, 'zoe')
+        await hf.execute('queue.next', { queue: 'jobs', leaseMs: 1_000 }, { agent: 'eve', instance: id })
+        await endBehind(opened, id, 'zoe')
+        await env.advance(1_001)
+        await hf.queue('jobs').detectAndRecoverStale()
+      }
+
+      expect(await hf.queue('jobs').get(item.id)).toMatchObject({
+        standing: 'ready',
+        crashes: 0,
+        attempts: 3,
+      })
+    })
+
+    test('is not removed while it holds something [S5b-2]', async () => {
+      const opened = await engine.open({ agent: 'ada', background: false, recovery: false })
+      const { hf, env } = opened
+      await hf.queue('jobs').add('p')
+      const [holding, idle] = [await joined(opened, 'zoe'), await joined(opened, 'max')]
+      await hf.execute('queue.next', { queue: 'jobs' }, { agent: 'eve', instance: holding })
+      await endBehind(opened, holding, 'zoe')
+      await endBehind(opened, idle, 'max')
+
+      await env.advance(8 * 24 * 60 * 60 * 1000)
+      const { instances } = (await hf.execute('retention.run', { itemsMs: 0 })) as { instances: number }
+
+      expect(instances).toBe(1)
+    })
+
+    test('of somebody else cannot be ended, and nothing of it is given back [S5b-2]', async () => {
+      const opened = await engine.open({ agent: 'ada', background: false, recovery: false })
+      const { hf } = opened
+      await hf.queue('jobs').add('p')
+      const id = await joined(opened, 'zoe')
+      await hf.execute('queue.next', { queue: 'jobs' }, { agent: 'zoe', instance: id })
+
+      await endBehind(opened, id, 'eve')
+
+      expect((await hf.agents.list()).map((each) => each.id)).toEqual([id])
+      expect(await hf.queue('jobs').stats()).toMatchObject({ processing: 1 })
+    })
+
+    test.each([
+      ['queue.next', { queue: 'jobs' }],
+      ['queue.claimMany', { queue: 'jobs', limit: 3 }],
+      ['queue.nextWithLock', { queue: 'jobs' }],
+      ['queue.acquireProcessingLock', { queue: 'jobs' }],
+      ['locks.acquireLock', { name: 'press' }],
+      ['locks.reserve', { patterns: ['src/**'] }],
+      ['tasks.claimTaskForAgent', { ref: 'T-1' }],
+      ['tasks.claimNext', {}],
+      ['tasks.batchClaim', { refs: ['T-1'] }],
+      ['messages.claimDue', { adapters: ['pigeon'], leaseMs: 1_000 }],
+    ] as const)('is refused %s in its own transaction [S5b-2]', async (operation, input) => {
+      const opened = await engine.open({ agent: 'ada', background: false, recovery: false })
+      const { hf } = opened
+      await hf.queue('jobs').add('p')
+      await hf.tasks.addTask('a task', { key: 'T-1' })
+      await hf.messages.register('bob', { adapter: 'pigeon' })
+      await hf.messages.sendWithAck('bob', { content: 'hello' })
+      const id = await joined(opened, 'zoe')
+      await endBehind(opened, id, 'zoe')
+
+      const refused = await refusal(() => hf.execute(operation, input, { agent: 'zoe', instance: id }))
+
+      expect(refused).toMatchObject({ code: 'BUSY', facts: { endedInstance: id } })
+    })
+  })
+
+  test('a handle whose instance was ended joins again and repeats its claim [S5b-2]', async () => {
+    const { hf, env, store } = await engine.open({ agent: 'ada', background: false, recovery: false })
+    const host = machine(env)
+    await hf.queue('jobs').add('p')
+    const robbed = await store.open({ agent: 'zoe', environment: host.process(101), recovery: false })
+    const [before] = await hf.agents.list()
+    await hf.execute('instance.end', { id: before?.id, reason: 'a mistake' }, { agent: 'zoe' })
+
+    const { item } = await claimed(robbed.queue('jobs').next())
+
+    const [after] = await hf.agents.list()
+    expect(after?.id).not.toBe(before?.id)
+    expect(await holderOf(hf, item.id)).toBe(after?.id)
+  })
+})
+
+async function joined({ hf, env }: Opened, agent: string): Promise<string> {
+  const id = env.id()
+  const { bootId, hostName, pidNamespace } = env.host.identity
+  const identity = { bootId, hostName, pidNamespace, pid: 1, startTime: 'then' }
+  await hf.execute('instance.start', { id, ...identity }, { agent })
+  return id
+}
+
+async function holderOf(hf: Holdfast, id: string): Promise<string | null> {
+  const [last] = await hf.queue('jobs').events(id, { limit: 1 })
+  return (last?.change?.instance as string | undefined) ?? null
+}
