@@ -10,12 +10,12 @@ const tables = (Object.keys(schema) as TableName[]).filter((table) => table !== 
 /** `number` is in every field but the key. */
 function rowOf(table: TableName, number: number): object {
   const { fields, kindOf, key } = schema[table]
-  const cellFor = (field: string) => {
+  const valueIn = (field: string) => {
     const value = key.includes(field) ? 0 : number
     if (kindOf[field] === 'json') return [value]
     return kindOf[field] === 'integer' ? value : `text ${value}`
   }
-  const row = Object.fromEntries(fields.map((field) => [field, cellFor(field)]))
+  const row = Object.fromEntries(fields.map((field) => [field, valueIn(field)]))
   return table === 'item' ? newItem(job, { id: '0', priority: number }) : row
 }
 

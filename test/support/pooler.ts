@@ -1,6 +1,6 @@
 /**
  * A pooler in transaction mode, as PgBouncer is: clients share a few connections, each for one transaction at a time.
- * Nothing of a session survives: it is reset before another client gets it.
+ * Nothing is reset in between: what one client sets, the next one gets.
  */
 import { createServer, type Server as Listener, type Socket } from 'node:net'
 import { Client } from 'pg'
@@ -78,9 +78,8 @@ export class Pooler {
     let isAsking = false
     let hasLeft = false
 
-    const release = async (used: Backend) => {
+    const release = (used: Backend) => {
       backend = null
-      await used.reset()
       this.#give(used)
       if (toSend.length > 0) void flush()
     }
@@ -94,7 +93,7 @@ export class Pooler {
         if (last !== null && last !== given) this.switches++
         backend = given
         last = given
-        given.use({ answer: (bytes) => client.write(bytes), done: () => void release(given) })
+        given.use({ answer: (bytes) => client.write(bytes), done: () => release(given) })
       }
       const sending = toSend
       toSend = []
@@ -152,14 +151,6 @@ class Backend {
   send(bytes: Buffer): void {
     if (bytes[0] === sync || bytes[0] === query) this.#asked++
     this.#stream.write(bytes)
-  }
-
-  /** As it was when it was new. */
-  reset(): Promise<void> {
-    return new Promise((done) => {
-      this.use({ answer: () => {}, done })
-      this.send(message('Q', Buffer.from('discard all\0')))
-    })
   }
 
   end(): void {

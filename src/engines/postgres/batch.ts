@@ -22,7 +22,7 @@ import { type AskedQuery, distinct, type Need } from './need.ts'
 import { type LineWant, NoSuchId, type Place, type Plan, type Query, type Row } from './plan.ts'
 import { counting, waits, withoutWaiting } from './query.ts'
 import { decodeReadable } from './rows.ts'
-import { begin, type SessionOptions, settings } from './settings.ts'
+import { begin, beginSnapshot } from './settings.ts'
 import { decode, tables } from './tables.ts'
 import { WorkingSet } from './working-set.ts'
 
@@ -71,7 +71,6 @@ export interface BatchPlace {
   noteClock(clock: { now: number; wall: number }): boolean
   /** Behind a pooler nothing lasts longer than a transaction. */
   readonly isPooled: boolean
-  readonly session: SessionOptions
   /** For tests that move time: the times that take the place of the server's own. */
   readonly times: { readonly now: number; readonly wall: number } | null
   /** Whether those times have changed since. */
@@ -111,7 +110,7 @@ const onlyTime: AroundWanted = { writes: false, looksAhead: false, ids: [] }
 const nothing: Plan = { queries: [], read: () => null }
 const mostlyRead = new Set<keyof Tables>(['queue', 'workflow', 'recipient'])
 const lapsing = new Set(['lapsedItems', 'lapsedLocks', 'lapsedWaiters', 'lapsedDeliveries'])
-const snapshot: Query = { text: 'begin isolation level repeatable read read only', values: [] }
+const snapshot: Query = { text: beginSnapshot, values: [] }
 /** For the session: a transaction that is rolled back would take them back. */
 const moveTimes = `select set_config('holdfast.now_ms', $1, false), set_config('holdfast.wall_ms', $2, false)`
 const enter = `insert into holdfast.lane (id, batch, at)
@@ -185,8 +184,8 @@ export class Batch {
     const members = this.#batch.map((waiting) => this.#begin(waiting, false))
     const first = members.flatMap(({ needs }) => needs)
     const items = this.#itemQueries(first)
-    // One statement is a snapshot by itself.
-    const isSnapshot = items.length + distinct(first).length > 1
+    // One statement is a snapshot by itself; behind a pooler it needs a transaction all the same.
+    const isSnapshot = this.#place.isPooled || items.length + distinct(first).length > 1
     await this.#sendAll([...this.#movedTimes(), ...(isSnapshot ? [snapshot] : []), ...items], first)
     this.#place.noteClock(this.#clock)
     const isPartial = members.some(({ needs }) =>
@@ -255,7 +254,6 @@ export class Batch {
     const opening = [
       ...this.#movedTimes(),
       { text: begin, values: [] },
-      ...(this.#place.isPooled ? [settings(this.#place.session, { isLocal: true })] : []),
       ...this.#entering(members),
       ...this.#itemQueries(needs),
     ]

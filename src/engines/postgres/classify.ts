@@ -84,12 +84,7 @@ export function classify(error: unknown, location: string, next = goesOn): unkno
       })
     case '26000':
     case '42P05':
-      return new HoldfastError('STORE_UNFIT', {
-        what: `${location} leads through a pooler that gives every transaction another session; nothing was changed`,
-        next: 'add wake=off&prepare=false to the URL, or wake=… with the URL of the server itself',
-        facts,
-        cause,
-      })
+      return poolerBetween(location, cause)
     case '28P01':
     case '28000':
       return new HoldfastError('STORE_UNFIT', {
@@ -121,6 +116,16 @@ export function classify(error: unknown, location: string, next = goesOn): unkno
         cause,
       })
   }
+}
+
+/** The URL has to tell of it: what is set or prepared in a session would be met by whoever gets it next. */
+export function poolerBetween(location: string, cause?: unknown): HoldfastError {
+  return new HoldfastError('STORE_UNFIT', {
+    what: `${location} leads through a pooler, which lends its sessions to others in between; nothing was changed`,
+    next: 'add wake=off&prepare=false to the URL (wake=off alone for PgBouncer 1.21 and newer), or wake=… with the URL of the server itself instead of off',
+    facts: { location },
+    cause,
+  })
 }
 
 /** What TLS says of a certificate: who signed it, whether it lasts, and whom it names. */

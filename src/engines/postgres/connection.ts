@@ -6,11 +6,11 @@ import type { Client, ClientConfig, Notification, QueryArrayConfig } from 'pg'
 import { HoldfastError } from '../../errors.ts'
 import type { Address, ServerHost } from './address.ts'
 import { type Answered, type Bundler, bundlerOf, type Part, type Reader, type Statement } from './bundle.ts'
-import { Disconnected } from './classify.ts'
+import { Disconnected, poolerBetween } from './classify.ts'
 import { parameterOf } from './parameter.ts'
 import type { Query, Row } from './plan.ts'
 import { inSchema } from './schema-name.ts'
-import { type SessionOptions, settings } from './settings.ts'
+import { begin, type SessionOptions, settings } from './settings.ts'
 
 const defaultAnswerTimeoutMs = 5_000
 const connectTimeoutMs = 5_000
@@ -52,21 +52,29 @@ export interface ConnectionOptions extends SessionOptions {
   readonly answerTimeoutMs?: number
 }
 
+/** A part, and whether its answer is of interest to whoever asked. */
+interface Sent extends Part {
+  readonly isAsked: boolean
+}
+
 export class Connection {
   readonly #client: Client
+  readonly #session: SessionOptions
   readonly #address: Address
   readonly #Bundle: Bundler
   readonly #readerOf: (type: number) => Reader
   readonly #statements = new Map<string, Statement>()
   #names = 0
+  #isOwn = false
   #isInTransaction = false
   #ended: Error | null = null
   #onEnd: (error: Error) => void = () => {}
   #onNotification: (message: Notification) => void = () => {}
 
-  private constructor(client: Client, address: Address, { pg, Bundle }: Driver) {
+  private constructor(client: Client, address: Address, session: SessionOptions, { pg, Bundle }: Driver) {
     this.#client = client
     this.#address = address
+    this.#session = session
     this.#Bundle = Bundle
     this.#readerOf = (type) => {
       if (type === int8 || type === numeric) return Number
@@ -77,6 +85,7 @@ export class Connection {
     client.on('notification', (message) => this.#onNotification(message))
   }
 
+  /** It may be a session that a pooler lends: ask the server for its facts, then call `own`. */
   static async open(
     address: Address,
     { host, port }: ServerHost,
@@ -97,7 +106,7 @@ export class Connection {
       query_timeout: answerTimeoutMs + session.lockTimeoutMs,
       application_name: 'holdfast',
     } as ClientConfig & { pipeline: boolean })
-    const connection = new Connection(client, address, driver)
+    const connection = new Connection(client, address, session, driver)
     try {
       await client.connect()
     } catch (error) {
@@ -105,13 +114,29 @@ export class Connection {
       connection.destroy(error as Error)
       throw error
     }
-    if (!address.isPooled) connection.#set(session)
     return connection
   }
 
-  /** Goes ahead of whatever is asked first, and costs no round trip of its own. */
-  #set(session: SessionOptions): void {
-    this.send(settings(session, { isLocal: false })).catch((error) => this.destroy(error as Error))
+  /** Prepares and sets nothing: the session may be a stranger's. */
+  async ask(text: string): Promise<Row[]> {
+    const getTypeParser = (type: number) => this.#readerOf(type) ?? String
+    return this.#connected(async () => {
+      const asked = { text, rowMode: 'array', types: { getTypeParser } } as unknown as QueryArrayConfig
+      return (await this.#client.query(asked)).rows
+    })
+  }
+
+  /**
+   * What the session is set to goes ahead of whatever is asked next, and costs no round trip of its own. Behind a
+   * pooler it goes with each transaction instead. Throws when there is a pooler that the URL does not tell of: then
+   * another process answers than the one that let us in.
+   */
+  own(backend: number): void {
+    if (this.#address.isPooled || this.#isOwn) return
+    const { processID } = this.#client as unknown as { processID: number | null }
+    if (processID !== backend) throw poolerBetween(this.#address.shown)
+    this.#isOwn = true
+    this.send(settings(this.#session, { isLocal: false })).catch((error) => this.destroy(error as Error))
   }
 
   get isOpen(): boolean {
@@ -141,9 +166,11 @@ export class Connection {
    */
   async exchange(queries: readonly Query[]): Promise<readonly Answered[]> {
     return this.#connected(async () => {
-      const bundles = this.#bundle(queries).map((each) => this.#submit(each))
-      if (bundles.length === 1) return bundles[0] as Promise<readonly Answered[]>
-      return (await allOf(bundles)).flat()
+      const bundles = this.#bundle(queries)
+      const answered = await allOf(bundles.map((each) => this.#submit(each)))
+      return bundles.flatMap((parts, index) =>
+        (answered[index] as readonly Answered[]).filter((_, place) => parts[place]?.isAsked),
+      )
     })
   }
 
@@ -173,19 +200,36 @@ export class Connection {
   }
 
   /** Outside a transaction each statement is one; two that share an answer would share that too. */
-  #bundle(queries: readonly Query[]): Part[][] {
-    const bundles: Part[][] = []
-    let together: Part[] = []
-    for (const { text, values } of queries) {
-      together.push({ statement: this.#statement(text), values: values.map(parameterOf) })
-      if (text.startsWith('begin')) this.#isInTransaction = true
-      else if (text === 'commit' || text === 'rollback') this.#isInTransaction = false
+  #bundle(queries: readonly Query[]): Sent[][] {
+    const bundles: Sent[][] = []
+    let together: Sent[] = []
+    for (const query of queries) {
+      const begins = query.text.startsWith('begin')
+      const ends = query.text === 'commit' || query.text === 'rollback'
+      together.push(...(begins || ends || this.#isInTransaction ? [this.#part(query)] : this.#alone(query)))
+      if (begins) together.push(...this.#local())
+      if (begins || ends) this.#isInTransaction = begins
       if (this.#isInTransaction) continue
       bundles.push(together)
       together = []
     }
     if (together.length > 0) bundles.push(together)
     return bundles
+  }
+
+  #part({ text, values }: Query, isAsked = true): Sent {
+    return { statement: this.#statement(text), values: values.map(parameterOf), isAsked }
+  }
+
+  /** Behind a pooler, what we set lasts as long as a transaction of ours; so each statement is given one. */
+  #alone(query: Query): Sent[] {
+    if (!this.#address.isPooled) return [this.#part(query)]
+    const unasked = (text: string) => this.#part({ text, values: [] }, false)
+    return [unasked(begin), ...this.#local(), this.#part(query), unasked('commit')]
+  }
+
+  #local(): Sent[] {
+    return this.#address.isPooled ? [this.#part(settings(this.#session, { isLocal: true }), false)] : []
   }
 
   #submit(parts: readonly Part[]): Promise<readonly Answered[]> {

@@ -308,7 +308,6 @@ export class Lane {
       linePlaces: times === null ? linePlaces : null,
       acceptsShort: shorts > shortsMax,
       isPooled: address.isPooled,
-      session: this.#options.session,
       avoidsDamaged: this.#avoidsDamaged,
       isDoubtful,
       outage: this.#options.outage,

@@ -3,6 +3,7 @@ import { type Environment, pause } from '../../environment.ts'
 import { HoldfastError } from '../../errors.ts'
 import type { Address, ServerHost } from './address.ts'
 import type { Connection, ConnectionOptions } from './connection.ts'
+import { commitSetting } from './settings.ts'
 import { openOrTake } from './spare.ts'
 
 /** What a server said of itself when it was met. */
@@ -21,7 +22,7 @@ const othersMs = 1_000
 
 const askFacts = `select pg_is_in_recovery(), current_setting('server_version'), current_setting('server_version_num')::int,
 current_setting('fsync') = 'on', current_setting('full_page_writes') = 'on', current_setting('synchronous_commit'), current_setting('synchronous_standby_names'),
-case when pg_is_in_recovery() then 0 else ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int end`
+case when pg_is_in_recovery() then 0 else ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int end, pg_backend_pid()`
 
 export interface Met {
   readonly connection: Connection
@@ -76,15 +77,25 @@ async function meet(address: Address, host: ServerHost, wanted: Wanted): Promise
   const { timelineMin } = wanted
   const connection = await openOrTake(address, host, wanted)
   try {
-    const [row] = await connection.send({ text: askFacts, values: [] })
-    const [isStandby, version, number, fsync, fullPageWrites, synchronousCommit, standbys, timeline] =
-      row as [boolean, string, string, boolean, boolean, string, string, string]
+    const [row] = await connection.ask(askFacts)
+    const [
+      isStandby,
+      version,
+      number,
+      fsync,
+      fullPageWrites,
+      synchronousCommit,
+      standbys,
+      timeline,
+      backend,
+    ] = row as [boolean, string, string, boolean, boolean, string, string, string, number]
+    connection.own(Number(backend))
     const facts: ServerFacts = {
       version,
       timeline: Number(timeline),
       fsync,
       fullPageWrites,
-      synchronousCommit,
+      synchronousCommit: commitSetting(synchronousCommit, wanted.durability),
       synchronousStandbys: standbys,
     }
     if (isStandby) throw notServing(host, 'it is a standby')

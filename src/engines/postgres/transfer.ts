@@ -22,18 +22,15 @@ import { findVersion, migrate, schemaVersion } from './migrate.ts'
 import type { Query, Row } from './plan.ts'
 import { quoted } from './schema-name.ts'
 import { findPrimary } from './servers.ts'
-import { begin } from './settings.ts'
+import { begin, beginSnapshot } from './settings.ts'
 
 /** Counting a large table and waiting for a lock take longer than anything a batch does. */
 const answerTimeoutMs = 10 * 60_000
 /** Transactions of others are short; whoever holds rows for longer makes the copy BUSY. */
 const lockTimeoutMs = 8_000
 
-/** A copy stays in one transaction for as long as it takes, and is on disk when it says so. */
-const settings = `select set_config('lock_timeout', '${lockTimeoutMs}', true), set_config('statement_timeout', '0', true),
-set_config('idle_in_transaction_session_timeout', '0', true),
-(select set_config(name, '0', true) from pg_settings where name = 'transaction_timeout'),
-set_config('synchronous_commit', case when current_setting('synchronous_commit') in ('off', 'local') then 'on' else current_setting('synchronous_commit') end, true)`
+/** A copy stays in one transaction for as long as it takes. */
+const settings = "select set_config('idle_in_transaction_session_timeout', '0', true)"
 
 /** Readers go on; whoever writes waits, and so does another copy. A batch begins with its lane, so that comes first. */
 const lockAll = `lock table ${['lane', ...transferTables.map(({ name }) => name), 'meta']
@@ -89,7 +86,7 @@ export class PostgresTransfer implements Transfer {
         facts: { location: this.location },
       })
     }
-    await this.#begin('begin isolation level repeatable read read only')
+    await this.#begin(beginSnapshot)
   }
 
   async hold(): Promise<void> {
