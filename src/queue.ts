@@ -146,6 +146,13 @@ export type ProcessingLock<Held extends Lease | null = Lease | null> =
   | { readonly outcome: 'claimed'; readonly lock: LockView; readonly lease: Held }
   | Exclude<AcquireOutcome, { outcome: 'claimed' }>
 
+/** An item as a request names it, and as its grant is known here. */
+interface Named {
+  readonly sent: string
+  readonly id: string
+  readonly token: number | undefined
+}
+
 type Failure = Error | string | { message: string; code?: string | undefined; stack?: string | undefined }
 
 const eventPage = 1000
@@ -377,8 +384,8 @@ export class Queue<Payload = unknown> {
   /** Gives an item back unfinished. False, and nothing changed, when it was no longer yours. */
   async release(ref: string, options: TokenOptions & { reason?: string } = {}): Promise<boolean> {
     optionsOf('queue.release', options)
-    const { id, token } = await this.#held(ref, options)
-    const released = await this.#write<boolean>('queue.release', options, { ref: id, token })
+    const { sent, id, token } = this.#granted(ref, options) ?? (await this.#found(ref, options))
+    const released = await this.#write<boolean>('queue.release', options, { ref: sent, token })
     this.#session.ended('item', id, token, options)
     return released
   }
@@ -601,9 +608,9 @@ export class Queue<Payload = unknown> {
     given: TokenOptions,
   ): Promise<QueueItem<Payload>> {
     const options = optionsOf(operation, given)
-    const { id, token } = await this.#held(ref, options)
+    const { sent, id, token } = this.#granted(ref, options) ?? (await this.#found(ref, options))
     try {
-      const item = await this.#write<QueueItem<Payload>>(operation, options, { ...input, ref: id, token })
+      const item = await this.#write<QueueItem<Payload>>(operation, options, { ...input, ref: sent, token })
       if (item.standing !== 'held') this.#session.ended('item', item.id, token, options)
       return item
     } catch (error) {
@@ -612,12 +619,21 @@ export class Queue<Payload = unknown> {
     }
   }
 
-  /** Grants are remembered by id; a key is looked up first unless the caller brings the token. */
-  async #held(ref: string, options: TokenOptions): Promise<{ id: string; token: number | undefined }> {
-    const direct = this.#session.tokenFor('item', ref, options)
-    if (direct !== undefined) return { id: this.#session.grantedId(this.name, ref, direct), token: direct }
+  /**
+   * The grant behind a name whose token is known. Nothing is awaited: whoever completes an item and claims the next in one
+   * turn has both in one transaction, in that order. The request names the item as the caller did, so that it is the same
+   * when it is repeated after the grant was forgotten.
+   */
+  #granted(ref: string, options: TokenOptions): Named | null {
+    const token = this.#session.tokenFor('item', ref, options)
+    if (token === undefined) return null
+    return { sent: ref, id: this.#session.grantedId(this.name, ref, token), token }
+  }
+
+  /** Grants are remembered by id: a key is looked up first. */
+  async #found(ref: string, options: TokenOptions): Promise<Named> {
     const id = (await this.get(ref))?.id ?? ref
-    return { id, token: this.#session.tokenFor('item', id, options) }
+    return { sent: id, id, token: this.#session.tokenFor('item', id, options) }
   }
 
   #checked(payload: unknown): Promise<Payload> {

@@ -220,11 +220,11 @@ export class Tasks {
   }
 
   async #claimTask(ref: string, options: ClaimTaskOptions): Promise<TaskClaim> {
-    const { id, token } = await this.#held(ref, options)
+    const { sent, token } = await this.#held(ref, options)
     const requestedAt = this.#session.environment.monotonic()
     const { leaseMs } = options
     const claim = await this.#write<TaskClaimOutcome>('tasks.claimTaskForAgent', options, {
-      ref: id,
+      ref: sent,
       leaseMs,
       token,
     })
@@ -316,8 +316,8 @@ export class Tasks {
     ref: string,
     options: TokenOptions & { status?: 'Todo' | 'Review' | 'Done'; note?: string } = {},
   ): Promise<boolean> {
-    const { id, token } = await this.#held(ref, optionsOf('tasks.releaseTask', options))
-    const released = await this.#write<boolean>('tasks.releaseTask', options, { ref: id, token })
+    const { sent, id, token } = await this.#held(ref, optionsOf('tasks.releaseTask', options))
+    const released = await this.#write<boolean>('tasks.releaseTask', options, { ref: sent, token })
     this.#session.ended('item', id, token, options)
     return released
   }
@@ -455,8 +455,8 @@ export class Tasks {
     given: TokenOptions & { readonly leaseMs?: number },
   ): Promise<Task> {
     const options = optionsOf(operation, given)
-    const { id, token } = await this.#held(ref, options)
-    const task = await this.#write<Task>(operation, options, { ref: id, token }).catch((error: unknown) => {
+    const { sent, id, token } = await this.#held(ref, options)
+    const task = await this.#write<Task>(operation, options, { ref: sent, token }).catch((error: unknown) => {
       this.#session.refused(error, 'item', id, token, options)
       throw error
     })
@@ -465,11 +465,15 @@ export class Tasks {
   }
 
   /** Grants are remembered by id; a key is looked up first unless the caller brings the token. */
-  async #held(ref: string, options: TokenOptions): Promise<{ id: string; token: number | undefined }> {
-    const direct = this.#session.tokenFor('item', ref, options)
-    if (direct !== undefined) return { id: this.#session.grantedId(taskQueue, ref, direct), token: direct }
+  async #held(
+    ref: string,
+    options: TokenOptions,
+  ): Promise<{ sent: string; id: string; token: number | undefined }> {
+    const token = this.#session.tokenFor('item', ref, options)
+    // Named as the caller did: a request that is repeated after the grant was forgotten must be the same.
+    if (token !== undefined) return { sent: ref, id: this.#session.grantedId(taskQueue, ref, token), token }
     const id = (await this.getTask(ref))?.id ?? ref
-    return { id, token: this.#session.tokenFor('item', id, options) }
+    return { sent: id, id, token: this.#session.tokenFor('item', id, options) }
   }
 
   /** Who acts and how is split off; everything else is input, so that an unknown option is refused by its schema. */

@@ -10,7 +10,8 @@ const patienceMs = 15_000
 /** A process whose pauses between two looks never end: it does something when it is told of it, or never. */
 export function neverLooks(env: MovableEnvironment): Environment {
   const itself = machine(env).process(process.pid)
-  return { ...itself, timer: (ms, run) => (ms > pollMs ? () => {} : itself.timer(ms, run)) }
+  // Under its own identity: the other handles of this process would take it for a dead one otherwise.
+  return { ...itself, host: env.host, timer: (ms, run) => (ms > pollMs ? () => {} : itself.timer(ms, run)) }
 }
 
 /** Lets the time of the store pass until it is there; wake-ups come by way of the real world. */
