@@ -31,7 +31,7 @@ const recovery = z.strictObject({
     .max(500)
     .default(restartReason)
     .describe(
-      'What runs are told they are paused for when a store is opened and their holder is gone; what is known of the loss follows.',
+      'Reason given to runs that are paused because their holder was gone when the store was opened; the details of the loss follow it.',
     ),
 })
 
@@ -68,14 +68,14 @@ export const openOptions = z.strictObject({
     .min(0)
     .max(600_000)
     .default(5_000)
-    .describe('How long to wait for other processes that write, or recover the log, before BUSY, ms.'),
+    .describe('How long to wait for other processes that write or recover the log before BUSY, ms.'),
   leaseMs: z
     .int()
     .min(0)
     .max(86_400_000)
     .default(30_000)
     .describe(
-      'Length of leases of items, tasks, locks and reservations that this process renews, where neither the call nor the queue says one, ms; at least 500. Leases that nobody renews have lengths of their own.',
+      'Length of the leases that this process renews (items, tasks, locks, reservations) unless the call or the queue sets one, ms; at least 500. Leases that nobody renews have defaults of their own.',
     ),
   manualGraceMs: z
     .int()
@@ -83,7 +83,7 @@ export const openOptions = z.strictObject({
     .max(86_400_000)
     .optional()
     .describe(
-      'How long a lease that nobody renews is spared after its end, ms; default 0. An option of the store: kept in it, for every process that opens it from then on.',
+      'How long after its end a lease that nobody renews is left alone, ms; default 0. Saved in the store: it applies to every process that opens it from then on.',
     ),
   wedgedAfterMs: z
     .int()
