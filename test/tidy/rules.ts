@@ -78,7 +78,7 @@ const arrows: Record<string, readonly string[]> = {
   ],
   'caller-frames': ['errors'],
   payload: [...vocabulary, 'domain'],
-  input: ['errors'],
+  input: ['errors', 'issue'],
   // Opens two engines at once and carries rows between them; heals the one before.
   copy: [...vocabulary, 'port', 'engines', 'domain', 'environment', 'host', 'holdfast'],
   // The command line starts the others, so it alone may reach across. It needs the domain's words (names of queues,
