@@ -45,7 +45,7 @@ export interface DoctorVisit extends DoctorReport {
 }
 
 const watchEveryMs = 1000
-/** Failures to heal are kept for ever; one of long ago is nothing to mend. */
+/** Failures to heal are kept for ever; an old one needs no attention. */
 const errorShownMs = 60 * 60 * 1000
 /** Leases run out without anybody changing anything. */
 const idleFactor = 3

@@ -274,7 +274,7 @@ export class Holdfast {
       reportStaleLocks(this.#session, options),
   }
 
-  /** Everything that happens, in order and without gaps; waits for more until the signal fires or the store closes. */
+  /** Everything that happens, in order and with nothing left out; waits for more until the signal fires or the store closes. */
   async *events(options: EventOptions = {}): AsyncGenerator<EventView> {
     const { since = 0, signal } = knownOptionsOf('events', options, ['since', 'signal'])
     assertSignal('events', signal)

@@ -10,7 +10,7 @@ export function optionsOf<Options extends object>(what: string, options: Options
   if (Object.prototype.toString.call(options) === '[object Object]') return options
   throw new InvalidError({
     what: `${what}: the options are not an object`,
-    next: 'give { name: value, … }, or none',
+    next: 'pass an object of options, or nothing',
   })
 }
 
@@ -44,7 +44,7 @@ export function assertSignal(what: string, signal: unknown): void {
   if (signal === undefined || signal instanceof AbortSignal) return
   throw new InvalidError({
     what: `${what}: signal: must be an AbortSignal`,
-    next: 'give controller.signal, or none',
+    next: 'pass the signal of an AbortController, or nothing',
   })
 }
 

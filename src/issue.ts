@@ -61,7 +61,7 @@ export function suggestion(unknown: readonly string[], known: readonly string[])
   const typed = String(unknown[0])
   const nearest = typed.length > nameLengthMax ? null : nearestName(typed, usable)
   if (nearest !== null) return `did you mean "${nearest}"?`
-  return usable.length === 0 ? 'leave it out' : `known are ${usable.join(', ')}`
+  return usable.length === 0 ? 'leave it out' : `known options: ${usable.join(', ')}`
 }
 
 /** Names of the object at a path, as far as it can be followed. */

@@ -32,7 +32,7 @@ const recovery = z.strictObject({
     .max(500)
     .default(restartReason)
     .describe(
-      'What runs are told they are paused for when a store is opened and their holder is gone; what is known of the loss follows.',
+      'Reason given to runs that are paused because their holder was gone when the store was opened; the details of the loss follow it.',
     ),
 })
 
@@ -69,14 +69,14 @@ export const openOptions = z.strictObject({
     .min(0)
     .max(600_000)
     .default(5_000)
-    .describe('How long to wait for other processes that write, or recover the log, before BUSY, ms.'),
+    .describe('How long to wait for other processes that write or recover the log before BUSY, ms.'),
   leaseMs: z
     .int()
     .min(0)
     .max(86_400_000)
     .default(30_000)
     .describe(
-      'Length of leases that this process renews, ms, at least 500; a call or a queue may say another. Not for leases that nobody renews.',
+      'Length of the leases that this process renews unless the call or the queue sets one, ms; at least 500. Leases that nobody renews have their own.',
     ),
   manualGraceMs: z
     .int()
@@ -84,7 +84,7 @@ export const openOptions = z.strictObject({
     .max(86_400_000)
     .optional()
     .describe(
-      'How long a lease that nobody renews is spared after its end, ms; default 0. Kept in the store, for all who open it later.',
+      'How long after its end a lease that nobody renews is left alone, ms; default 0. Saved in the store, for everyone who opens it later.',
     ),
   wedgedAfterMs: z
     .int()
@@ -134,9 +134,9 @@ export interface OpenOptions {
   readonly durability?: 'full' | 'normal' | undefined
   /** How long to wait for other processes that write, or recover the log, before BUSY, ms. */
   readonly busyTimeoutMs?: number | undefined
-  /** Length of leases that this process renews, ms, at least 500; a call or a queue may say another. Not for leases that nobody renews. */
+  /** Length of the leases that this process renews unless the call or the queue sets one, ms; at least 500. Leases that nobody renews have their own. */
   readonly leaseMs?: number | undefined
-  /** How long a lease that nobody renews is spared after its end, ms; default 0. Kept in the store, for all who open it later. */
+  /** How long after its end a lease that nobody renews is left alone, ms; default 0. Saved in the store, for everyone who opens it later. */
   readonly manualGraceMs?: number | undefined
   /** A main loop silent for so long loses its leases, ms. */
   readonly wedgedAfterMs?: number | undefined

@@ -23,12 +23,12 @@ function isFileError(error: unknown): error is NodeJS.ErrnoException & { path: s
   return error instanceof Error && 'syscall' in error && 'path' in error && typeof error.path === 'string'
 }
 
-/** A file that cannot be read or written is nobody's mistake in this program. */
+/** A file that cannot be read or written is not a bug in this program. */
 function fileFailure(error: NodeJS.ErrnoException & { path: string }): HoldfastError {
   const isMissing = error.code === 'ENOENT'
   return new HoldfastError(isMissing ? 'NOT_FOUND' : 'FORBIDDEN', {
     what: isMissing ? `there is no ${error.path}` : `${error.path} cannot be used (${error.code})`,
-    next: isMissing ? 'check the path' : 'check the permissions, and whether it is what it should be',
+    next: isMissing ? 'check the path' : 'check that it is the right kind of file, and its permissions',
     facts: { path: error.path, code: error.code },
     cause: error,
   })

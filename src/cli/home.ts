@@ -14,7 +14,7 @@ export function makeHome({ folder }: Pick<Home, 'folder'>): boolean {
   return isNew
 }
 
-/** With those above it. By hand: where nothing can be made, as in /proc, Node's own way tries for ever. */
+/** With its parents. By hand: where nothing can be created, as in /proc, Node's own `recursive` never returns. */
 function makeFolder(folder: string): void {
   if (existsSync(folder) && statSync(folder).isDirectory()) return
   const above = dirname(folder)
@@ -22,7 +22,7 @@ function makeFolder(folder: string): void {
   making(folder, () => mkdirSync(folder))
 }
 
-/** Another command may be making it at the same moment. What cannot be made is told as what it is: a place to change. */
+/** Another command may be making it at the same moment. What cannot be created is the user's to change: the place, or its permissions. */
 function making(path: string, make: () => void): void {
   try {
     make()
@@ -30,8 +30,8 @@ function making(path: string, make: () => void): void {
     const { code } = cause as NodeJS.ErrnoException
     if (code === 'EEXIST' && existsSync(path)) return
     throw new HoldfastError('STORE_UNAVAILABLE', {
-      what: `${path} cannot be made (${code ?? String(cause)})`,
-      next: 'check the permissions of its folder, or say where the store is to be with --store or HOLDFAST_URL',
+      what: `${path} cannot be created (${code ?? String(cause)})`,
+      next: "check the folder's permissions, or put the store elsewhere with --store or HOLDFAST_URL",
       facts: { path, code },
       cause,
     })

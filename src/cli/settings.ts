@@ -97,7 +97,7 @@ async function readConfig(file: string): Promise<Partial<Record<Name, string>>> 
     found = parse(text)
   } catch (cause) {
     const [first = ''] = String((cause as Error).message).split('\n')
-    throw new InvalidError({ what: `${file}: ${first}`, next: 'mend the file', facts: { file }, cause })
+    throw new InvalidError({ what: `${file}: ${first}`, next: 'fix the file', facts: { file }, cause })
   }
   return checked(file, found)
 }
@@ -110,7 +110,9 @@ function checked(file: string, found: Record<string, unknown>): Partial<Record<N
       const nearest = nearestName(key, settingNames.map(configKey))
       throw new InvalidError({
         what: `${file}: unknown setting "${key}"`,
-        next: nearest ? `did you mean "${nearest}"?` : `known are ${settingNames.map(configKey).join(', ')}`,
+        next: nearest
+          ? `did you mean "${nearest}"?`
+          : `known settings: ${settingNames.map(configKey).join(', ')}`,
         facts: { file, unknown: key },
       })
     }

@@ -64,7 +64,7 @@ const sweepLateMs = 15_000
 /** An hour in line although nobody paused the queue: there are too few workers, or none. */
 const waitingMs = 60 * 60 * 1000
 
-/** One or two bad items are no pattern. */
+/** One or two bad items are not a pattern. */
 const failingMin = 3
 
 const recover = 'run `holdfast recover`, or keep any process that opened the store running'

@@ -220,7 +220,7 @@ function checkRecovery({ recoveryError }: StoreFacts): Finding {
     'recovery',
     'error',
     `healing failed: ${recoveryError}`,
-    'mend what it names; work goes on meanwhile',
+    'fix what it names; work goes on meanwhile',
   )
 }
 

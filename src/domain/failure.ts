@@ -58,7 +58,7 @@ function messageOf(thrown: unknown): string {
   }
 }
 
-const wordless = 'something without words was thrown'
+const wordless = 'the thrown value has no readable text'
 
 /** The frames matter most: a long message, which the failure has anyway, gives way to them. */
 function stackOf(thrown: unknown): string {

@@ -196,7 +196,7 @@ export function assertWorkflow(workflow: Workflow): void {
   if (faults.length === 0) return
   throw new InvalidError({
     what: `workflow "${workflow.name}" cannot work: ${faults.join('; ')}`,
-    next: 'mend the definition and define it again',
+    next: 'correct the definition and define it again',
     facts: { workflow: workflow.name, faults },
   })
 }

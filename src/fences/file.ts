@@ -60,7 +60,7 @@ export async function writeFileFenced(
     if (isHoldfastError(error)) throw error
     throw new HoldfastError('STORE_UNAVAILABLE', {
       what: `${path} could not be written`,
-      next: 'mend the cause and write again; the file has its old or its new content, whole',
+      next: 'fix the cause and write again; the file has its old or its new content, whole',
       facts: { path },
       cause: error,
     })

@@ -59,7 +59,7 @@ export async function runGit(options: GitOptions, args: string[], input?: string
   if (isDone) return output
   throw new HoldfastError('STORE_UNAVAILABLE', {
     what: `git ${args[0]} failed in ${options.directory}: ${complaint.slice(0, 500)}`,
-    next: 'mend the cause and try again; no ref was changed by this step',
+    next: 'fix the cause and try again; no ref was changed by this step',
     facts: { directory: options.directory },
   })
 }

@@ -15,7 +15,7 @@ export function assertOptions(options: unknown, known: readonly string[]): void 
   const nearest = nearestName(unknown, known)
   throw invalid(
     `unknown option "${unknown}"`,
-    nearest ? `did you mean "${nearest}"?` : `known are ${known.join(', ')}`,
+    nearest ? `did you mean "${nearest}"?` : `known options: ${known.join(', ')}`,
     { unknown: [unknown] },
   )
 }

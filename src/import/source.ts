@@ -44,7 +44,7 @@ export function unreadable(path: string, what: string, cause?: unknown): Holdfas
 export function damaged(what: string, why: string, cause?: unknown): HoldfastError {
   return new InvalidError({
     what: `${what} cannot be read: ${why}`,
-    next: 'nothing was imported and the file was left as it is; mend or restore it',
+    next: 'nothing was imported and the file was left as it is; repair or restore it',
     facts: { why },
     cause,
   })

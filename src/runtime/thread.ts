@@ -30,7 +30,7 @@ export function notStarted(what: string, cause: unknown): HoldfastError {
   if (isHoldfastError(cause)) return cause
   return new HoldfastError('STORE_UNAVAILABLE', {
     what: `${what} could not be started (${cause instanceof Error ? cause.message : String(cause)})`,
-    next: 'mend that and open again; with `background: false` there is no thread, and nothing is renewed or healed by itself',
+    next: 'fix that and open again; with `background: false` there is no thread, and nothing is renewed or healed by itself',
     cause,
   })
 }

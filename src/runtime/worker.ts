@@ -67,7 +67,7 @@ function assertKnown(options: object): void {
   const nearest = nearestName(unknown, optionNames)
   throw new HoldfastError('INVALID', {
     what: `unknown option "${unknown}" of work`,
-    next: nearest ? `did you mean "${nearest}"?` : `known are ${optionNames.join(', ')}`,
+    next: nearest ? `did you mean "${nearest}"?` : `known options: ${optionNames.join(', ')}`,
   })
 }
 

@@ -83,7 +83,7 @@ forEachEngine((engine) => {
     const items = await Promise.all(ids.map((id) => present(q.get(id))))
     expect(items.map(({ state }) => state)).toEqual(ids.map(() => 'failed'))
     expect(items.map(({ error }) => error?.message.slice(0, 20))).toEqual([
-      'something without wo',
+      'the thrown value has',
       'undefined',
       '{"status":503}',
       'Symbol(odd)',

@@ -46,8 +46,8 @@ test('[S5-4] what has no stack has none, and what throws when it is read says so
   expect(failureOf({ message: 7, code: 7, stack: 7 })).toEqual({
     message: '{"message":7,"code":7,"stack":7}',
   })
-  expect(failureOf(hostile)).toEqual({ message: 'something without words was thrown' })
-  expect(failureOf({ toJSON: () => undefined })).toEqual({ message: 'something without words was thrown' })
+  expect(failureOf(hostile)).toEqual({ message: 'the thrown value has no readable text' })
+  expect(failureOf({ toJSON: () => undefined })).toEqual({ message: 'the thrown value has no readable text' })
 })
 
 test('[S5-4] a message of 300,000 empty lines is searched for frames once', () => {

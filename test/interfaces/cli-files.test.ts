@@ -52,7 +52,7 @@ test('a stdout that is closed ends the command without a stack [S5-23]', async (
   }
 })
 
-test('a store cannot be made below a file, and that is told with an exit code [S5-23]', async () => {
+test('a store cannot be created below a file, and that is told with an exit code [S5-23]', async () => {
   const shell = aShell()
   const file = join(shell.folder, 'file')
   writeFileSync(file, '')
@@ -62,7 +62,7 @@ test('a store cannot be made below a file, and that is told with an exit code [S
   expect(answer).toMatchObject({
     code: 7,
     stdout: '',
-    stderr: expect.stringContaining('cannot be made (ENOTDIR)'),
+    stderr: expect.stringContaining('cannot be created (ENOTDIR)'),
   })
 })
 
@@ -87,7 +87,7 @@ test('init in a folder that may only be read is told with an exit code [S5-23]',
   expect(answer).toMatchObject({
     code: 7,
     stdout: '',
-    stderr: expect.stringMatching(/^error .*cannot be made \(E/),
+    stderr: expect.stringMatching(/^error .*cannot be created \(E/),
   })
 })
 

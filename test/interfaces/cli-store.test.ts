@@ -200,7 +200,7 @@ describe('settings', () => {
   test.each([
     ['an unknown key, with the nearest', 'namespase = "x"', /did you mean "namespace"\?/],
     ['a value that is no text', 'namespace = 5', /write namespace = "…"/],
-    ['a file that is no TOML', 'namespace = ', /mend the file/],
+    ['a file that is no TOML', 'namespace = ', /fix the file/],
   ])('refuse %s', async (_, text, next) => {
     const shell = aShell()
     await shell.run('init')

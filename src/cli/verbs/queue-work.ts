@@ -74,7 +74,7 @@ function lineValue(line: string, number: number): unknown {
     if (cause instanceof JsonFault) throw lossy(`line ${number}`, cause)
     throw new InvalidError({
       what: `line ${number} is not JSON: ${line.slice(0, 80)}`,
-      next: 'nothing was added; mend the line',
+      next: 'nothing was added; fix the line and try again',
       cause,
     })
   }

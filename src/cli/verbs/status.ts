@@ -117,7 +117,7 @@ function storeText({ store, at }: FleetReport, view: View, isBrief: boolean): st
   const { colors } = view
   const { engine, engineVersion, durability, server } = store
   const told = [`${engine} ${engineVersion}`, `durability ${durability}`]
-  if (store.isReadOnly) told.push('you may only read it')
+  if (store.isReadOnly) told.push('read-only')
   if (server) {
     told.push(
       `fsync ${server.fsync ? 'on' : 'off'}`,

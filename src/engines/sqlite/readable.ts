@@ -82,16 +82,16 @@ function hasLog(location: string): boolean {
 
 function tooOld(location: string): HoldfastError {
   return new HoldfastError('STORE_UNFIT', {
-    what: `${location} was made by an older Holdfast, and may only be read by this process`,
-    next: 'open it once as a user who may write it',
+    what: `${location} was made by an older Holdfast, and is read-only for this process`,
+    next: 'open it once as a user who can write to it',
     facts: { location },
   })
 }
 
-/** Others began and ended to write it each time it was looked at. */
+/** Others wrote to it during every read. */
 export function changingError(location: string): HoldfastError {
   return new HoldfastError('BUSY', {
-    what: `the store ${location} was changed each time it was read`,
+    what: `the store ${location} changed during every attempt to read it`,
     next: 'try again',
     facts: { location },
   })
@@ -100,8 +100,8 @@ export function changingError(location: string): HoldfastError {
 /** The refusal of every write. */
 export function readOnlyError(location: string): HoldfastError {
   return new HoldfastError('STORE_UNAVAILABLE', {
-    what: `the store ${location} may only be read by this process; nothing was changed`,
-    next: 'check the permissions of the file and of its folder; a program that only looks opens it with background: false',
+    what: `the store ${location} is read-only for this process; nothing was changed`,
+    next: 'check the permissions of the file and its folder; a program that only reads can open it with background: false',
     facts: { location },
   })
 }
