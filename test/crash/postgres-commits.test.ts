@@ -2,6 +2,7 @@
 import type { Event, Holdfast } from 'holdfast'
 import type { Client } from 'pg'
 import { describe, expect, onTestFinished, test } from 'vitest'
+import { refusal } from '../support/outcomes.ts'
 import type { CommitFault } from '../support/proxy.ts'
 import { expectAcknowledgedOnce, goesOn, openLoad } from './load.ts'
 import { ownServer, schemaOf, wholeAudit } from './server-store.ts'
@@ -70,6 +71,60 @@ describe.each(Object.entries(calls))('%s', (_name, { act, answer, event }) => {
     const events = await wholeAudit(direct, own.server)
     expect(events.filter(({ agent }) => agent === 'tester').map(({ kind }) => kind)).toEqual([event])
   })
+})
+
+test('a commit whose row in the store is gone is told as in doubt, and not made twice [S5b-11]', async () => {
+  const store = own.newStore()
+  const proxy = await own.openProxy()
+  const direct = await openHere(store, { background: false })
+  const hf = await openHere(proxy.through(store), { agent: 'tester', background: false })
+  // As if another process took the row for an old one: it is gone when the commit is made.
+  await own.query(
+    store,
+    `create function holdfast.lose() returns trigger language plpgsql as
+      $$ begin delete from holdfast.lane where id = new.id; return null; end $$;
+    create constraint trigger lost after insert or update on holdfast.lane deferrable initially deferred
+      for each row execute function holdfast.lose()`,
+  )
+
+  const happened = proxy.breakCommit('answer lost')
+  const error = await refusal(() => hf.queue('q').add('work'))
+  await happened
+
+  expect(error).toMatchObject({ code: 'STORE_UNAVAILABLE', facts: { inDoubt: true } })
+  expect((await direct.queue('q').list()).items).toHaveLength(1)
+})
+
+test('who closes removes the rows of those that have ended, and of no living process, whatever the clock [S5b-11]', async () => {
+  const store = own.newStore()
+  const hf = await openHere(store, { recovery: { everyMs: 50 } })
+  await hf.queue('q').add('work')
+  const victim = await openActor(store, { agent: 'victim' })
+  await claimBy(victim, 'q')
+  const lanesOf = (agent: string) =>
+    own.query(
+      store,
+      'select from holdfast.lane l join holdfast.instance i on i.namespace = l.namespace and i.id = l.instance where i.agent = $1',
+      [agent],
+    )
+  const before = { living: (await lanesOf('test')).length, victim: (await lanesOf('victim')).length }
+  await own.query(store, 'update holdfast.lane set at = at - 40 * 86400000::bigint')
+
+  victim.kill('SIGKILL')
+  await until('it is known to be dead', async () => {
+    const ended = await own.query(
+      store,
+      "select from holdfast.instance where agent = 'victim' and ended_at is not null",
+    )
+    return ended.length > 0
+  })
+  const leaver = await openHere(store, { agent: 'leaver', background: false })
+  await leaver.close()
+
+  expect(before.living).toBeGreaterThan(0)
+  expect(before.victim).toBeGreaterThan(0)
+  expect(await lanesOf('test')).toHaveLength(before.living)
+  expect(await lanesOf('victim')).toEqual([])
 })
 
 test('under load with every twentieth commit broken, every acknowledged change is there once [X6]', async () => {

@@ -4,8 +4,9 @@ import { Client } from 'pg'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { refusal } from '../support/outcomes.ts'
 import { Pooler } from '../support/pooler.ts'
-import { ownServer } from './server-store.ts'
-import { closeAfterHandles, openHere } from './support.ts'
+import type { Server } from '../support/server.ts'
+import { ownServer, queryStore } from './server-store.ts'
+import { closeAfterHandles, openHere, until } from './support.ts'
 
 const own = ownServer()
 
@@ -48,6 +49,38 @@ describe('a session that a pooler lends', () => {
     expect(await lookAt(stranger)).toEqual(before)
   })
 })
+
+test('behind a pooler that leads to a standby nothing is read there, and reads and writes wait for the primary [S5b-17]', async () => {
+  const store = own.newStore()
+  const standby = await own.server.createStandby('heir')
+  closeAfterHandles(() => standby.remove())
+  const pooler = await openPooler(2)
+  const hf = await openHere(`${pooler.through(store)}&wake=off&prepare=false`, { background: false })
+  const { item } = await hf.queue('q').add('before')
+  await until('the standby has it', () => hasItem(standby, store))
+  const { logins } = pooler
+  const answered: string[] = []
+  const noted = <Result>(name: string, asked: Promise<Result>) =>
+    asked.finally(() => {
+      answered.push(name)
+    })
+
+  await pooler.leadTo(standby)
+  const read = noted('read', hf.queue('q').get(item.id))
+  const written = noted('write', hf.queue('q').add('after'))
+  await until('both look for the primary', () => pooler.logins >= logins + 4)
+  const early = [...answered]
+  await standby.promote()
+
+  expect(early).toEqual([])
+  expect(await read).toMatchObject({ payload: 'before' })
+  expect(await written).toMatchObject({ item: { payload: 'after' } })
+})
+
+async function hasItem(server: Server, store: string): Promise<boolean> {
+  const rows = await queryStore(server, store, 'select from holdfast.item').catch(() => [])
+  return rows.length > 0
+}
 
 /** Of the role: how it is set, and what a transaction of ours must have instead. */
 const roleSettings: readonly (readonly [name: string, set: string, inOurs: string])[] = [

@@ -9,13 +9,15 @@ import { Messages, message } from './wire.ts'
 
 export class Pooler {
   readonly #listener: Listener
-  readonly #server: Server
+  #server: Server
   readonly #clients = new Set<Socket>()
   readonly #backends = new Set<Backend>()
   readonly #free: Backend[] = []
   readonly #waiting: ((backend: Backend) => void)[] = []
   /** How often a client got another connection than the time before. */
   switches = 0
+  /** How many clients it has let in. */
+  logins = 0
 
   private constructor(listener: Listener, server: Server) {
     this.#listener = listener
@@ -37,6 +39,16 @@ export class Pooler {
     const address = this.#listener.address()
     if (address === null || typeof address === 'string') throw new Error('the pooler is closed')
     return url.replace(/@127\.0\.0\.1:\d+/, `@127.0.0.1:${address.port}`)
+  }
+
+  /** Its clients stay, and meet another server from now on. */
+  async leadTo(server: Server): Promise<void> {
+    const connections = this.#backends.size
+    for (const backend of this.#backends) backend.end()
+    this.#backends.clear()
+    this.#free.length = 0
+    this.#server = server
+    for (let number = 0; number < connections; number++) this.#give(await this.#connect())
   }
 
   async close(): Promise<void> {
@@ -109,8 +121,10 @@ export class Pooler {
     })
     client.on('data', (chunk) => {
       for (const { type, bytes } of messages.take(chunk)) {
-        if (type === '') client.write(welcome)
-        else if (type !== 'X') toSend.push(bytes)
+        if (type === '') {
+          this.logins++
+          client.write(welcome)
+        } else if (type !== 'X') toSend.push(bytes)
       }
       if (toSend.length > 0) void flush()
     })

@@ -113,9 +113,10 @@ const lapsing = new Set(['lapsedItems', 'lapsedLocks', 'lapsedWaiters', 'lapsedD
 const snapshot: Query = { text: beginSnapshot, values: [] }
 /** For the session: a transaction that is rolled back would take them back. */
 const moveTimes = `select set_config('holdfast.now_ms', $1, false), set_config('holdfast.wall_ms', $2, false)`
-const enter = `insert into holdfast.lane (id, batch, at)
-values ($1, $2, holdfast.wall_ms())
-on conflict (id) do update set batch = excluded.batch, at = excluded.at`
+const enter = `insert into holdfast.lane as l (id, batch, at, namespace, instance)
+values ($1, $2, holdfast.wall_ms(), $3, $4)
+on conflict (id) do update set batch = excluded.batch, at = excluded.at,
+  namespace = coalesce(excluded.namespace, l.namespace), instance = coalesce(excluded.instance, l.instance)`
 const stale = () => new Again('leases have lapsed or delays ended', { heals: true })
 
 export class Batch {
@@ -353,7 +354,11 @@ export class Batch {
     for (const name of shared) numbers.set(this.#number(name), true)
     for (const name of this.#exclusive) numbers.set(this.#number(name), false)
     const sorted = [...numbers].sort(([left], [right]) => (left < right ? -1 : 1))
-    return [...taking(sorted), { text: enter, values: [this.#place.lane, this.#place.batch] }]
+    const { lane, batch, namespace } = this.#place
+    const instance =
+      members.map(({ waiting }) => waiting.prepared.command.caller.instance).find(Boolean) ?? null
+    const values = [lane, batch, instance === null ? null : namespace, instance]
+    return [...taking(sorted), { text: enter, values }]
   }
 
   #number(name: string): string {

@@ -18,10 +18,14 @@ export class Disconnected extends Error {
   }
 }
 
-/** Lost, or said by the server to end: shut down, killed, timed out inside a transaction. */
+/** A standby says the first to a write and the second to `begin … read write`: the primary is elsewhere by now. */
+const standbyCodes = new Set(['25006', '0A000'])
+
+/** Lost, or said by the server to end: shut down, killed, timed out inside a transaction. Or it became a standby. */
 export function isDisconnect(error: unknown): boolean {
   const code = sqlState(error)
   if (code === null) return error instanceof Disconnected
+  if (standbyCodes.has(code)) return true
   return code.startsWith('08') || code.startsWith('57P') || code === '25P03' || code === '25P04'
 }
 

@@ -177,6 +177,8 @@ export class PostgresEngine implements Engine {
         isRecentTimeline(timeline, doubtfulForMs, connection),
         noted,
         this.#listenOn(connection),
+        this.#batches.register(),
+        this.#side.register(),
       ])
       if (isRecent) this.#clock.doubt(`the server is on timeline ${timeline} since a moment ago`)
     } catch (error) {

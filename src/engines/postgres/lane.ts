@@ -37,13 +37,25 @@ const buckets = 64
 /** How long a look for what has lapsed or is due serves the claims that come after it: claims come by the thousand. */
 const lookEveryMs = 50
 
-/** Written, not only read: of its first batch a lane has no row yet that could be waited for. */
-const askLane = `insert into holdfast.lane as lane (id, batch, at) values ($1, 0, holdfast.wall_ms())
-on conflict (id) do update set at = excluded.at
-returning lane.batch`
+/**
+ * Before the first batch, so that a row that is missing always means that somebody removed it. If this one is lost, that
+ * is as good: it need not be on disk before we go on.
+ */
+const registerLane = `insert into holdfast.lane (id, batch, at)
+select $1, 0, holdfast.wall_ms()
+where set_config('synchronous_commit', 'off', true) is not null
+on conflict (id) do nothing`
+/** Waits for the transaction that may still be writing it. */
+const askLane = 'select batch from holdfast.lane where id = $1 for update'
 const commit = { text: 'commit', values: [] }
-/** With those of processes that were killed. A lane that was idle for so long gets its row back with its next batch. */
-const leaveLane = 'delete from holdfast.lane where id = $1 or at < (select holdfast.wall_ms()) - $2'
+/**
+ * With those of instances that have ended. The age decides only where no instance is known, as the clock may have
+ * jumped: one that goes too early gets its row back with its next batch.
+ */
+const leaveLane = `delete from holdfast.lane l
+where l.id = $1
+or (l.instance is null and l.at < (select holdfast.wall_ms()) - $2)
+or exists (select 1 from holdfast.instance i where i.namespace = l.namespace and i.id = l.instance and i.ended_at is not null)`
 const lanesKeptMs = 24 * 3_600_000
 
 export interface LaneOptions extends FindOptions {
@@ -97,6 +109,11 @@ export class Lane {
 
   get connection(): Connection {
     return this.#found.current
+  }
+
+  /** Before anything is added. */
+  async register(): Promise<void> {
+    await this.#outside(this.connection.send({ text: registerLane, values: [this.#id] }))
   }
 
   add(waiting: Waiting): void {
@@ -370,10 +387,10 @@ export class Lane {
     if (connected === null) return null
     const { connection, batch: rest } = connected
     const unwatch = this.#watch(connection, rest)
-    let isCommitted: boolean
+    let last: number | null
     try {
       const [row] = await this.#outside(connection.send({ text: askLane, values: [this.#id] }))
-      isCommitted = Number(row?.[0]) === number
+      last = row === undefined ? null : Number(row[0])
     } catch (error) {
       connection.destroy(error as Error)
       // The old transaction may wait for a standby that never comes.
@@ -382,7 +399,11 @@ export class Lane {
     } finally {
       unwatch()
     }
-    if (!isCommitted) return this.#try(rest)
+    if (last === null) {
+      for (const waiting of rest) leave(waiting, new Error('the row that tells was removed'))
+      return null
+    }
+    if (last !== number) return this.#try(rest)
     this.#answer(done, { wrote: true })
     return null
   }

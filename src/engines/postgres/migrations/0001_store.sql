@@ -14,7 +14,10 @@ create table holdfast.meta (
 create table holdfast.lane (
   id text collate "C" primary key,
   batch bigint not null,
-  at bigint not null
+  at bigint not null,
+  -- Whose it is; null until a process that is known as an instance has written.
+  namespace text collate "C",
+  instance text collate "C"
 ) with (fillfactor = 50);
 
 -- Timelines of the primary this store was seen on.
