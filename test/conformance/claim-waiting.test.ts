@@ -72,6 +72,7 @@ forEachEngine((engine) => {
         return q.next({ agent: 'ada' })
       },
       isEnough: ({ outcome }) => outcome === 'claimed',
+      giveBack: () => undefined,
     })
 
     for (let step = 0; step < 100; step++) await env.advance(100)
