@@ -6,7 +6,7 @@ import type { Workflow } from './domain/workflow.ts'
 import { InvalidError } from './errors.ts'
 import { assertSignal, given, inputOf, knownOptionsOf, optionsOf, orReject } from './input.ts'
 import type { EventView } from './operations/event.ts'
-import { lockRef } from './operations/lease.ts'
+import { type LeaseRef, lockRef } from './operations/lease.ts'
 import type { AcquireOutcome } from './operations/processing-lock.ts'
 import type { ClaimManyOutcome, ClaimOutcome } from './operations/queue-claim.ts'
 import type { QueueView } from './operations/queue-define.ts'
@@ -14,7 +14,7 @@ import type { RecoveryReport } from './operations/recovery.ts'
 import type { RecoveryStats } from './operations/recovery-stats.ts'
 import type { ItemView, LeaseView, LockView } from './operations/view.ts'
 import { checkPayload, type PayloadSchema } from './payload.ts'
-import { waitForWork } from './runtime/claim-wait.ts'
+import { waitForWork, waitIsOver } from './runtime/claim-wait.ts'
 import type { Lease } from './runtime/keeper.ts'
 import type { CallOptions, Session } from './session.ts'
 
@@ -254,14 +254,24 @@ export class Queue<Payload = unknown> {
   ): Promise<Claim<Payload>> {
     assertWait(operation, waitMs, options.idempotencyKey)
     assertSignal(operation, signal)
-    const claim = () => this.#session.withRoom(leases, options, () => this.#claim(operation, options))
+    const taken: LeaseRef[] = []
+    const claim = () => this.#session.withRoom(leases, options, () => this.#claim(operation, options, taken))
     if (waitMs === 0) return claim()
     const isEnough = ({ outcome }: Claim<Payload>) => outcome === 'claimed'
+    const giveBack = () => this.#giveBack(taken, options)
     const { agent } = options
-    return waitForWork(this.#session, { queue: this.name, waitMs, signal, agent, claim, isEnough })
+    return waitForWork(this.#session, { queue: this.name, waitMs, signal, agent, claim, isEnough, giveBack })
   }
 
-  async #claim(operation: string, options: ClaimOptions): Promise<Claim<Payload>> {
+  async #giveBack(taken: readonly LeaseRef[], options: CallOptions): Promise<void> {
+    if (taken.length === 0) return
+    for (const { kind, id, token } of taken)
+      this.#session.ended(kind, kind === 'lock' ? this.#lockName : id, token, options)
+    await this.#session.call('lease.release', { leases: taken, reason: waitIsOver }, options)
+  }
+
+  /** `taken` gets what is new with the claim: its holder may be granted again what it has already. */
+  async #claim(operation: string, options: ClaimOptions, taken: LeaseRef[]): Promise<Claim<Payload>> {
     const tokenBefore = this.#lockToken(options)
     for (;;) {
       const requestedAt = this.#session.environment.monotonic()
@@ -273,11 +283,21 @@ export class Queue<Payload = unknown> {
         if (token !== tokenBefore) await this.releaseProcessingLock(options)
         return answer
       }
+      taken.push(...this.#newIn(answer, options))
       if (answer.lock) this.#grantedLock(answer.lock, requestedAt, options)
       const lease = this.#grantedItem(answer.item, answer.lease, requestedAt, options)
       const item = await this.#checkedItem(answer.item, options)
       if (item) return { outcome: 'claimed', item, lease, ...(answer.lock ? { lock: answer.lock } : {}) }
     }
+  }
+
+  #newIn({ item, lease, lock }: Extract<ClaimOutcome, { outcome: 'claimed' }>, options: ClaimOptions) {
+    const refs: LeaseRef[] = []
+    const known = this.#session.tokenFor('item', item.id, given({ agent: options.agent }))
+    if (lease.token !== known) refs.push({ kind: 'item', id: item.id, token: lease.token })
+    if (lock && lock.lease.token !== this.#lockToken(options))
+      refs.push({ kind: 'lock', id: lockRef(lock), token: lock.lease.token })
+    return refs
   }
 
   /** Claims up to `limit` items, each under a lease of its own. */

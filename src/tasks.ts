@@ -20,7 +20,7 @@ import {
   type TokenOptions,
   type WaitOptions,
 } from './queue.ts'
-import { waitForWork } from './runtime/claim-wait.ts'
+import { waitForWork, waitIsOver } from './runtime/claim-wait.ts'
 import { deathsAmong } from './runtime/heal.ts'
 import type { Lease } from './runtime/keeper.ts'
 import { type CleanupOptions, repeatCleanup } from './runtime/lock-cleanup.ts'
@@ -247,8 +247,13 @@ export class Tasks {
     const claim = () => this.#session.withRoom(1, options, () => this.#claimNext(options))
     if (waitMs === 0) return claim()
     const isEnough = ({ outcome }: NextTask) => outcome === 'claimed'
+    const giveBack = async (late: NextTask) => {
+      if (late.outcome !== 'claimed') return
+      const { id, token } = late.task
+      await this.releaseTask(id, { ...given({ agent }), token, note: waitIsOver })
+    }
     const { agent } = options
-    return waitForWork(this.#session, { queue: taskQueue, waitMs, signal, agent, claim, isEnough })
+    return waitForWork(this.#session, { queue: taskQueue, waitMs, signal, agent, claim, isEnough, giveBack })
   }
 
   async #claimNext(options: ClaimNextOptions): Promise<NextTask> {

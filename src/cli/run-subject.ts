@@ -2,6 +2,7 @@
 import { taskQueue } from '../domain/task.ts'
 import { isHoldfastError } from '../errors.ts'
 import type { Holdfast } from '../holdfast.ts'
+import { waitIsOver } from '../runtime/claim-wait.ts'
 import type { Lease } from '../runtime/keeper.ts'
 import type { TaskClaim } from '../tasks.ts'
 import type { Ending } from './child.ts'
@@ -154,7 +155,11 @@ function claimTask(
   if (waitMs === 0) return claim()
   const isEnough = ({ outcome }: TaskClaim) =>
     !['held', 'offered', 'blocked', 'paused', 'full'].includes(outcome)
-  return hf.waitForWork({ queue: taskQueue, waitMs, signal, claim, isEnough })
+  const giveBack = async (late: TaskClaim) => {
+    if (late.outcome === 'claimed')
+      await hf.tasks.releaseTask(late.task.id, { token: late.task.token, note: waitIsOver })
+  }
+  return hf.waitForWork({ queue: taskQueue, waitMs, signal, claim, isEnough, giveBack })
 }
 
 function endingText({ code, signal }: Ending): string {

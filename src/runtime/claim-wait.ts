@@ -6,6 +6,7 @@ import { pause } from '../environment.ts'
 import { closedError } from '../errors.ts'
 import type { Session } from '../session.ts'
 import { deathsAmong, type Healing, heal, judgeRunning } from './heal.ts'
+import { inTime } from './in-time.ts'
 
 export interface ClaimWait<Answer> {
   /** The queue that is looked at. */
@@ -15,9 +16,14 @@ export interface ClaimWait<Answer> {
   /** Who claims, where that is another than the handle's own agent. */
   readonly agent?: string | undefined
   claim(): Promise<Answer>
+  /** Gives up what a claim was granted when the wait was over. */
+  giveBack(answer: Answer): Promise<unknown> | undefined
   /** Nothing to wait for any more. */
   isEnough(answer: Answer): boolean
 }
+
+/** Why what came too late was given back. */
+export const waitIsOver = 'it was granted when the wait for it was over'
 
 const lookEveryMs = 1000
 /** What is due by our clock may not be by the store's: without this, such a difference would keep us busy. */
@@ -33,7 +39,7 @@ export async function waitForWork<Answer>(session: Session, wait: ClaimWait<Answ
   let probedAt = environment.monotonic()
   for (;;) {
     wait.signal?.throwIfAborted()
-    const answer = await wait.claim()
+    const answer = await inTime(session, wait.claim(), deadline, (late) => wait.giveBack(late))
     if (wait.isEnough(answer)) return answer
     const claimedAt = environment.monotonic()
     for (let ready = false; !ready; ) {
@@ -41,7 +47,7 @@ export async function waitForWork<Answer>(session: Session, wait: ClaimWait<Answ
       // Listening before looking: what is added in between is heard.
       const unwake = engine.onWake(() => woken.abort())
       try {
-        const { nextDueAt, lapseInMs } = await look(session, wait)
+        const { nextDueAt, lapseInMs } = await inTime(session, look(session, wait), deadline)
         const now = environment.monotonic()
         const leftMs = deadline - now
         if (leftMs <= 0) return answer
@@ -61,9 +67,9 @@ export async function waitForWork<Answer>(session: Session, wait: ClaimWait<Answ
       const now = environment.monotonic()
       if (now - probedAt >= probeEveryMs) {
         probedAt = now
-        await healTheDead(session)
+        await inTime(session, healTheDead(session), deadline)
       }
-      const seen = await look(session, wait)
+      const seen = await inTime(session, look(session, wait), deadline)
       // Once for each lapse: what stays although its lease is over is asked for no more often than anything else.
       const lapsedForMs = -(seen.lapseInMs ?? 0)
       const hasLapsed = lapsedForMs > 0 && environment.monotonic() - lapsedForMs >= claimedAt

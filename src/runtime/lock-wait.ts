@@ -4,9 +4,10 @@
  * one that stands still, so that a hand-over takes milliseconds and a long wait costs next to nothing.
  */
 import { pause } from '../environment.ts'
-import { closedError } from '../errors.ts'
+import { closedError, isHoldfastError } from '../errors.ts'
 import type { NamedAcquireOutcome } from '../operations/lock.ts'
 import type { CallOptions, Session } from '../session.ts'
+import { inTime, Unanswered } from './in-time.ts'
 
 export interface LockWait {
   readonly input: Readonly<Record<string, unknown>>
@@ -33,22 +34,32 @@ export async function waitForLock(session: Session, wait: LockWait): Promise<Loc
   const { environment } = session
   const deadline = environment.monotonic() + wait.waitMs
   let waiting: Waiting | null = null
+  let isSilent = false
   try {
     for (;;) {
       const requestedAt = environment.monotonic()
-      const answer = await acquire(session, wait, waiting)
+      const acquired = acquire(session, wait, waiting)
+      const answer = await inTime(session, acquired, deadline, (late) => giveBack(session, wait, late))
       if (answer.outcome !== 'waiting') {
         waiting = null
         return { answer, requestedAt }
       }
       waiting = answer
-      if (!(await turnComes(session, wait, waiting, deadline))) {
+      const isOver = environment.monotonic() >= deadline
+      if (isOver || !(await turnComes(session, wait, waiting, deadline))) {
         const { holder, since, expiresAt } = waiting
         return { answer: { outcome: 'held', holder, since, expiresAt }, requestedAt }
       }
     }
+  } catch (error) {
+    isSilent = error instanceof Unanswered
+    throw error
   } finally {
-    if (waiting) await leave(session, wait, waiting)
+    if (waiting) {
+      const left = leaveInTime(session, wait, waiting, deadline)
+      // A store that did not answer in time is not waited for once more.
+      if (!isSilent) await left
+    }
   }
 }
 
@@ -74,7 +85,7 @@ async function turnComes(
     // Listening before looking: a release in between is heard.
     const unwake = engine.onWake(() => woken.abort())
     try {
-      const look = await lookAt(session, wait, place)
+      const look = await inTime(session, lookAt(session, wait, place), deadline)
       assertWanted(session, wait)
       if (look.turn || look.due) return true
       const leftMs = deadline - environment.monotonic()
@@ -108,4 +119,27 @@ function assertWanted(session: Session, { signal, closing }: LockWait): void {
 
 async function leave(session: Session, wait: LockWait, { waiter }: Waiting): Promise<void> {
   await session.call('locks.leaveLine', { name: wait.input.name, waiter }, wait.options)
+}
+
+/** While the store is away a place stays behind, and lapses: nobody shows that its waiter lives. */
+async function leaveInTime(
+  session: Session,
+  wait: LockWait,
+  place: Waiting,
+  deadline: number,
+): Promise<void> {
+  const by = Math.min(deadline, session.environment.monotonic())
+  try {
+    await inTime(session, leave(session, wait, place), by)
+  } catch (error) {
+    if (!isHoldfastError(error) || error.code !== 'STORE_UNAVAILABLE') throw error
+  }
+}
+
+/** What came when the wait was over. */
+async function giveBack(session: Session, wait: LockWait, answer: NamedAcquireOutcome): Promise<void> {
+  if (answer.outcome === 'held') return
+  if (answer.outcome === 'waiting') return leave(session, wait, answer)
+  const { name, lease } = answer.lock
+  await session.call('locks.releaseLock', { name, token: lease.token }, wait.options)
 }

@@ -72,6 +72,7 @@ forEachEngine((engine) => {
         return q.next({ agent: 'ada' })
       },
       isEnough: ({ outcome }) => outcome === 'claimed',
+      giveBack: () => undefined,
     })
 
     // A look asks for one or a few; looking every 20 ms asked for 1,200.

@@ -1,6 +1,9 @@
 /** `--wait`: until there is something, or for so long. */
 
 import { InvalidError, isHoldfastError } from '../../errors.ts'
+import { type LeaseRef, lockRef } from '../../operations/lease.ts'
+import type { LockView } from '../../operations/view.ts'
+import { waitIsOver } from '../../runtime/claim-wait.ts'
 import { parseDuration } from '../duration.ts'
 import { whileInterruptible } from '../interrupt.ts'
 import type { Call, OwnOption } from '../verb.ts'
@@ -50,10 +53,27 @@ export async function claimWaiting<Answer extends { readonly outcome: string }>(
         signal,
         claim,
         isEnough: ({ outcome }) => outcome === 'claimed',
+        giveBack: (late) => giveBack(call, late),
       })
       if (answer.outcome === 'claimed' || call.options.wait !== true) return answer
     }
   })
+}
+
+/** Nobody is shown the token of what was claimed too late. */
+async function giveBack(call: Call, late: object): Promise<void> {
+  const { item, task, lock } = late as Partial<Record<'item' | 'task', Claimed>> & { lock?: LockView }
+  const claimed = item ?? task
+  // Who has the lock already gets its unfinished item again with the next claim.
+  if (!claimed || (lock && lock.lease.token === call.input.token)) return
+  const leases: LeaseRef[] = [{ kind: 'item', id: claimed.id, token: claimed.token }]
+  if (lock) leases.push({ kind: 'lock', id: lockRef(lock), token: lock.lease.token })
+  await call.execute('lease.release', { leases, reason: waitIsOver })
+}
+
+interface Claimed {
+  readonly id: string
+  readonly token: number
 }
 
 export function manyRequests(): InvalidError {
