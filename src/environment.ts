@@ -3,7 +3,7 @@
  * processes. The real one is `systemEnvironment` in `host/`; tests move one of their own, and the
  * simulator owns one. Nobody else reads a clock.
  */
-import type { SignsOfLife } from './domain/boot.ts'
+import type { KernelTimes, SignsOfLife } from './domain/boot.ts'
 import type { ProcessIdentity } from './domain/instance.ts'
 
 export interface Environment {
@@ -60,6 +60,8 @@ export interface Host {
   readonly identity: ProcessIdentity
   /** Who another process of this machine is; null when there is none under this pid. */
   identify(pid: number): ProcessIdentity | null
+  /** This machine's start and awake time. */
+  kernel(): KernelTimes
   /** Judges another process; 'unknown' whenever there is doubt. A local store proves more: see `host/process.ts`. */
   judge(other: ProcessIdentity & SignsOfLife, storeIsLocal: boolean): Verdict
   /** Shows processes of this machine that one it knows runs here too. */

@@ -138,6 +138,11 @@ export class Fleet {
       storeBytes: sizes?.storeBytes ?? null,
       logBytes: sizes?.logBytes ?? null,
       freeBytes: sizes?.freeBytes ?? null,
+      warnings: (status.warnings ?? []).map(({ check, what, remedy }) => ({
+        check,
+        what: fitText(what, 10_000),
+        remedy: fitText(remedy, 10_000),
+      })),
       recoveryError: isRecent ? fitText(lastError.error, 10_000) : null,
     }
     const report = await this.#session.call<DoctorReport>('fleet.doctor', {

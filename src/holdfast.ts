@@ -66,6 +66,7 @@ export async function open(store: string, options: OpenOptions = {}): Promise<Ho
       logger.warn({ trigger, queue, error: String(error) }, 'recovery.failed'),
     log: (level, name, facts) => logger[level]?.(facts, name),
   })
+  for (const { what, remedy } of engine.status.warnings ?? []) logger.warn({ what, remedy }, 'store.warning')
   try {
     return await begin({ url, engine, environment, settings, logger, failures, agent })
   } catch (error) {

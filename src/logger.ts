@@ -18,6 +18,7 @@ export const logNames = [
   'state.saved',
   'state.gave_up',
   'process.rejoined',
+  'store.warning',
   'locks.summary',
   'locks.many_stale',
   'cleanup.done',

@@ -81,15 +81,13 @@ export class MovableEnvironment implements Environment {
     if (options.spares) this.spares = options.spares
     if (options.reached) this.reached = options.reached
     const identity = { ...systemEnvironment.host.identity, ...options.identity }
+    const kernel = () => ({ bootedAt: this.now() - this.uptime(), awakeMs: this.monotonic() })
     this.host = {
       identity,
+      kernel,
       identify: (pid) => systemEnvironment.host.identify(pid),
       judge: (other, storeIsLocal): Verdict =>
-        judge(other, {
-          self: systemEnvironment.host.identity,
-          storeIsLocal,
-          kernel: () => ({ bootedAt: this.now() - this.uptime(), awakeMs: this.monotonic() }),
-        }),
+        judge(other, { self: systemEnvironment.host.identity, storeIsLocal, kernel }),
       leaveMark: (process) => systemEnvironment.host.leaveMark(process),
       ownMark: systemEnvironment.host.ownMark,
       networkFileSystem: (path) => systemEnvironment.host.networkFileSystem(path),

@@ -21,10 +21,22 @@ export interface KernelTimes {
   readonly awakeMs: number
 }
 
+/** In place of a boot id that cannot be had (no /proc, as in some sandboxes): it is the same for all who have none. */
+export const unknownBoot = 'unknown boot'
+
+export function isUnknownBoot(bootId: string): boolean {
+  return bootId === unknownBoot
+}
+
 /** Clocks are corrected by seconds while a machine starts; taking a live process for dead is the worse mistake. */
 const slackMs = 60_000
 /** Whoever lives beats every 30 s. */
 const silentMs = 120_000
+
+/** Awake time begins anew with each start of the kernel and never goes back between: no wall clock is needed. */
+export function isAwakeTimeBack(beforeMs: number, nowMs: number): boolean {
+  return nowMs < beforeMs - slackMs
+}
 
 /** In doubt false: then the lease decides. */
 export function isOfEarlierBoot(
@@ -32,11 +44,9 @@ export function isOfEarlierBoot(
   { bootedAt, awakeMs }: KernelTimes,
 ): boolean {
   if (awakeAt != null) {
-    const silentForMs = awakeMs - awakeAt
-    // Awake time begins anew with each start of the kernel and never goes back between: no wall clock is needed.
-    if (silentForMs < -slackMs) return true
+    if (isAwakeTimeBack(awakeAt, awakeMs)) return true
     // On a clock that nobody sets it may have beaten just now; the wall clock may have been wrong when it did.
-    if (silentForMs < silentMs) return false
+    if (awakeMs - awakeAt < silentMs) return false
   }
   return bootedAt !== null && Math.max(startedAt, beatAt) < bootedAt - slackMs
 }

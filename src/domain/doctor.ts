@@ -38,6 +38,8 @@ export interface StoreFacts {
   readonly storeBytes: number | null
   readonly logBytes: number | null
   readonly freeBytes: number | null
+  /** What is not as it should be with the store as such. */
+  readonly warnings: readonly { readonly check: string; readonly what: string; readonly remedy: string }[]
   /** The last failure to heal that this process saw. */
   readonly recoveryError: string | null
 }
@@ -76,6 +78,7 @@ export function examine(facts: DoctorFacts): Finding[] {
     ok('version', `Holdfast ${facts.store.version} on Node ${facts.store.node}`),
     ok('schema', `schema ${facts.store.schemaVersion}, as new as this program`),
     facts.store.engine === 'sqlite' ? checkOwnClock(facts) : checkServerClock(facts),
+    ...facts.store.warnings.map(({ check, what, remedy }) => finding(check, 'warning', what, remedy)),
     ...checkDisk(facts.store),
     ...(facts.store.engine === 'postgres' ? checkTransactions(facts.transactions) : []),
     checkLeases(facts),

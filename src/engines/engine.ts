@@ -545,6 +545,13 @@ export interface EngineOptions {
   readonly log: (level: 'info' | 'warn' | 'error', name: LogName, facts: LogFacts) => void
 }
 
+export interface StoreWarning {
+  /** The check of `doctor` under which it is shown. */
+  readonly check: string
+  readonly what: string
+  readonly remedy: string
+}
+
 export interface StoreStatus {
   readonly engine: 'sqlite' | 'postgres'
   readonly location: string
@@ -553,6 +560,8 @@ export interface StoreStatus {
   readonly engineVersion: string
   /** This process may read the store and not write it. */
   readonly isReadOnly?: true
+  /** What is not as it should be, though the store can be used; logged at open and shown by `doctor`. */
+  readonly warnings?: readonly StoreWarning[]
   /** What a PostgreSQL server said of itself. */
   readonly server?: {
     readonly timeline: number

@@ -6,7 +6,13 @@
 import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { hostname } from 'node:os'
-import { isOfEarlierBoot, type KernelTimes, type SignsOfLife } from '../domain/boot.ts'
+import {
+  isOfEarlierBoot,
+  isUnknownBoot,
+  type KernelTimes,
+  type SignsOfLife,
+  unknownBoot,
+} from '../domain/boot.ts'
 import type { ProcessIdentity } from '../domain/instance.ts'
 import type { Verdict } from '../environment.ts'
 import { hasMark } from './mark.ts'
@@ -42,10 +48,16 @@ export interface Judge {
   readonly self: ProcessIdentity
   /** The store lies on a disk of this machine, so whoever opened it ran on this machine. */
   readonly storeIsLocal: boolean
-  readonly kernel: () => KernelTimes
+  kernel(): KernelTimes
 }
 
 export function judge(other: ProcessIdentity & SignsOfLife, { self, storeIsLocal, kernel }: Judge): Verdict {
+  if (isUnknownBoot(self.bootId)) {
+    return { liveness: 'unknown', evidence: 'this process sees no boot id, so it can judge no other' }
+  }
+  if (isUnknownBoot(other.bootId)) {
+    return { liveness: 'unknown', evidence: 'it saw no boot id, so nobody can judge it' }
+  }
   if (other.bootId !== self.bootId) {
     if (storeIsLocal && isOfEarlierBoot(other, kernel()))
       return { liveness: 'dead', evidence: 'the machine has been restarted since', isReboot: true }
@@ -143,10 +155,20 @@ function startTime(pid: number): string | null {
 }
 
 function bootId(): string {
-  if (process.platform === 'linux') return readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
+  if (process.platform === 'linux') return readBootId('/proc/sys/kernel/random/boot_id')
   if (process.platform === 'darwin')
-    return commandOutput('sysctl', ['-n', 'kern.bootsessionuuid']) ?? 'unknown boot'
-  return 'unknown boot'
+    return commandOutput('sysctl', ['-n', 'kern.bootsessionuuid']) ?? unknownBoot
+  // One machine without containers: pids can be judged, and a restart shows in its awake time.
+  return `a boot of ${process.platform}`
+}
+
+/** A sandbox may show no /proc, or one without this file. */
+function readBootId(path: string): string {
+  try {
+    return readFileSync(path, 'utf8').trim() || unknownBoot
+  } catch {
+    return unknownBoot
+  }
 }
 
 function pidNamespace(): string {

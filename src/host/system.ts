@@ -1,6 +1,7 @@
 /** The real environment: clocks, randomness, timers and processes of this host. */
 import { uptime } from 'node:os'
 import { v7 } from 'uuid'
+import type { KernelTimes } from '../domain/boot.ts'
 import type { Environment } from '../environment.ts'
 import { bootedAt, clockShift } from './boot.ts'
 import { networkFileSystem } from './file-system.ts'
@@ -9,6 +10,10 @@ import { identify, identifyPid, judge } from './process.ts'
 
 function awakeMs(): number {
   return Number(process.hrtime.bigint()) / 1e6 - clockShift.monotonicMs
+}
+
+function kernel(): KernelTimes {
+  return { bootedAt: bootedAt(Date.now()), awakeMs: awakeMs() }
 }
 
 export const systemEnvironment: Environment = {
@@ -27,12 +32,8 @@ export const systemEnvironment: Environment = {
       return identify()
     },
     identify: identifyPid,
-    judge: (other, storeIsLocal) =>
-      judge(other, {
-        self: identify(),
-        storeIsLocal,
-        kernel: () => ({ bootedAt: bootedAt(Date.now()), awakeMs: awakeMs() }),
-      }),
+    kernel,
+    judge: (other, storeIsLocal) => judge(other, { self: identify(), storeIsLocal, kernel }),
     leaveMark,
     ownMark,
     networkFileSystem,

@@ -27,6 +27,11 @@ const storeFacts = lazily(() =>
     storeBytes: size(),
     logBytes: size(),
     freeBytes: size(),
+    warnings: z
+      .array(z.strictObject({ check: text(100), what: text(10_000), remedy: text(10_000) }))
+      .max(20)
+      .default([])
+      .describe('What is not as it should be with the store as such.'),
     recoveryError: text(10_000).nullable(),
   }),
 )

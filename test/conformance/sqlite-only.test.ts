@@ -280,6 +280,7 @@ test('the names of log lines are these, and no others', () => {
     'state.conflict',
     'state.gave_up',
     'state.saved',
+    'store.warning',
     'worker.failed',
     'worker.stopping',
   ])

@@ -56,12 +56,29 @@ test.runIf(canShiftTime)('a process with shifted clocks judges leases as all oth
   expect(remainingMs).toBeGreaterThan(0)
 })
 
+test.runIf(canMount)('a process that sees no boot id works, and is not judged by a pid [S5b-4]', async () => {
+  const store = newStore()
+  const hf = await openHere(store)
+  await hf.queue('q').addMany([{ payload: 'inside' }, { payload: 'outside' }])
+  const inside = await startUnder('mount -t tmpfs none /proc/sys/kernel/random')
+  await inside.ask('open', { store, agent: 'inside' })
+  const item = await claimBy(inside, 'q', { leaseMs: 6000 })
+
+  expect(await isRenewed(hf, item)).toBe(true)
+  const [seen] = (await hf.agents.list()).filter(({ agent }) => agent === 'inside')
+  expect(seen).toMatchObject({ bootId: 'unknown boot', liveness: 'unknown' })
+})
+
 /** As LXC and systemd-nspawn do it: a file of its own is mounted over the kernel's. */
-async function startInContainer(folder: string): Promise<Actor> {
+function startInContainer(folder: string): Promise<Actor> {
   const bootId = join(folder, 'boot-id')
   writeFileSync(bootId, '00000000-0000-4000-8000-000000000000\n')
-  const script = 'mount --bind "$0" /proc/sys/kernel/random/boot_id && exec "$1" "$2"'
-  const args = ['--mount', 'sh', '-c', script, bootId, process.execPath, program('actor')]
+  return startUnder(`mount --bind "${bootId}" /proc/sys/kernel/random/boot_id`)
+}
+
+/** In a mount namespace of its own, where this was done first. */
+async function startUnder(mount: string): Promise<Actor> {
+  const args = ['--mount', 'sh', '-c', `${mount} && exec "$0" "$1"`, process.execPath, program('actor')]
   const child = spawn('unshare', args, { stdio: ['ignore', 'inherit', 'pipe', 'ipc'] })
   const actor = new Actor(child)
   await actor.told('ready')

@@ -15,6 +15,7 @@ const store: StoreFacts = {
   storeBytes: mebibyte,
   logBytes: 0,
   freeBytes: 500 * mebibyte,
+  warnings: [],
   recoveryError: null,
 }
 const sound: DoctorFacts = {

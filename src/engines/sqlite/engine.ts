@@ -4,12 +4,13 @@
  * a refused one leaves no trace. Nothing is awaited inside a transaction.
  */
 import { resolve } from 'node:path'
+import { isUnknownBoot } from '../../domain/boot.ts'
 import type { Environment } from '../../environment.ts'
 import { closedError, isHoldfastError } from '../../errors.ts'
 import { claimedQueues, decide, type Prepared, prepare } from '../../operations/decide.ts'
 import type { RecoveryReport } from '../../operations/recovery.ts'
 import { chanceFor } from '../../operations/table.ts'
-import type { Command, Decision, Engine, EngineOptions, StoreStatus } from '../engine.ts'
+import type { Command, Decision, Engine, EngineOptions, StoreStatus, StoreWarning } from '../engine.ts'
 import { apply } from './apply.ts'
 import { atCommit, classify, isBusy, isUnwritable, unsettled } from './classify.ts'
 import { bootOffset } from './clock.ts'
@@ -105,6 +106,18 @@ function inSnapshot<Result>(connection: Connection, read: () => Result): Result 
   }
 }
 
+/** Only where there are any. */
+function warned(warnings: readonly StoreWarning[]): Pick<StoreStatus, 'warnings'> {
+  return warnings.length === 0 ? {} : { warnings }
+}
+
+function bootWarnings({ host }: Environment): StoreWarning[] {
+  if (!isUnknownBoot(host.identity.bootId)) return []
+  const what =
+    'this process sees no boot id, so the death of a holder cannot be proven: what it held comes back when its lease ends'
+  return [{ check: 'boot', what, remedy: 'show /proc/sys/kernel/random/boot_id inside the sandbox' }]
+}
+
 interface PreparedStore {
   readonly offset: number
   readonly manualGraceMs: number
@@ -184,6 +197,7 @@ export class SqliteEngine implements Engine {
       schemaVersion: schemaVersion(),
       engineVersion: driver().sqliteVersion,
       ...(readable === null ? {} : { isReadOnly: true }),
+      ...warned(bootWarnings(options.environment)),
     }
   }
 

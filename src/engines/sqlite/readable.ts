@@ -41,7 +41,7 @@ export function openReadable(location: string, environment: Environment): Readab
     connection.run('begin')
     if (!isCurrent(connection, location)) throw tooOld(location)
     assertUsableStore(connection, location)
-    const { offset } = knownOffset(connection, environment)
+    const offset = knownOffset(connection, environment)
     const manualGraceMs = readManualGrace(connection)
     connection.run('commit')
     return { connection, offset, manualGraceMs, isCurrent: isFileCurrent }

@@ -17,7 +17,7 @@ import {
   transferTables,
 } from '../transfer.ts'
 import { atCommit, classify } from './classify.ts'
-import { bootOffset } from './clock.ts'
+import { bootOffset, knownOffset } from './clock.ts'
 import { Connection } from './connection.ts'
 import type { Value } from './driver.ts'
 import { readMark, writeMark } from './marks.ts'
@@ -59,9 +59,7 @@ export class SqliteTransfer implements Transfer {
         facts: { location: this.location },
       })
     })
-    const { bootId } = this.#environment.host.identity
-    const known = this.#connection.get('select offset_ms from lease_clock where boot_id = ?', bootId)
-    this.#offset = known ? Number(known[0]) : null
+    this.#offset = knownOffset(this.#connection, this.#environment)
   }
 
   async hold(): Promise<void> {
@@ -86,7 +84,7 @@ export class SqliteTransfer implements Transfer {
     if (this.#opened?.isTransaction) this.#opened.run('rollback')
   }
 
-  /** A boot that nobody has opened the store in yet has no offset; then the wall clock is where it would begin. */
+  /** Asked of a store that is held or looked at. */
   async leaseNow(): Promise<number> {
     if (this.#offset === null) return this.#environment.now()
     return Math.floor(this.#environment.monotonic()) + this.#offset

@@ -14,11 +14,14 @@ create table namespace (
   token_floor integer not null default 0
 ) strict, without rowid;
 
--- Written once per boot: lease clock = awake time of the host + offset.
+-- For each boot id: lease clock = awake time of the host + offset.
 create table lease_clock (
   boot_id text primary key,
   offset_ms integer not null,
-  created_at integer not null
+  created_at integer not null,
+  -- When it was last noted to be in use: wall time, and awake time of the host.
+  seen_at integer not null,
+  awake_ms integer not null
 ) strict, without rowid;
 
 create table workflow (
