@@ -69,6 +69,8 @@ export interface BatchPlace {
   readonly manualGraceMs: number
   /** What the server's clock shows. True when that is a reason to doubt it, and there was none before. */
   noteClock(clock: { now: number; wall: number }): boolean
+  /** Transactions that wrote a row and seemed younger than an earlier one of this lane. */
+  readonly seenYounger: Set<string>
   /** Behind a pooler nothing lasts longer than a transaction. */
   readonly isPooled: boolean
   /** For tests that move time: the times that take the place of the server's own. */
@@ -111,6 +113,7 @@ const nothing: Plan = { queries: [], read: () => null }
 const mostlyRead = new Set<keyof Tables>(['queue', 'workflow', 'recipient'])
 const lapsing = new Set(['lapsedItems', 'lapsedLocks', 'lapsedWaiters', 'lapsedDeliveries'])
 const snapshot: Query = { text: beginSnapshot, values: [] }
+const seenYoungerMax = 10_000
 /** For the session: a transaction that is rolled back would take them back. */
 const moveTimes = `select set_config('holdfast.now_ms', $1, false), set_config('holdfast.wall_ms', $2, false)`
 const enter = `insert into holdfast.lane as l (id, batch, at, namespace, instance)
@@ -140,6 +143,7 @@ export class Batch {
   /** Whether names that were asked for later were free. */
   #hasNames = true
   #isClosed = false
+  #isReading = false
 
   constructor(place: BatchPlace, batch: readonly Waiting[]) {
     this.#place = place
@@ -182,6 +186,7 @@ export class Batch {
 
   /** Answers reads from one snapshot, in one round trip where no command asks for more. */
   async read({ isLast } = { isLast: true }): Promise<Done> {
+    this.#isReading = true
     const members = this.#batch.map((waiting) => this.#begin(waiting, false))
     const first = members.flatMap(({ needs }) => needs)
     const items = this.#itemQueries(first)
@@ -292,13 +297,27 @@ export class Batch {
     // Last: a clock that was read before others were waited for is late by the wait.
     const found = await this.#place.send([...queries, aroundQuery(this.#place, wanted)])
     const around = readAround(found.at(-1)?.[0])
-    queries.forEach(({ youngerAt }, index) => {
-      const rows = found[index] as Row[]
-      if (youngerAt !== undefined) assertOlder(rows, youngerAt)
-      takers[index]?.(rows)
-    })
+    if (!this.#isReading) this.#assertOlder(queries, found)
+    for (const [index, take] of takers.entries()) take(found[index] as Row[])
     this.#clock = this.#place.times ?? around.clock
     return around
+  }
+
+  /**
+   * Events are numbered by transaction, so each must be younger than what it builds on. One that waited for an older
+   * row's younger writer is run again, and is then the youngest. A writer that still seems younger then is none: its
+   * row is so old that the numbers have come round. Reads write no events.
+   */
+  #assertOlder(queries: readonly Query[], found: readonly (readonly Row[])[]): void {
+    const { seenYounger } = this.#place
+    const writers = queries.flatMap(({ youngerAt }, index) =>
+      youngerAt === undefined ? [] : (found[index] ?? []).flatMap((row) => writersIn(row[youngerAt])),
+    )
+    const unseen = writers.filter((writer) => !seenYounger.has(writer))
+    if (unseen.length === 0) return
+    if (seenYounger.size > seenYoungerMax) seenYounger.clear()
+    for (const writer of unseen) seenYounger.add(writer)
+    throw new Again('a row was written by a younger transaction')
   }
 
   #takeOpening(query: Query, rows: readonly Row[]): void {
@@ -519,12 +538,8 @@ function inTurn(members: readonly Member[]): Member[] {
   return [...members.filter((member) => !isClaim(member)), ...members.filter(isClaim)]
 }
 
-/**
- * Events are numbered by transaction, so each must be younger than what it builds on. One that waited for an older
- * row's younger writer is run again, and is then the youngest.
- */
-function assertOlder(rows: readonly Row[], column: number): void {
-  if (rows.some((row) => row[column] === true)) throw new Again('a row was written by a younger transaction')
+function writersIn(column: unknown): string[] {
+  return typeof column === 'string' && column !== '' ? column.split(' ') : []
 }
 
 function emptyPlan(selector: Selector | null): Plan {

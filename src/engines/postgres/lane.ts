@@ -96,6 +96,7 @@ export class Lane {
   /** What is sent when the batch under way has ended; the same hint once, however long that takes. */
   readonly #asides = new Set<Query>()
   #avoidsDamaged = false
+  readonly #seenYounger = new Set<string>()
   /** When each namespace was last looked at. */
   readonly #lookedAt = new Map<string, number>()
 
@@ -326,6 +327,7 @@ export class Lane {
       acceptsShort: shorts > shortsMax,
       isPooled: address.isPooled,
       avoidsDamaged: this.#avoidsDamaged,
+      seenYounger: this.#seenYounger,
       isDoubtful,
       outage: this.#options.outage,
       manualGraceMs,

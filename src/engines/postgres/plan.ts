@@ -11,7 +11,7 @@ export type Row = readonly unknown[]
 export interface Query {
   readonly text: string
   readonly values: readonly unknown[]
-  /** The column that says whether the row was written by a transaction younger than the one that reads. */
+  /** The column that names the writers of the row that are younger than its reader, with spaces between. */
   readonly youngerAt?: number | undefined
 }
 

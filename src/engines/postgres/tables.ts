@@ -13,27 +13,32 @@ export function columnName(column: string): string {
 }
 
 /**
- * Whether a row was written by a transaction that began to write after the one that reads it. Numbers of transactions
- * run in a circle: a row that has not changed for two thousand million of them would seem to come from the future, so
- * only as many count as can have begun since.
+ * The transaction that wrote a row, where it seems to have begun to write after the one that reads it; else null.
+ * Numbers of transactions run in a circle, so a row that has not changed for two thousand million of them may seem to
+ * come from the future. Only as many count as can have begun since, and only once: see `Batch`.
  */
-export function isYounger(table: string): string {
-  return `age(${table}.xmin) between -1000000 and -1`
+export function youngerWriter(table: string): string {
+  return `case when age(${table}.xmin) between -1000000 and -1 then ${table}.xmin::text end`
+}
+
+/** The same for all rows of a group, with spaces between. */
+export function youngerWriters(table: string): string {
+  return `string_agg(${youngerWriter(table)}, ' ')`
 }
 
 const lists = new Map<Schema, string>()
 
-/** All columns in the order of the table's fields, and whether the row is younger than its reader. */
+/** All columns in the order of the table's fields, and its writer if the row is younger than its reader. */
 export function columnsOf(table: Schema): string {
   const known = lists.get(table)
   if (known !== undefined) return known
   const columns = table.columns.map((column) => `t.${columnName(column)}`)
-  const list = [...columns, isYounger('t')].join(', ')
+  const list = [...columns, youngerWriter('t')].join(', ')
   lists.set(table, list)
   return list
 }
 
-/** Where `columnsOf` says whether a row is younger. */
+/** Where `columnsOf` names the writer of a row that is younger. */
 export function youngerAt(table: Schema): number {
   return table.columns.length
 }

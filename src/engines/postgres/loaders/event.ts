@@ -2,7 +2,7 @@
 import type { StoredEvent } from '../../../domain/event.ts'
 import type { Checkpoint, ImageRow } from '../../engine.ts'
 import { decodeAll, decodeFirst, lockClause, Parameters, query } from '../rows.ts'
-import { columnsOf, isYounger, tables, youngerAt } from '../tables.ts'
+import { columnsOf, tables, youngerAt, youngerWriters } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
 const eventColumns = [
@@ -98,7 +98,7 @@ order by t.subject, t.id${lockClause(place, 'wait')}`
   tokenFloor: (_, place) => ({
     queries: [
       {
-        text: `select coalesce(max(t.floor), 0), coalesce(bool_or(${isYounger('t')}), false)\nfrom holdfast.token_floor t\nwhere t.namespace = $1`,
+        text: `select coalesce(max(t.floor), 0), ${youngerWriters('t')}\nfrom holdfast.token_floor t\nwhere t.namespace = $1`,
         values: [place.namespace],
         youngerAt: 1,
       },

@@ -4,7 +4,7 @@ import type { Item } from '../../../domain/item.ts'
 import { thresholds } from '../../../domain/lease.ts'
 import type { Lock } from '../../../domain/lock.ts'
 import { columnsFrom, decodeAll, decodeIfReadable, decodeReadable, now, Parameters, query } from '../rows.ts'
-import { isYounger, tables, youngerAt } from '../tables.ts'
+import { tables, youngerAt, youngerWriter } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
 const lastEvent =
@@ -25,7 +25,7 @@ export const heldLoaders = {
   heldItems({ queue, limit }, place) {
     const parameters = new Parameters(place)
     const one = queue === null ? '' : `and t.queue = ${parameters.add(queue)}`
-    const text = `select ${columnsFrom(tables.item, 't')}, ${isYounger('t')}, (${lastEvent})
+    const text = `select ${columnsFrom(tables.item, 't')}, ${youngerWriter('t')}, (${lastEvent})
 from holdfast.item t
 where t.namespace = $1 and t.standing = 'held' ${one}
 order by coalesce(t.expires_at, 0)

@@ -2,7 +2,7 @@
 import type { State, StateFloor } from '../../../domain/state.ts'
 import { pageOf } from '../../page.ts'
 import { decodeFirst, lockClause, Parameters, query } from '../rows.ts'
-import { isYounger, tables } from '../tables.ts'
+import { tables, youngerWriter } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
 export const stateLoaders = {
@@ -19,7 +19,7 @@ export const stateLoaders = {
     names: [`state:${key}`],
     queries: [
       {
-        text: `select t.version, ${isYounger('t')} from holdfast.state t where t.namespace = $1 and t.key = $2${lockClause(place, 'wait')}`,
+        text: `select t.version, ${youngerWriter('t')} from holdfast.state t where t.namespace = $1 and t.key = $2${lockClause(place, 'wait')}`,
         values: [place.namespace, key],
         youngerAt: 1,
       },

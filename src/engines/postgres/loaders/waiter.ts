@@ -3,7 +3,7 @@ import type { Lock } from '../../../domain/lock.ts'
 import type { LockLine, Waiter } from '../../../domain/lock-line.ts'
 import type { Place, Query } from '../plan.ts'
 import { decodeAll, decodeFirst, now, Parameters, query } from '../rows.ts'
-import { isYounger, tables } from '../tables.ts'
+import { tables, youngerWriters } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
 /** The floor, the highest ticket, how many are alive and how many of them stand before the caller. */
@@ -17,8 +17,7 @@ function summaryOf(place: Place, name: string, id: string | null): Query {
     (select o.token from holdfast.lock_waiter o where o.namespace = $1 and o.name = $2 and o.id = $3),
     9223372036854775807
   )),
-  coalesce(bool_or(${isYounger('t')}), false)
-    or (select coalesce(bool_or(${isYounger('f')}), false) from holdfast.token_floor f where f.namespace = $1)
+  concat_ws(' ', ${youngerWriters('t')}, (select ${youngerWriters('f')} from holdfast.token_floor f where f.namespace = $1))
 from holdfast.lock_waiter t
 where t.namespace = $1 and t.name = $2`,
     values: [place.namespace, name, id],
