@@ -27,6 +27,8 @@ export class TcpProxy {
   #faults: (() => CommitFault | null) | null = null
   #onFault: () => void = () => {}
   #deliver: () => void = () => {}
+  /** How many connections were reset at once, while it was cut. */
+  refusals = 0
   /** So long each message takes in each direction. */
   delayMs = 0
 
@@ -112,6 +114,7 @@ export class TcpProxy {
 
   #accept(client: Socket): void {
     if (this.#isCut) {
+      this.refusals++
       client.resetAndDestroy()
       return
     }

@@ -13,7 +13,7 @@ import { inSchema } from './schema-name.ts'
 import { begin, type SessionOptions, settings } from './settings.ts'
 
 const defaultAnswerTimeoutMs = 5_000
-const connectTimeoutMs = 5_000
+const defaultConnectTimeoutMs = 5_000
 const int8 = 20
 const numeric = 1700
 const text = 25
@@ -50,6 +50,10 @@ async function loadDriver(): Promise<Driver> {
 export interface ConnectionOptions extends SessionOptions {
   /** A server that answers nothing for so long is taken for gone. */
   readonly answerTimeoutMs?: number
+  /** So long it may take until the first question can be asked. */
+  readonly connectTimeoutMs?: number | undefined
+  /** Gives up connecting; a connection that is open stays. */
+  readonly signal?: AbortSignal
 }
 
 /** A part, and whether its answer is of interest to whoever asked. */
@@ -89,7 +93,12 @@ export class Connection {
   static async open(
     address: Address,
     { host, port }: ServerHost,
-    { answerTimeoutMs = defaultAnswerTimeoutMs, ...session }: ConnectionOptions,
+    {
+      answerTimeoutMs = defaultAnswerTimeoutMs,
+      connectTimeoutMs = defaultConnectTimeoutMs,
+      signal,
+      ...session
+    }: ConnectionOptions,
   ): Promise<Connection> {
     const driver = await loadDriver()
     const client = new driver.pg.Client({
@@ -107,12 +116,17 @@ export class Connection {
       application_name: 'holdfast',
     } as ClientConfig & { pipeline: boolean })
     const connection = new Connection(client, address, session, driver)
+    const giveUp = () => connection.destroy(new Error('the search for a server is over'))
+    signal?.addEventListener('abort', giveUp, { once: true })
     try {
+      signal?.throwIfAborted()
       await client.connect()
     } catch (error) {
       // What the driver itself gave up, such as a password it does not have, would wait for the server to end it.
       connection.destroy(error as Error)
       throw error
+    } finally {
+      signal?.removeEventListener('abort', giveUp)
     }
     return connection
   }

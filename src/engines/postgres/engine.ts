@@ -16,7 +16,14 @@ import { LinePlaces } from './line-places.ts'
 import { Listener } from './listener.ts'
 import { assertUsableStore, settleManualGrace } from './marks.ts'
 import { migrate, schemaVersion } from './migrate.ts'
-import { findPrimary, type Met, type ServerFacts, type Wanted } from './servers.ts'
+import {
+  findPrimary,
+  type Met,
+  type Search,
+  type ServerFacts,
+  searchPrimary,
+  type Wanted,
+} from './servers.ts'
 import { begin, type SessionOptions } from './settings.ts'
 import { isRecentTimeline, noteTimeline } from './timeline.ts'
 import { Wake } from './wake.ts'
@@ -150,15 +157,15 @@ export class PostgresEngine implements Engine {
       ...shared,
       looksAhead: true,
       staysConnected: false,
-      connect: () => this.#connect(),
+      connect: (search) => this.#connect(search),
     })
     this.#side = new Lane(second, {
       ...shared,
       looksAhead: false,
       staysConnected: true,
-      connect: async () => {
-        const connection = await this.#connect()
-        await this.#listenOn(connection)
+      connect: async (search) => {
+        const connection = await this.#connect(search)
+        await this.#outside(this.#listenOn(connection))
         return connection
       },
     })
@@ -246,18 +253,23 @@ export class PostgresEngine implements Engine {
   }
 
   /** The primary again. On a new timeline another server decides from now on: its clock is not trusted at once. */
-  async #connect(): Promise<Connection> {
-    const { connection, facts } = await findPrimary(
+  async #connect(search: Search): Promise<Connection> {
+    const { connection, facts } = await searchPrimary(
       this.#address,
       wantedFrom(this.#facts.timeline, this.#options),
+      search,
     )
     try {
-      await this.#follow(facts, connection)
+      await this.#outside(this.#follow(facts, connection))
       return connection
     } catch (error) {
       connection.destroy(error as Error)
       throw error
     }
+  }
+
+  #outside<Result>(work: Promise<Result>): Promise<Result> {
+    return this.#environment.outside?.(work) ?? work
   }
 
   /** Noted before it counts: what could not be written down is met again. */

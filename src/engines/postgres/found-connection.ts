@@ -2,13 +2,16 @@
 import { type Environment, pause } from '../../environment.ts'
 import { type HoldfastError, isHoldfastError } from '../../errors.ts'
 import type { Connection } from './connection.ts'
+import { jittered } from './jitter.ts'
+import type { Search } from './servers.ts'
 
-/** Quick at first, for a restart takes a second; never all clients at once. */
+/** For a server that was found and lost again at once. */
 const reconnectMs = { first: 20, max: 2_000 }
 
 export interface FindOptions {
   readonly environment: Environment
-  connect(): Promise<Connection>
+  /** Searches for as long as it takes. */
+  connect(search: Search): Promise<Connection>
   /** Found again at once when it is lost, also with nothing to do: somebody listens on it. */
   readonly staysConnected: boolean
 }
@@ -62,15 +65,17 @@ export class FoundConnection {
   async #searchUntilFound(): Promise<void> {
     const { environment, connect } = this.#options
     this.#unfit = null
+    const onFailure = (error: unknown) => {
+      this.#lastFailure = error
+    }
     for (let attempt = 1; !this.#current.isOpen && !this.#over.signal.aborted; attempt++) {
       try {
-        const connecting = connect()
-        const connection = await (environment.outside?.(connecting) ?? connecting)
+        const connection = await connect({ signal: this.#over.signal, onFailure })
         if (this.#over.signal.aborted) connection.destroy(new Error('the store was closed meanwhile'))
         else this.#use(connection)
         return
       } catch (error) {
-        this.#lastFailure = error
+        onFailure(error)
         if (isHoldfastError(error) && error.code === 'STORE_UNFIT') {
           this.#unfit = error
           return
@@ -87,13 +92,4 @@ export class FoundConnection {
       if (!this.#over.signal.aborted) void this.#search()
     })
   }
-}
-
-/** Twice as long each time, up to a bound, and never the same for two. */
-export function jittered(
-  { first, max }: { first: number; max: number },
-  attempt: number,
-  environment: Environment,
-): number {
-  return Math.min(max, first * 2 ** (attempt - 1)) * (0.5 + environment.random())
 }

@@ -3,7 +3,11 @@ import { type Environment, pause } from '../../environment.ts'
 import { HoldfastError } from '../../errors.ts'
 import type { Address, ServerHost } from './address.ts'
 import type { Connection, ConnectionOptions } from './connection.ts'
+
+import { jittered } from './jitter.ts'
+
 import { commitSetting } from './settings.ts'
+
 import { openOrTake } from './spare.ts'
 
 /** What a server said of itself when it was met. */
@@ -19,6 +23,11 @@ export interface ServerFacts {
 const versionMin = 140_000
 /** Longer than a round trip to another region. */
 const othersMs = 1_000
+/** Quick at first, for a restart takes a second; never all clients at once. */
+const retryMs = { first: 20, max: 1_000 }
+/** What does not answer is asked anew soon; but a server that all clients come back to at once needs longer for each. */
+const quickConnectMs = 2_000
+const quickAttempts = 5
 
 const askFacts = `select pg_is_in_recovery(), current_setting('server_version'), current_setting('server_version_num')::int,
 current_setting('fsync') = 'on', current_setting('full_page_writes') = 'on', current_setting('synchronous_commit'), current_setting('synchronous_standby_names'),
@@ -36,22 +45,76 @@ export interface Wanted extends ConnectionOptions {
 }
 
 /**
- * The primary among the hosts. After a failover the one before may be back, and says of itself that it is the primary:
- * all are asked, and the highest timeline serves. One that does not answer a moment after the first is not waited
- * for. Throws what was said when none serves.
+ * The primary among the hosts, each asked once. After a failover the one before may be back, and says of itself that it
+ * is the primary: all are asked, and the highest timeline serves. One that does not answer a moment after the first is
+ * not waited for. Throws what was said when none serves.
  */
-export async function findPrimary(address: Address, wanted: Wanted): Promise<Met> {
+export function findPrimary(address: Address, wanted: Wanted): Promise<Met> {
+  return bestOf(address, wanted, (host, { over }) => meet(address, host, { ...wanted, signal: over }))
+}
+
+/** How a search goes on, until there is a primary. */
+export interface Search {
+  /** Ends it. */
+  readonly signal: AbortSignal
+  onFailure(error: unknown): void
+}
+
+/**
+ * The same, for as long as it takes. Each host is asked again and again on its own: one that is silent must not keep us
+ * from asking the others. Throws when the search is ended, or when every host has answered and one of them cannot be used.
+ */
+export function searchPrimary(address: Address, wanted: Wanted, search: Search): Promise<Met> {
+  const { environment } = wanted
+  const failures = new Map<ServerHost, unknown>()
+  const isHopeless = () => failures.size === address.hosts.length && [...failures.values()].some(isUnfit)
+  return bestOf(address, wanted, async (host, { found, over, giveUp }) => {
+    const signal = AbortSignal.any([over, search.signal])
+    for (let attempt = 1; ; attempt++) {
+      const isLast = found.aborted
+      try {
+        const connectTimeoutMs = attempt <= quickAttempts ? quickConnectMs : undefined
+        const meeting = meet(address, host, { ...wanted, connectTimeoutMs, signal })
+        return await (environment.outside?.(meeting) ?? meeting)
+      } catch (error) {
+        failures.set(host, error)
+        if (isHopeless()) giveUp()
+        if (isLast || signal.aborted) throw error
+        search.onFailure(error)
+        await pause(environment, jittered(retryMs, attempt, environment), AbortSignal.any([found, signal]))
+        if (signal.aborted) throw error
+      }
+    }
+  })
+}
+
+interface Asking {
+  /** A primary was found: whoever rests asks once more, for there may be a higher timeline. */
+  readonly found: AbortSignal
+  /** Nobody is waited for any more. */
+  readonly over: AbortSignal
+  giveUp(): void
+}
+
+async function bestOf(
+  { hosts }: Address,
+  { environment }: Wanted,
+  ask: (host: ServerHost, asking: Asking) => Promise<Met>,
+): Promise<Met> {
   const met: Met[] = []
-  let isOver = false
-  const meetings = address.hosts.map(async (host) => {
-    const each = await meet(address, host, wanted)
-    if (isOver) leave(each)
-    else met.push(each)
+  const found = new AbortController()
+  const over = new AbortController()
+  const asking = { found: found.signal, over: over.signal, giveUp: () => over.abort() }
+  const meetings = hosts.map(async (host) => {
+    const each = await ask(host, asking)
+    if (over.signal.aborted) return leave(each)
+    met.push(each)
+    found.abort()
   })
   const all = Promise.allSettled(meetings)
   await Promise.any(meetings).catch(() => {})
-  await orSoon(all, wanted.environment)
-  isOver = true
+  await orSoon(all, environment)
+  over.abort()
   const [best, ...others] = met.sort((left, right) => right.facts.timeline - left.facts.timeline)
   for (const other of others) leave(other)
   if (best) return best

@@ -1,0 +1,31 @@
+/** Several servers: one that does not answer keeps nobody from the primary, and the standbys are shown as they are now. */
+import { expect, test } from 'vitest'
+import { ownServer } from './server-store.ts'
+import { openHere, print, until } from './support.ts'
+
+const own = ownServer()
+
+test('[S5b-19] a silent host does not delay finding the primary', async () => {
+  const store = own.newStore()
+  const silent = await own.openProxy()
+  const primary = await own.openProxy()
+  const both = store.replace(/127\.0\.0\.1:\d+/, `127.0.0.1:${silent.port},127.0.0.1:${primary.port}`)
+  const hf = await openHere(both, { background: false })
+  await hf.queue('q').add('before')
+  silent.stall()
+  silent.reset()
+  const cutAt = performance.now()
+  primary.cut()
+
+  const adding = hf.queue('q').add('after')
+  // Each of the two connections asks again and again meanwhile; together with the silent host each would ask once.
+  await until('the other host was asked again', () => primary.refusals >= 8)
+  primary.mend()
+  const { item } = await adding
+  const foundMs = performance.now() - cutAt
+
+  print(`found after ${Math.round(foundMs)} ms`)
+  expect(item.payload).toBe('after')
+  // A second for a higher timeline is part of it; a silent host alone took 5 s.
+  expect(foundMs).toBeLessThan(4_500)
+})
