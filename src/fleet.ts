@@ -112,10 +112,11 @@ export class Fleet {
   async doctor(options: { fix?: boolean; longTransactionMs?: number } = {}): Promise<DoctorVisit> {
     const { fix } = knownOptionsOf('fleet.doctor', options, ['fix', 'longTransactionMs'])
     const fixed = fix ? await this.#session.recover() : null
-    const { status } = this.#session.engine
     const { lastError } = await this.#session.recoveryStats({})
     const isRecent = lastError !== null && lastError.at > this.#session.environment.now() - errorShownMs
     const judged = await judgeHolders(this.#session)
+    // What was asked before it has refreshed it.
+    const { status } = this.#session.engine
     const isFile = status.engine === 'sqlite' && status.location !== ':memory:'
     const sizes = isFile ? storageOf(status.location) : null
     const { engine, location, durability, schemaVersion, engineVersion, server } = status
@@ -130,6 +131,7 @@ export class Fleet {
             fsync: server.fsync,
             synchronousCommit: server.synchronousCommit,
             synchronousStandbys: fitText(server.synchronousStandbys, 1000),
+            formerStandbys: server.formerStandbys === null ? null : fitText(server.formerStandbys, 1000),
           }
         : null,
       version: packageVersion(),

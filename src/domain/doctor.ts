@@ -29,6 +29,8 @@ export interface StoreFacts {
     readonly fsync: boolean
     readonly synchronousCommit: string
     readonly synchronousStandbys: string
+    /** The last list that was set, where none is set now. */
+    readonly formerStandbys: string | null
   } | null
   readonly version: string
   readonly node: string
@@ -112,6 +114,14 @@ function checkStore({ engine, engineVersion, location, durability, server }: Sto
       'error',
       `${what}; fsync is off: if its machine fails, the last changes or the whole store may be lost`,
       'set fsync = on in the configuration of the server, and restart it',
+    )
+  }
+  if (durability === 'full' && server !== null && server.formerStandbys !== null) {
+    return finding(
+      'store',
+      'warning',
+      `${what}; acknowledged changes rest on this server alone, though commits used to wait for standbys (${server.formerStandbys})`,
+      'bring the standbys back and set synchronous_standby_names; if one server is meant to do, remove the row "standbys" from the table meta',
     )
   }
   if (durability === 'full')

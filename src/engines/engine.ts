@@ -567,7 +567,10 @@ export interface StoreStatus {
     readonly timeline: number
     readonly fsync: boolean
     readonly synchronousCommit: string
+    /** The standbys that commits wait for, as the server has them now; empty: none. */
     readonly synchronousStandbys: string
+    /** The last list that was set, where none is set now: acknowledged changes rest on one server. */
+    readonly formerStandbys: string | null
   }
 }
 

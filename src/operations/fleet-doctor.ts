@@ -19,7 +19,12 @@ const storeFacts = lazily(() =>
     schemaVersion: z.number(),
     engineVersion: text(100),
     server: z
-      .strictObject({ fsync: z.boolean(), synchronousCommit: text(100), synchronousStandbys: text(1000) })
+      .strictObject({
+        fsync: z.boolean(),
+        synchronousCommit: text(100),
+        synchronousStandbys: text(1000),
+        formerStandbys: text(1000).nullable(),
+      })
       .nullable(),
     version: text(100),
     node: text(100),

@@ -29,3 +29,29 @@ test('[S5b-19] a silent host does not delay finding the primary', async () => {
   // A second for a higher timeline is part of it; a silent host alone took 5 s.
   expect(foundMs).toBeLessThan(4_500)
 })
+
+test('[S5b-20] status shows the standbys as they are now, and doctor warns when the list was emptied', async () => {
+  const store = own.newStore()
+  // Its commits wait for no standby, for there is none.
+  const hf = await openHere(store, { durability: 'normal' })
+  const shown = () => hf.status.server
+  expect(shown()).toMatchObject({ synchronousStandbys: '', formerStandbys: null })
+
+  await setStandbys('nobody')
+  await until('the list is seen', () => shown()?.synchronousStandbys === 'nobody')
+  await setStandbys('')
+  await until('it is seen to be empty', () => shown()?.synchronousStandbys === '')
+  const later = await openHere(store, { background: false })
+  const { findings } = await later.fleet.doctor()
+
+  expect(shown()).toMatchObject({ formerStandbys: 'nobody' })
+  const [found] = findings.filter(({ check }) => check === 'store')
+  expect(found).toMatchObject({ level: 'warning', what: expect.stringContaining('(nobody)') })
+})
+
+async function setStandbys(list: string): Promise<void> {
+  await own.server.query(async (client) => {
+    await client.query(`alter system set synchronous_standby_names = '${list}'`)
+    await client.query('select pg_reload_conf()')
+  })
+}

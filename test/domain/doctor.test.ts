@@ -71,7 +71,7 @@ describe('a sound store', () => {
     ['', 'a failover may lose the last ones'],
     ['one', 'and on standbys (one, synchronous_commit on)'],
   ])('on a server with the standbys "%s" says what a failover may lose', (synchronousStandbys, words) => {
-    const server = { fsync: true, synchronousCommit: 'on', synchronousStandbys }
+    const server = { fsync: true, synchronousCommit: 'on', synchronousStandbys, formerStandbys: null }
 
     const [found] = findings({}, { engine: 'postgres', server })
 
@@ -111,11 +111,25 @@ describe('what is wrong', () => {
   })
 
   test('a server that does not sync to its disk makes it unhealthy', () => {
-    const server = { fsync: false, synchronousCommit: 'on', synchronousStandbys: '' }
+    const server = { fsync: false, synchronousCommit: 'on', synchronousStandbys: '', formerStandbys: null }
     const found = wrong({}, { engine: 'postgres', durability: 'normal', server })
 
     expect(found).toMatchObject([{ check: 'store', level: 'error', remedy: expect.any(String) }])
     expect(isUnhealthy(found)).toBe(true)
+  })
+
+  test('[S5b-20] a server whose commits waited for standbys before, and now for none', () => {
+    const server = {
+      fsync: true,
+      synchronousCommit: 'on',
+      synchronousStandbys: '',
+      formerStandbys: 'ANY 1 (a, b)',
+    }
+    const found = wrong({}, { engine: 'postgres', server })
+
+    expect(found).toMatchObject([
+      { check: 'store', level: 'warning', what: expect.stringContaining('ANY 1 (a, b)') },
+    ])
   })
 
   test.each([

@@ -122,12 +122,20 @@ function storeText({ store, at }: FleetReport, view: View, isBrief: boolean): st
     told.push(
       `fsync ${server.fsync ? 'on' : 'off'}`,
       `synchronous_commit ${printable(server.synchronousCommit)}`,
-      `standbys ${printable(server.synchronousStandbys) || 'none'}`,
+      standbysText(server),
       `timeline ${server.timeline}`,
     )
   }
   const line = `${colors.bold(printable(store.location))}  ${view.time(at)}`
   return isBrief ? line : `${line}\n${colors.dim(told.join(', '))}`
+}
+
+function standbysText({
+  synchronousStandbys,
+  formerStandbys,
+}: NonNullable<FleetReport['store']['server']>): string {
+  if (formerStandbys !== null) return `standbys none (before: ${printable(formerStandbys)})`
+  return `standbys ${printable(synchronousStandbys) || 'none'}`
 }
 
 /** More than these are a case for `doctor`. */

@@ -16,6 +16,7 @@ import { LinePlaces } from './line-places.ts'
 import { Listener } from './listener.ts'
 import { assertUsableStore, settleManualGrace } from './marks.ts'
 import { migrate, schemaVersion } from './migrate.ts'
+import type { Row } from './plan.ts'
 import {
   findPrimary,
   type Met,
@@ -25,11 +26,15 @@ import {
   type Wanted,
 } from './servers.ts'
 import { begin, type SessionOptions } from './settings.ts'
+import { askStandbys, readStandbys, type Standbys, standbysAfter } from './standbys.ts'
 import { isRecentTimeline, noteTimeline } from './timeline.ts'
 import { Wake } from './wake.ts'
 
 /** What keeps leases alive goes past the batches. */
 const urgent = new Set(['lease.renew', 'lease.check', 'instance.beat'])
+
+/** How old what is known of the standbys may be, while the store is used. */
+const standbysEveryMs = 2_000
 
 export async function openPostgres(url: string, options: EngineOptions): Promise<PostgresEngine> {
   const address = parseAddress(url)
@@ -118,6 +123,8 @@ export class PostgresEngine implements Engine {
   readonly #movedOffset: number | null
   #listener: Listener | null = null
   #facts: ServerFacts
+  #standbys: Standbys
+  #standbysAskedAt: number
   #status: StoreStatus | null = null
   #closed = false
 
@@ -130,6 +137,8 @@ export class PostgresEngine implements Engine {
   ) {
     this.#address = address
     this.#facts = facts
+    this.#standbys = { synchronousStandbys: facts.synchronousStandbys, formerStandbys: null }
+    this.#standbysAskedAt = options.environment.monotonic()
     this.#movedOffset = offset
     this.#options = options
     this.#environment = options.environment
@@ -186,6 +195,7 @@ export class PostgresEngine implements Engine {
         this.#listenOn(connection),
         this.#batches.register(),
         this.#side.register(),
+        connection.send(askStandbys).then((rows) => this.#noteStandbys(rows)),
       ])
       if (isRecent) this.#clock.doubt(`the server is on timeline ${timeline} since a moment ago`)
     } catch (error) {
@@ -195,14 +205,14 @@ export class PostgresEngine implements Engine {
     }
   }
 
-  /** The same object for as long as the server is the same. */
+  /** The same object for as long as the server and its standbys are the same. */
   get status(): StoreStatus {
     this.#status ??= this.#statusOf(this.#facts)
     return this.#status
   }
 
   #statusOf(facts: ServerFacts): StoreStatus {
-    const { version, timeline, fsync, synchronousCommit, synchronousStandbys } = facts
+    const { version, timeline, fsync, synchronousCommit } = facts
     return {
       engine: 'postgres',
       location: this.#address.shown,
@@ -210,7 +220,7 @@ export class PostgresEngine implements Engine {
       durability: fsync ? this.#options.durability : 'normal',
       schemaVersion: schemaVersion(),
       engineVersion: version,
-      server: { timeline, fsync, synchronousCommit, synchronousStandbys },
+      server: { timeline, fsync, synchronousCommit, ...this.#standbys },
     }
   }
 
@@ -233,12 +243,32 @@ export class PostgresEngine implements Engine {
   async execute(command: Command): Promise<unknown> {
     if (this.#closed) throw closedError(this.#address.shown)
     const prepared = prepare(command)
+    this.#refreshStandbys()
     const lane = isRead(prepared) || urgent.has(command.operation) ? this.#side : this.#batches
     return new Promise((resolve, reject) => {
       const deadline = this.#environment.monotonic() + patienceMs
       const found = { moreNames: new Set<string>(), looksWide: false, wasLeft: false }
       lane.add({ prepared, resolve, reject, deadline, ...found })
     })
+  }
+
+  /** With whatever is asked: a process that beats does so every few seconds. */
+  #refreshStandbys(): void {
+    const now = this.#environment.monotonic()
+    if (now - this.#standbysAskedAt < standbysEveryMs) return
+    this.#standbysAskedAt = now
+    this.#side.sendAside(askStandbys, (rows) => this.#noteStandbys(rows))
+  }
+
+  #noteStandbys([row]: readonly Row[]): void {
+    if (row === undefined) return
+    const { synchronousStandbys, formerStandbys } = readStandbys(row)
+    const known = this.#standbys
+    if (known.synchronousStandbys === synchronousStandbys && known.formerStandbys === formerStandbys) return
+    this.#standbys = { synchronousStandbys, formerStandbys }
+    this.#status = null
+    // Whoever shows the status looks at it again.
+    this.#wake.committed()
   }
 
   #times(): { now: number; wall: number } | null {
@@ -280,6 +310,8 @@ export class PostgresEngine implements Engine {
     // The other lane may have met a later one meanwhile.
     if (timeline < before) throw new Error(`timeline ${before} was seen, this one is ${timeline}`)
     this.#facts = facts
+    this.#standbys = standbysAfter(this.#standbys, facts.synchronousStandbys)
+    this.#standbysAskedAt = Number.NEGATIVE_INFINITY
     this.#status = null
     if (timeline === before) return
     this.#clock.doubt(`the server is on timeline ${timeline} after ${before}`)

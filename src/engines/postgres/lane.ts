@@ -17,7 +17,7 @@ import type { Connection } from './connection.ts'
 import { type FindOptions, FoundConnection } from './found-connection.ts'
 import { jittered } from './jitter.ts'
 import type { LinePlaces } from './line-places.ts'
-import type { Query } from './plan.ts'
+import type { Query, Row } from './plan.ts'
 import type { SessionOptions } from './settings.ts'
 import { closeOrKeep } from './spare.ts'
 import { ChangedTwice } from './working-set.ts'
@@ -95,7 +95,7 @@ export class Lane {
   /** Its connection may be another's by now. */
   #isLeft = false
   /** What is sent when the batch under way has ended; the same hint once, however long that takes. */
-  readonly #asides = new Set<Query>()
+  readonly #asides = new Map<Query, (rows: readonly Row[]) => void>()
   #avoidsDamaged = false
   readonly #seenYounger = new Set<string>()
   /** When each namespace was last looked at. */
@@ -125,15 +125,15 @@ export class Lane {
   }
 
   /** Between two batches: inside one it would be part of that transaction, and change how it is committed. */
-  sendAside(query: Query): void {
-    if (this.#isSettling) this.#asides.add(query)
-    else this.#send(query)
+  sendAside(query: Query, read: (rows: readonly Row[]) => void = () => {}): void {
+    if (this.#isSettling) this.#asides.set(query, read)
+    else this.#send(query, read)
   }
 
   /** Nobody waits for the answer, or minds if there is none. */
-  #send(query: Query): void {
+  #send(query: Query, read: (rows: readonly Row[]) => void): void {
     if (this.connection.isOpen && !this.#isLeft)
-      void this.#outside(this.connection.send(query).catch(() => {}))
+      void this.#outside(this.connection.send(query).then(read, () => {}))
   }
 
   async #pump(): Promise<void> {
@@ -146,7 +146,7 @@ export class Lane {
         for (const { reject } of batch) reject(this.#typed(error))
       }
       this.#isSettling = false
-      for (const query of this.#asides) this.#send(query)
+      for (const [query, read] of this.#asides) this.#send(query, read)
       this.#asides.clear()
       // Answers are read, and the next commands asked, before the next batch is closed.
       if (this.#waiting.length === 0) await new Promise((done) => setImmediate(done))
