@@ -132,7 +132,7 @@ export interface OpenOptions {
   readonly namespace?: string | undefined
   /** full: every acknowledged change is on disk. normal: the last ones may be lost at a power failure. */
   readonly durability?: 'full' | 'normal' | undefined
-  /** How long to wait for other processes that write, or recover the log, before BUSY, ms. */
+  /** How long to wait for other processes that write or recover the log before BUSY, ms. */
   readonly busyTimeoutMs?: number | undefined
   /** Length of the leases that this process renews unless the call or the queue sets one, ms; at least 500. Leases that nobody renews have their own. */
   readonly leaseMs?: number | undefined

@@ -264,10 +264,11 @@ export class Queue<Payload = unknown> {
   }
 
   async #giveBack(taken: readonly LeaseRef[], options: CallOptions): Promise<void> {
-    if (taken.length === 0) return
-    for (const { kind, id, token } of taken)
-      this.#session.ended(kind, kind === 'lock' ? this.#lockName : id, token, options)
-    await this.#session.call('lease.release', { leases: taken, reason: waitIsOver }, options)
+    const by = given({ agent: options.agent }) as { agent?: string }
+    for (const { kind, id, token } of taken) {
+      if (kind === 'item') await this.release(id, { ...by, token, reason: waitIsOver })
+      else await this.releaseProcessingLock({ ...by, token })
+    }
   }
 
   /** `taken` gets what is new with the claim: its holder may be granted again what it has already. */

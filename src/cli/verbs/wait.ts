@@ -1,7 +1,6 @@
 /** `--wait`: until there is something, or for so long. */
 
 import { InvalidError, isHoldfastError } from '../../errors.ts'
-import { type LeaseRef, lockRef } from '../../operations/lease.ts'
 import type { LockView } from '../../operations/view.ts'
 import { waitIsOver } from '../../runtime/claim-wait.ts'
 import { parseDuration } from '../duration.ts'
@@ -53,7 +52,7 @@ export async function claimWaiting<Answer extends { readonly outcome: string }>(
         signal,
         claim,
         isEnough: ({ outcome }) => outcome === 'claimed',
-        giveBack: (late) => giveBack(call, late),
+        giveBack: (late) => giveBack(call, queue, late),
       })
       if (answer.outcome === 'claimed' || call.options.wait !== true) return answer
     }
@@ -61,14 +60,14 @@ export async function claimWaiting<Answer extends { readonly outcome: string }>(
 }
 
 /** Nobody is shown the token of what was claimed too late. */
-async function giveBack(call: Call, late: object): Promise<void> {
+async function giveBack(call: Call, queue: string, late: object): Promise<void> {
   const { item, task, lock } = late as Partial<Record<'item' | 'task', Claimed>> & { lock?: LockView }
   const claimed = item ?? task
   // Who has the lock already gets its unfinished item again with the next claim.
   if (!claimed || (lock && lock.lease.token === call.input.token)) return
-  const leases: LeaseRef[] = [{ kind: 'item', id: claimed.id, token: claimed.token }]
-  if (lock) leases.push({ kind: 'lock', id: lockRef(lock), token: lock.lease.token })
-  await call.execute('lease.release', { leases, reason: waitIsOver })
+  const { id, token } = claimed
+  await call.execute('queue.release', { queue, ref: id, token, reason: waitIsOver })
+  if (lock) await call.execute('queue.releaseProcessingLock', { queue, token: lock.lease.token })
 }
 
 interface Claimed {
