@@ -215,7 +215,7 @@ function isAnothers(row: LeaseColumns, agent: string): boolean {
 export function assertSameAgent(row: LeaseColumns, agent: string, subject: string): void {
   if (!isAnothers(row, agent)) return
   throw new HeldError(
-    { subject, holder: row.agent ?? 'an unknown agent', expiresAt: row.expiresAt },
+    { subject, holder: row.agent as string, expiresAt: row.expiresAt },
     `only ${row.agent} can do this under that token; act as that agent, or wait until its lease ends`,
   )
 }

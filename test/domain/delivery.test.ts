@@ -110,6 +110,12 @@ describe('the record of an attempt', () => {
 })
 
 describe('recovery of a delivery', () => {
+  test('holds nothing against one whose sender ended in good order', () => {
+    const ended = new Map([['ada-1', { evidence: 'it has ended', isReboot: false, hasEnded: true }]])
+
+    expect(recoverDelivery(claimed, ended, at.now)?.after).toMatchObject({ crashes: 0, nextDueAt: at.now })
+  })
+
   test('takes what lapsed, or what the dead held, and makes the same attempt due again [A8] [X1]', () => {
     const lapsed = recoverDelivery(claimed, new Map(), at.now + 1_001)
     const orphan = recoverDelivery(
