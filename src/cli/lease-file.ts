@@ -116,11 +116,21 @@ export class LeaseFiles {
   }
 }
 
-/** The tokens go with a store that is copied: their files say what is leased, not where. */
+/**
+ * The tokens go with a store that is copied: their files say what is leased, not where. What is there already is left
+ * alone, so this can be repeated.
+ */
 export function copyLeaseFiles(from: string | null, to: string | null): void {
   if (from === null || to === null || !existsSync(from)) return
   mkdirSync(to, { recursive: true, mode: 0o700 })
-  for (const file of readdirSync(from)) copyFileSync(join(from, file), join(to, file))
+  for (const entry of readdirSync(from, { withFileTypes: true })) {
+    const file = entry.name
+    // A link may lead anywhere; what was being written when its command died is of no use.
+    if (!entry.isFile() || !file.endsWith('.json') || existsSync(join(to, file))) continue
+    const fresh = join(to, `${file}.${process.pid}`)
+    copyFileSync(join(from, file), fresh)
+    renameSync(fresh, join(to, file))
+  }
 }
 
 /** Beside the store; for a store that is no file, where the user's programs keep their state. */

@@ -12,7 +12,8 @@ export interface Carrying {
   onCarried(table: string, rows: number): void
 }
 
-export async function carryAll({ source, target, mark, onCarried }: Carrying): Promise<void> {
+/** Returns the mark of the target as the last page left it. */
+export async function carryAll({ source, target, mark, onCarried }: Carrying): Promise<string> {
   const positions = { ...mark.positions }
   let before = JSON.stringify(mark)
   for (const table of transferTables) {
@@ -34,4 +35,5 @@ export async function carryAll({ source, target, mark, onCarried }: Carrying): P
     }
     positions[table.name] = 'done'
   }
+  return before
 }

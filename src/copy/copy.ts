@@ -11,7 +11,7 @@
  */
 import { type CopyMark, type MovedMark, movedError } from '../engines/marks.ts'
 import { absoluteUrl, openTransfer } from '../engines/open.ts'
-import type { Transfer } from '../engines/transfer.ts'
+import { interrupted, type Transfer } from '../engines/transfer.ts'
 import type { Environment } from '../environment.ts'
 import { HoldfastError, InvalidError, NotFoundError } from '../errors.ts'
 import { systemEnvironment } from '../host/system.ts'
@@ -19,7 +19,7 @@ import { type Beginning, findBeginning, type SourceState } from './beginning.ts'
 import { carryAll } from './carry.ts'
 import { type CopiedTable, type CopyProgress, type CopyReport, Meter } from './report.ts'
 import { findProcesses } from './running.ts'
-import { countRows, holdFreeSource, prepareSource, readMoved, readState } from './source.ts'
+import { countRows, holdSource, prepareSource, readMoved, readState } from './source.ts'
 import { type Comparison, compareAll, notTheSame } from './verify.ts'
 
 export type { CopyProgress, CopyReport } from './report.ts'
@@ -94,10 +94,10 @@ class Copy {
   }
 
   async run(): Promise<CopyReport> {
-    const { from: url } = this.#request
-    const moved = await prepareSource(this.#source, { url, environment: this.#environment })
-    if (moved === null) await holdFreeSource(this.#source, this.#environment)
-    else await this.#source.hold()
+    await prepareSource(this.#source, { url: this.#request.from, environment: this.#environment })
+    this.#environment.reached?.('copy.prepared')
+    const moved = await holdSource(this.#source, this.#environment)
+    if (moved !== null && !(await this.#target.exists())) throw movedError(this.#source.location, moved.to)
     await this.#target.hold()
     const { beginning, state } = await this.#findBeginning(moved)
     const counted = await countRows(this.#source)
@@ -118,8 +118,11 @@ class Copy {
   ): Promise<{ how: Unfinished['how']; mark: CopyMark; tables: readonly CopiedTable[] }> {
     const { how } = beginning
     const mark = await this.#begin(beginning, state)
-    await this.#carry(mark)
+    const written = await this.#carry(mark)
+    this.#environment.reached?.('copy.filled')
     await this.#target.hold()
+    // A copy of the same store from another file may have gone on with it, or may even have opened it to all.
+    if ((await this.#target.readMark('copy')) !== written) throw interrupted(this.#target.location)
     const { same, different } = await this.#compare(mark)
     if (different.length === 0) return { how, mark, tables: same }
     if (how !== 'resumed') throw notTheSame(this.#target.location, different)
@@ -166,8 +169,8 @@ class Copy {
     return mark
   }
 
-  async #carry(mark: CopyMark): Promise<void> {
-    await carryAll({
+  #carry(mark: CopyMark): Promise<string> {
+    return carryAll({
       source: this.#source,
       target: this.#target,
       mark,

@@ -9,31 +9,36 @@ import { assertNobodyRuns, findProcesses } from './running.ts'
 
 /**
  * Gives the source an identity, by which an unfinished copy is known again, and gives back what its dead held: their
- * deaths can be proven here, and perhaps not where the store goes. Answers where it has moved, if it has.
+ * deaths can be proven here, and perhaps not where the store goes.
  */
 export async function prepareSource(
   source: Transfer,
   { url, environment }: { url: string; environment: Environment },
-): Promise<MovedMark | null> {
+): Promise<void> {
   await source.hold()
   const moved = await readMoved(source)
   if ((await source.readMark('store_id')) === null) await source.writeMark('store_id', environment.id())
   const { running, bereaved } = await findProcesses(source, environment)
   await source.commit()
-  if (moved !== null) return moved
+  if (moved !== null) return
   assertNobodyRuns(source.location, running)
   for (const namespace of bereaved) {
     const hf = await open(url, { namespace, environment, background: false, logger: false })
     await hf.close()
   }
-  return null
 }
 
-/** Held, so that nobody can join who was not there before. */
-export async function holdFreeSource(source: Transfer, environment: Environment): Promise<void> {
+/**
+ * Holds the source until the copy is over and answers where it has moved, if it has. Both are asked under this hold:
+ * before it, another copy may have shut the source, and others may have joined.
+ */
+export async function holdSource(source: Transfer, environment: Environment): Promise<MovedMark | null> {
   await source.hold()
+  const moved = await readMoved(source)
+  if (moved !== null) return moved
   const { running } = await findProcesses(source, environment)
   assertNobodyRuns(source.location, running)
+  return null
 }
 
 /** Null while the store has not moved; throws when it holds half a copy itself. */

@@ -1,4 +1,5 @@
 /** A store grows up: everything goes over, nothing is lost, and whatever dies on the way, the same command goes on. */
+import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -7,17 +8,19 @@ import { fileURLToPath } from 'node:url'
 import {
   type CopyProgress,
   type CopyReport,
+  type CopyRequest,
   copyStore,
   type Holdfast,
   type OpenOptions,
   open,
 } from 'holdfast'
+import { systemEnvironment } from 'holdfast/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { describeStore, type Grants, populate } from '../support/populated.ts'
 import { openRaw } from '../support/sqlite-file.ts'
 import { ownServer, schemaOf } from './server-store.ts'
 import { onServer, shifted, type Table, tablesOf, tablesOfFile } from './store-tables.ts'
-import { newStore, openActor, openHere, program, query, run, until } from './support.ts'
+import { newStore, openActor, openHere, program, query, run, runCli, until } from './support.ts'
 
 const hour = 3_600_000
 /** The laptop slept: its lease clock is so much behind the wall clock. */
@@ -251,6 +254,37 @@ describe('interrupted', () => {
   })
 })
 
+describe('two copies at once', () => {
+  test.each([
+    ['a file', () => newStore()],
+    ['a schema', () => newSchema()],
+  ])('of %s: one of them moves it, and the other says where it went [S5c-29]', async (_, place) => {
+    const [from, first, second] = [place(), newStore(), newStore()]
+    const hf = await openQuietly(from)
+    await hf.queue('jobs').add('work')
+    await hf.close()
+
+    const refusal = await copyWhile({ from, to: second }, 'copy.prepared', { from, to: first })
+
+    expect(refusal).toMatchObject({ code: 'STORE_UNFIT', facts: { movedTo: first } })
+    expect(existsSync(second)).toBe(false)
+    const copied = await openHere(first, { background: false })
+    expect((await copied.queue('jobs').list()).items).toHaveLength(1)
+  })
+
+  test('to one place, from a store and a copy of its file: one of them opens it, and the other stops [S5c-29]', async () => {
+    const { from, to } = halfCopy()
+    const twin = newStore()
+    copyFiles(from, twin)
+
+    const refusal = await copyWhile({ from, to }, 'copy.filled', { from: twin, to })
+
+    expect(refusal).toMatchObject({ code: 'BUSY', facts: { location: to } })
+    expect(tablesOfFile(to).item?.length).toBeGreaterThan(5)
+    for (const usable of [from, to]) await makeStore(usable)
+  })
+})
+
 describe('refused', () => {
   test('a dry run says what would go over and changes nothing', async () => {
     const from = populatedStore()
@@ -476,6 +510,20 @@ describe('on the command line', () => {
     expect(refused.code).toBe(10)
     expect(JSON.parse(refused.stdout)).toMatchObject({ error: { code: 'STORE_UNFIT' } })
   })
+
+  test('a copy that ended before it copied the tokens of leases does so when it is run again [S5c-29]', async () => {
+    const [from, to] = [newStore(), newStore()]
+    const as = ['--agent', 'holder']
+    await runCli(from, 'lock', 'acquire', 'deploy', ...as)
+    // Without the command around it, as after a kill between the two.
+    await copy(from, to)
+
+    const again = await runCopy(from, to)
+    const released = await runCli(to, 'lock', 'release', 'deploy', ...as)
+
+    expect(again).toMatchObject({ code: 0, stderr: '' })
+    expect(released).toMatchObject({ released: true })
+  })
 })
 
 test('what a store was told of itself goes with it [S5-16]', async () => {
@@ -507,6 +555,8 @@ test('a store restored on a server that has seen fewer transactions goes on tell
   expect(events.map(({ id }) => id)).toEqual(['before', 'after'])
 })
 
+type CopyEnds = Pick<CopyRequest, 'from' | 'to'>
+
 function copy(from: string, to: string): Promise<CopyReport> {
   return copyStore({ from, to })
 }
@@ -529,6 +579,16 @@ async function runCopy(from: string, to: string, ...more: string[]) {
   return run(process.execPath, [main, 'copy', '--from', from, '--to', to, ...more])
 }
 
+/** Copies, and at a point of that lets another process copy to its end; answers why the first was refused. */
+function copyWhile(ours: CopyEnds, point: string, theirs: CopyEnds): Promise<unknown> {
+  const reached = (now: string) => {
+    if (now !== point) return
+    const { stderr } = spawnSync(process.execPath, [program('copier'), JSON.stringify(theirs)])
+    expect(stderr.toString()).toBe('')
+  }
+  return refusalOf(copyStore({ ...ours, environment: { ...systemEnvironment, reached } }))
+}
+
 /** A copy in a process of its own that is killed at a point; says by what it ended. */
 async function killedCopy(facts: { from: string; to: string; point: string; times: number }) {
   const { signal, stderr } = await run(process.execPath, [program('copier'), JSON.stringify(facts)])
@@ -546,15 +606,15 @@ function populatedStore(): string {
 /** What a copy left that was killed in the middle. */
 function halfCopy(): { from: string; to: string } {
   const [from, to] = [newStore(), newStore()]
-  for (const [left, place] of [
-    [interrupted, from],
-    [half, to],
-  ] as const) {
-    copyFileSync(left, place)
-    // What it committed last is still in the log.
-    if (existsSync(`${left}-wal`)) copyFileSync(`${left}-wal`, `${place}-wal`)
-  }
+  copyFiles(interrupted, from)
+  copyFiles(half, to)
   return { from, to }
+}
+
+function copyFiles(left: string, place: string): void {
+  copyFileSync(left, place)
+  // What was committed last may still be in the log.
+  if (existsSync(`${left}-wal`)) copyFileSync(`${left}-wal`, `${place}-wal`)
 }
 
 async function makeTemplate(from: string): Promise<Grants> {

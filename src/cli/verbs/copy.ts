@@ -36,7 +36,8 @@ export const copy = verb<CopyReport>({
       restart: restart !== undefined,
       onProgress: ({ phase, table, done, total }) => line.show({ done, total, what: `${phase} ${table}` }),
     }).finally(() => line.clear())
-    if (report.outcome === 'copied') copyTokens(call, places)
+    // Also when the store was copied before: that command may have ended before it came to the tokens.
+    if (dryRun === undefined) copyTokens(call, places)
     return report
   },
   text: copyText,

@@ -1,4 +1,4 @@
-/** A process that copies a store and dies when it reaches a named point for the so-many-th time. */
+/** A process that copies a store and, if told so, dies when it reaches a named point for the so-many-th time. */
 import { copyStore } from 'holdfast'
 import { systemEnvironment } from 'holdfast/testing'
 
