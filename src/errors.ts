@@ -147,10 +147,7 @@ export class VersionMismatchError extends HoldfastError {
 
 /** True for VERSION_MISMATCH, also as the cause of another error. */
 export function isVersionMismatchError(error: unknown): error is VersionMismatchError {
-  for (let each = error; each instanceof Error; each = each.cause) {
-    if (isHoldfastError(each) && each.code === 'VERSION_MISMATCH') return true
-  }
-  return false
+  return withCauses(error).some((each) => each.code === 'VERSION_MISMATCH')
 }
 
 export class LeaseLostError extends HoldfastError {
@@ -181,10 +178,19 @@ export function closedError(location: string): HoldfastError {
 
 /** True for a call on a closed handle, also as the cause of another error. */
 export function isClosedError(error: unknown): boolean {
-  for (let each = error; each instanceof Error; each = each.cause) {
-    if (isHoldfastError(each) && each.code === 'STORE_UNAVAILABLE' && each.facts.closed === true) return true
+  // A program may use codes of ours for errors of its own, which have no facts.
+  return withCauses(error).some((each) => each.code === 'STORE_UNAVAILABLE' && each.facts?.closed === true)
+}
+
+/** Errors of this family among an error and its causes. Causes may form a circle, and reading one may throw. */
+function withCauses(error: unknown): Partial<HoldfastError>[] {
+  const seen = new Set<unknown>()
+  try {
+    for (let each = error; each instanceof Error && !seen.has(each); each = each.cause) seen.add(each)
+  } catch {
+    // What was read before still counts.
   }
-  return false
+  return [...seen].filter(isHoldfastError)
 }
 
 /** A claim for a process that has left the fleet, or was taken for dead. A handle joins again and repeats it. */
@@ -196,11 +202,15 @@ export function endedError(instance: string | null): HoldfastError {
   })
 }
 
-/** True for any error of this family, also one that crossed a module copy. */
+/** True for any error of this family, also one that crossed a module copy. Never throws: false for what cannot be read. */
 export function isHoldfastError(error: unknown): error is HoldfastError {
-  return (
-    error instanceof Error && 'code' in error && typeof error.code === 'string' && error.code in errorCodes
-  )
+  try {
+    if (!(error instanceof Error) || !('code' in error)) return false
+    const { code } = error
+    return typeof code === 'string' && Object.hasOwn(errorCodes, code)
+  } catch {
+    return false
+  }
 }
 
 const classes: Partial<Record<ErrorCode, { readonly prototype: HoldfastError }>> = {

@@ -13,7 +13,7 @@ import { defaultAgent } from './host/agent-id.ts'
 import { systemEnvironment } from './host/system.ts'
 import { assertSignal, knownOptionsOf, optionsOf } from './input.ts'
 import { Locks } from './locks.ts'
-import { type Logger, silentLogger, stderrLogger } from './logger.ts'
+import { type Logger, silentLogger, stderrLogger, sturdy } from './logger.ts'
 import { Messages } from './messages.ts'
 import type { EventView } from './operations/event.ts'
 import type { StaleLocks } from './operations/lease-watch.ts'
@@ -84,17 +84,13 @@ function assertUrl(url: unknown): void {
 }
 
 /** Failures to heal pass through here on their way to the log, so that they are counted whoever met them. */
-function watched(logger: Logger, failures: RecoveryFailures): Logger {
+function watched(given: Logger, failures: RecoveryFailures): Logger {
+  const logger = sturdy(given)
   const warn: Logger['warn'] = (facts, name) => {
     logger.warn(facts, name)
     if (name === 'recovery.failed') failures.note(facts)
   }
-  return {
-    debug: (facts, name) => logger.debug?.(facts, name),
-    info: (facts, name) => logger.info?.(facts, name),
-    warn,
-    error: (facts, name) => logger.error(facts, name),
-  }
+  return { ...logger, warn }
 }
 
 type Beginning = { url: string; settings: Settings } & Pick<

@@ -48,6 +48,18 @@ export const stderrLogger: Logger = {
 
 export const silentLogger: Logger = { warn() {}, error() {} }
 
+/** A program's own logger may throw; what it does not take goes to stderr, and nothing else breaks for it. */
+export function sturdy(logger: Logger): Logger {
+  const at = (level: keyof Logger) => (facts: LogFacts, name: LogName) => {
+    try {
+      logger[level]?.(facts, name)
+    } catch {
+      stderrLogger[level]?.(facts, name)
+    }
+  }
+  return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
+}
+
 /** A line for each, and a stack below it, indented: what a program threw can neither draw nor pass for a line of ours. */
 function write(level: string, { stack, ...facts }: LogFacts, name: LogName): void {
   const shown = Object.entries(facts).map(

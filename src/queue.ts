@@ -349,17 +349,18 @@ export class Queue<Payload = unknown> {
     try {
       return { ...item, payload: await checkPayload(this.#options.schema, item.payload, this.name) }
     } catch (error) {
-      await this.#failUnfit(item, error as Error, options)
+      await this.#failUnfit(item, error, options)
       return null
     }
   }
 
   /** One that cannot be failed is left to lapse: its trouble must not cost the caller what was claimed with it. */
-  async #failUnfit(item: ItemView, error: Error, options: CallOptions): Promise<void> {
+  async #failUnfit(item: ItemView, error: unknown, options: CallOptions): Promise<void> {
     const { id, token } = item
-    this.#session.logger.warn(failureFacts(item, failureOf(error)), 'item.failed')
+    const failure = failureOf(error)
+    this.#session.logger.warn(failureFacts(item, failure), 'item.failed')
     try {
-      await this.fail(id, error, { ...given({ agent: options.agent }), token, retryable: false })
+      await this.fail(id, failure, { ...given({ agent: options.agent }), token, retryable: false })
     } catch (refusal) {
       this.#session.ended('item', id, token, options)
       this.#session.logger.warn({ queue: this.name, error: String(refusal) }, 'worker.failed')
@@ -726,8 +727,12 @@ function withWallTime<Options extends { runAt?: number | Date }>(options: Option
 function reported(error: Failure): { message: string; code?: string | undefined } {
   if (typeof error === 'string') return { message: fitText(error, error.length) }
   // What somebody wrote down by hand is refused by the operation, in its words; programs throw errors of every kind.
-  if (!(error instanceof Error) && typeof (Object(error) as { message?: unknown }).message !== 'string')
-    return error
+  try {
+    if (!(error instanceof Error) && typeof (Object(error) as { message?: unknown }).message !== 'string')
+      return error
+  } catch {
+    // It cannot be read, which is how it is reported.
+  }
   return failureOf(error)
 }
 

@@ -11,7 +11,7 @@ const causesMax = 5
 
 /** Never throws, whatever was thrown. */
 export function failureOf(thrown: unknown): Failure {
-  const code = read(thrown, 'code')
+  const code = fieldOf(thrown, 'code')
   const stack = stackOf(thrown)
   return {
     message: fitText(messageOf(thrown), lengthMax.message),
@@ -35,8 +35,14 @@ export function failureFacts(
   }
 }
 
-/** An object may have getters that throw, and null has no fields. */
-function read(thrown: unknown, field: 'message' | 'code' | 'stack' | 'cause'): unknown {
+/** Whether it says that trying again may help; undefined where it says nothing of the kind. */
+export function retryableIn(thrown: unknown): boolean | undefined {
+  const says = fieldOf(thrown, 'retryable')
+  return typeof says === 'boolean' ? says : undefined
+}
+
+/** A field of whatever was thrown. An object may have getters that throw, and null has no fields. */
+export function fieldOf(thrown: unknown, field: string): unknown {
   try {
     return (thrown as Record<string, unknown>)[field]
   } catch {
@@ -44,9 +50,14 @@ function read(thrown: unknown, field: 'message' | 'code' | 'stack' | 'cause'): u
   }
 }
 
-function messageOf(thrown: unknown): string {
-  const message = read(thrown, 'message')
-  if (typeof message === 'string') return message
+/** What it says of itself: its message if it has one. */
+export function messageOf(thrown: unknown): string {
+  const message = fieldOf(thrown, 'message')
+  return typeof message === 'string' ? message : textOf(thrown)
+}
+
+/** As `String()` has it, with the kind of error; but never throws. */
+export function textOf(thrown: unknown): string {
   try {
     const text = String(thrown)
     if (text !== '[object Object]') return text
@@ -65,14 +76,14 @@ function stackOf(thrown: unknown): string {
   const stacks: string[] = []
   let error = thrown
   for (let depth = 0; depth <= causesMax; depth++) {
-    const stack = read(error, 'stack')
+    const stack = fieldOf(error, 'stack')
     if (typeof stack !== 'string' || stack === '') break
     // Spaces, not any white space: a message of many empty lines would take minutes to search.
     const framesAt = stack.search(/\n[ \t]+at /)
     const header = framesAt === -1 ? stack : stack.slice(0, framesAt)
     const frames = framesAt === -1 ? '' : stack.slice(framesAt)
     stacks.push(`${depth === 0 ? '' : 'caused by: '}${header.slice(0, lengthMax.header)}${frames}`)
-    error = read(error, 'cause')
+    error = fieldOf(error, 'cause')
   }
   return printableLines(fitText(stacks.join('\n'), lengthMax.stack))
 }

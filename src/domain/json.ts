@@ -2,6 +2,7 @@
  * JSON at the edge: a value becomes text once, and what JSON cannot carry is refused with its path. Stored as JSON would
  * have it, a Map is `{}`, not-a-number is null and a function is gone; who reads it later cannot tell.
  */
+import { messageOf } from './failure.ts'
 import type { Json } from './item.ts'
 
 /** Deeper than anybody means, and well within what every engine can read. */
@@ -102,7 +103,7 @@ function plainOf(value: unknown, { bytesMax, depthMax }: Bounds): Json {
     return copy
   } catch (error) {
     if (error instanceof JsonFault) throw error
-    throw new JsonFault([...path], `cannot be read: ${wordsOf(error)}`, plainNext)
+    throw new JsonFault([...path], `cannot be read: ${messageOf(error)}`, plainNext)
   }
 
   function copyOf(given: unknown, name: string | number): Json | undefined {
@@ -205,8 +206,4 @@ function isPlainObject(part: object): boolean {
   const prototype: unknown = Object.getPrototypeOf(part)
   // Of this program or of another realm, where every prototype but the last has one of its own.
   return prototype === null || Object.getPrototypeOf(prototype) === null
-}
-
-function wordsOf(error: unknown): string {
-  return error instanceof Error ? error.message : 'it throws what is no error'
 }

@@ -2,6 +2,7 @@
 import type { Adapter, Delivered } from '../delivery/adapter.ts'
 import { inbox } from '../delivery/inbox.ts'
 import type { Envelope } from '../domain/envelope.ts'
+import { fieldOf, textOf } from '../domain/failure.ts'
 import { type Environment, pause } from '../environment.ts'
 
 const timeoutMsDefault = 10_000
@@ -97,6 +98,6 @@ function understood(answer: Delivered | undefined): Delivered {
 
 /** fetch says only that it failed; why is in the cause. */
 function describe(error: unknown): string {
-  const cause = error instanceof Error ? (error.cause as { code?: string } | undefined) : undefined
-  return `${String(error)}${cause?.code === undefined ? '' : ` (${cause.code})`}`.slice(0, 2000)
+  const code = fieldOf(fieldOf(error, 'cause'), 'code')
+  return `${textOf(error)}${typeof code === 'string' ? ` (${code})` : ''}`.slice(0, 2000)
 }

@@ -5,6 +5,7 @@
  *
  * Not promised: that an item is handled once. A process that dies after an effect and before its record repeats it.
  */
+import { messageOf } from '../domain/failure.ts'
 import { concurrencyFor } from '../domain/progress.ts'
 import { fitText } from '../domain/text.ts'
 import { pause } from '../environment.ts'
@@ -262,8 +263,4 @@ export class Batch<Item> {
 
 function isLost(error: unknown): boolean {
   return isHoldfastError(error) && error.code === 'LEASE_LOST'
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
 }

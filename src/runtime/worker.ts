@@ -2,7 +2,7 @@
  * The claim loop: claims, runs a handler, finishes, claims the next. Finishing one item and claiming the next are
  * asked in the same turn, so both share a transaction. Items fetched ahead are held under leases like any other.
  */
-import { failureFacts, failureOf } from '../domain/failure.ts'
+import { failureFacts, failureOf, retryableIn, textOf } from '../domain/failure.ts'
 import { nearestName } from '../domain/name.ts'
 import { shown } from '../domain/text.ts'
 import { type Environment, pause } from '../environment.ts'
@@ -81,6 +81,8 @@ function assertRenewing(session: Session): void {
 }
 
 const retryAfterErrorMs = { base: 100, max: 5000 }
+/** Tries within some ten seconds: enough for somebody's passing repair of the store. */
+const faultsMax = 6
 const drainDefaultMs = 30_000
 /** A day. Timers of Node know nothing longer than 24 of them: they would fire at once. */
 const timeMsMax = 24 * 60 * 60 * 1000
@@ -203,8 +205,16 @@ export class Worker<Payload> {
   }
 
   #giveBack(claimed: Claimed<Payload>): void {
-    const { id, token } = claimed.item
-    this.#finish(claimed, () => this.#queue.release(id, { token, reason: 'its worker stopped' }))
+    this.#finish(claimed, () => this.#release(claimed.item))
+  }
+
+  #release({ id, token }: QueueItem<Payload>): Promise<boolean> {
+    return this.#queue.release(id, { token, reason: 'its worker stopped' })
+  }
+
+  /** Renewed no longer: it is given back when its lease ends. */
+  #letLapse({ id, token }: QueueItem<Payload>): void {
+    this.#session.ended('item', id, token, {})
   }
 
   #ring(): void {
@@ -339,6 +349,23 @@ export class Worker<Payload> {
 
   async #run(running: Running<Payload>): Promise<void> {
     const { item, lease } = running.claimed
+    try {
+      const finish = await this.#handle(running)
+      // The handler may have finished the item itself, as merge handlers do; then nothing is left to do.
+      if (!running.isAbandoned && lease.isHeld) this.#finish(running.claimed, finish)
+    } catch (error) {
+      // A fault of our own. Nobody works on the item any more, so nobody may renew it.
+      this.#warn(error, item.id)
+      this.#letLapse(item)
+    } finally {
+      this.#running.delete(running)
+      this.#fill()
+    }
+  }
+
+  /** Runs the handler; answers with what is then to be said of the item. */
+  async #handle(running: Running<Payload>): Promise<() => Promise<unknown>> {
+    const { item, lease } = running.claimed
     const context: WorkContext = {
       // Made when asked for: most handlers of short items never look at it.
       get signal() {
@@ -353,30 +380,20 @@ export class Worker<Payload> {
         await this.#queue.progress(item.id, progress, { token: item.token })
       },
     }
-    let finish: () => Promise<unknown>
     try {
       const handler = this.#handler
       const result = await handler(item, context)
-      finish = () => this.#complete(item, result)
+      return () => this.#complete(item, result)
     } catch (error) {
-      const failure = failureOf(error)
       // It needed the store that this very process is closing: no fault of the item.
-      const isOurs = this.#session.isClosed && isClosedError(error)
-      if (isOurs) return this.#interrupted(running)
+      if (this.#session.isClosed && isClosedError(error)) return () => this.#release(item)
+      const failure = failureOf(error)
       // What is given back or lost already has not failed: such a handler mostly throws because it was told to stop.
       const level = running.isAbandoned || !lease.isHeld ? 'info' : 'warn'
       this.#session.logger[level]?.(failureFacts(item, failure), 'item.failed')
-      finish = () => this.#queue.fail(item.id, failure, { token: item.token, ...retryableOf(error) })
+      const says = { token: item.token, ...retryableOf(error) }
+      return () => this.#queue.fail(item.id, failure, says)
     }
-    this.#running.delete(running)
-    // The handler may have finished the item itself, as merge handlers do; then nothing is left to do.
-    if (!running.isAbandoned && lease.isHeld) this.#finish({ item, lease }, finish)
-    this.#fill()
-  }
-
-  #interrupted(running: Running<Payload>): void {
-    this.#running.delete(running)
-    if (!running.isAbandoned && running.claimed.lease.isHeld) this.#giveBack(running.claimed)
   }
 
   /** The work is done, whatever its handler happened to return: a result that cannot be kept is told of and left out. */
@@ -401,13 +418,14 @@ export class Worker<Payload> {
   }
 
   /**
-   * Until the store has answered or the lease is gone: an item must not stay held with nobody at work on it. What a
-   * workflow lets neither be completed nor fail lapses, and so does what a worker may wait for no longer.
+   * Until the store has answered or the lease is gone: an item must not stay held with nobody at work on it. It lapses
+   * when its workflow lets it neither be completed nor fail, when the worker may wait for no longer, and when the store
+   * goes on answering with a fault that does not pass by itself.
    */
   async #untilAnswered({ item, lease }: Claimed<Payload>, first: () => Promise<unknown>): Promise<void> {
-    const letLapse = () => this.#session.ended('item', item.id, item.token, {})
     let finish = first
     let refusals = 0
+    let faults = 0
     for (let attempt = 1; ; attempt++) {
       try {
         await finish()
@@ -415,23 +433,23 @@ export class Worker<Payload> {
       } catch (error) {
         this.#warn(error, item.id)
         if (!lease.isHeld) return
-        if (this.#lastTry.signal.aborted) return letLapse()
+        if (this.#lastTry.signal.aborted) return this.#letLapse(item)
         // Cannot be completed where it stands (a merge handler that returned early): then it has failed.
         const isRefusal =
           isHoldfastError(error) && (error.code === 'ILLEGAL_MOVE' || error.code === 'INVALID')
-        if (isRefusal && refusals++ > 0) return letLapse()
+        if (isRefusal && refusals++ > 0) return this.#letLapse(item)
         if (isRefusal) {
           const failure = failureOf(error)
           this.#session.logger.warn(failureFacts(item, failure), 'item.failed')
           finish = () => this.#queue.fail(item.id, failure, { token: item.token, retryable: false })
-        }
+        } else if (!isPassing(error) && ++faults === faultsMax) return this.#letLapse(item)
         await pause(this.#environment, errorWaitMs(attempt), this.#lastTry.signal)
       }
     }
   }
 
   #warn(error: unknown, item?: string): void {
-    const facts = { queue: this.#queue.name, ...(item === undefined ? {} : { item }), error: String(error) }
+    const facts = { queue: this.#queue.name, ...(item === undefined ? {} : { item }), error: textOf(error) }
     this.#session.logger.warn(facts, 'worker.failed')
   }
 
@@ -451,11 +469,16 @@ function errorWaitMs(attempt: number): number {
   return Math.min(retryAfterErrorMs.max, retryAfterErrorMs.base * 2 ** attempt)
 }
 
+/** Passes when the store is back; a fault of our own, or of the store's file, does not. */
+function isPassing(error: unknown): boolean {
+  return isHoldfastError(error) && error.retryable
+}
+
 /** An error may say of itself that trying again is pointless. */
 function retryableOf(error: unknown): { retryable?: boolean } {
   if (isHoldfastError(error)) return {}
-  const says = error instanceof Error && 'retryable' in error ? error.retryable : undefined
-  return typeof says === 'boolean' ? { retryable: says } : {}
+  const retryable = retryableIn(error)
+  return retryable === undefined ? {} : { retryable }
 }
 
 function assertWhole(name: string, value: number, min: number, max: number): void {

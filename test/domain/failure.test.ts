@@ -1,5 +1,5 @@
 import { expect, test, vi } from 'vitest'
-import { failureFacts, failureOf } from '../../src/domain/failure.ts'
+import { failureFacts, failureOf, retryableIn } from '../../src/domain/failure.ts'
 import { stderrLogger } from '../../src/logger.ts'
 
 const escapeCharacter = String.fromCharCode(27)
@@ -78,5 +78,20 @@ test('[S5-4] the log on stderr has the stack below its line, and neither can dra
       '    holdfast error forged\u00b7[2J',
       '',
     ].join('\n'),
+  ])
+})
+
+test('[S5c-3] whether trying again helps is read off anything, also off what cannot be read', () => {
+  const hostile = Object.defineProperty(new Error(), 'retryable', {
+    get: () => {
+      throw new Error('never')
+    },
+  })
+
+  expect([{ retryable: false }, { retryable: 'no' }, null, hostile].map(retryableIn)).toEqual([
+    false,
+    undefined,
+    undefined,
+    undefined,
   ])
 })

@@ -90,7 +90,16 @@ const refused: Record<string, { value: unknown; path: string; words: string }> =
       },
     },
     path: '',
-    words: 'cannot be read: it throws what is no error',
+    words: 'cannot be read: x',
+  },
+  'a toJSON that throws what has no text': {
+    value: {
+      toJSON: () => {
+        throw Object.create(null)
+      },
+    },
+    path: '',
+    words: 'cannot be read: the thrown value has no readable text',
   },
   'a toJSON that answers nothing, at the top': {
     value: { toJSON: () => undefined },

@@ -176,6 +176,7 @@ function damageTo(admin: Client, url: string, schema: string): Damage {
     garbleAllowance: (name) => change('allowance', "set marks = '{not json' where name = $1", name),
     failRecovery: () => refuse('insert', 'recovery_run'),
     failItems: () => refuse('update', 'item'),
+    failEvents: () => refuse('insert', 'event'),
     failDeliveries: () => refuse('update', 'delivery'),
     async forgetMigration() {
       await admin.query(`delete from ${schema}.meta where key = 'schema_version'`)

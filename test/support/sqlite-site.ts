@@ -87,6 +87,7 @@ function damageTo(path: string): Damage {
       change(path, "update allowance set marks = '{not json' where name = ?", name),
     failRecovery: () => refuse(path, 'insert on recovery_run'),
     failItems: () => refuse(path, 'update on item'),
+    failEvents: () => refuse(path, 'insert on event'),
     failDeliveries: () => refuse(path, 'update on delivery'),
     forgetMigration: () => using(path, (database) => database.exec('pragma user_version = 0')),
     loseTable: () => using(path, (database) => database.exec('drop table event')),

@@ -45,6 +45,8 @@ export interface Damage {
   failRecovery(): Promise<Undo>
   /** Every change of an item fails, until the returned function is called. */
   failItems(): Promise<Undo>
+  /** Every change that writes an event fails, until the returned function is called; renewals write none. */
+  failEvents(): Promise<Undo>
   /** Every change of a delivery fails, until the returned function is called. */
   failDeliveries(): Promise<Undo>
   /** The tables are there, but the store says that no migration has run. */
