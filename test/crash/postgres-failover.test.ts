@@ -73,7 +73,7 @@ async function expectFormerPrimaryAlone(site: Site, loads: readonly Actor[]): Pr
   await goesOn(loads)
   const late = await openHere(site.store, { agent: 'late', background: false })
   await late.queue('late').add('work')
-  const [primary, former] = [await timelineOf(site.primary), await timelineOf(site.former)]
+  const [primary, former] = [await site.primary.timeline(), await site.former.timeline()]
   expect(late.status.server?.timeline).toBe(primary)
   expect(former).toBeLessThan(primary)
   expect(await lastEventOf(site.former, site.store)).toBe(before)
@@ -89,12 +89,6 @@ async function lastEventOf(server: Server, store: string): Promise<number> {
     'select max(seq) as seq from holdfast.event',
   )
   return Number(last?.seq)
-}
-
-async function timelineOf(server: Server): Promise<number> {
-  const sql = 'select substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) as timeline'
-  const { rows } = await server.query((client) => client.query<{ timeline: string }>(sql))
-  return Number.parseInt(rows[0]?.timeline ?? '', 16)
 }
 
 async function timelinesOf({ primary, store }: Site): Promise<number[]> {

@@ -21,16 +21,8 @@ export class Site {
     this.store = `${url}?schema=failover&allowUnsafeServer=true`
   }
 
-  /**
-   * Servers die here, machines do not: without fsync nothing is lost, and a standby is there in a second instead of
-   * five. Each begins with a copy of all files, so there are few: short segments of the log, no templates.
-   */
   static async create(): Promise<Site> {
-    const primary = await Server.create('18', { fsync: 'off' }, ['--wal-segsize=1'])
-    await primary.query(async (client) => {
-      await client.query("update pg_database set datistemplate = false where datname <> 'postgres'")
-      for (const name of ['template0', 'template1']) await client.query(`drop database ${name}`)
-    })
+    const primary = await Server.createLight('18')
     const places = [await TcpProxy.open(primary), await TcpProxy.open({ port: 1 })]
     closeAfterHandles(() => Promise.all(places.map((place) => place.close())))
     return new Site(primary, places)

@@ -67,6 +67,19 @@ export class Server {
     return server
   }
 
+  /**
+   * For tests that copy it again and again. Servers die there, machines do not: without fsync nothing is lost, and a
+   * copy is there in a second instead of five. It has few files: short segments of the log, no templates.
+   */
+  static async createLight(version: ServerVersion): Promise<Server> {
+    const server = await Server.create(version, { fsync: 'off' }, ['--wal-segsize=1'])
+    await server.query(async (client) => {
+      await client.query("update pg_database set datistemplate = false where datname <> 'postgres'")
+      for (const name of ['template0', 'template1']) await client.query(`drop database ${name}`)
+    })
+    return server
+  }
+
   static async #prepare(version: ServerVersion, more: Settings): Promise<Server> {
     const ground = standOnGround()
     const folder = mkdtempSync(join(ground.folder, `server-${version}-`))
@@ -154,6 +167,22 @@ export class Server {
     await this.#end('SIGKILL')
   }
 
+  /** SIGSTOP to all of its processes: connections stay, nothing is answered, until `thaw`. */
+  freeze(): void {
+    this.#signalAll('SIGSTOP')
+  }
+
+  thaw(): void {
+    this.#signalAll('SIGCONT')
+  }
+
+  /** The server first: it must not take its children for dead, or start others. */
+  #signalAll(signal: 'SIGSTOP' | 'SIGCONT'): void {
+    if (this.pid === null) return
+    process.kill(this.pid, signal)
+    for (const child of childrenOf(this.pid)) process.kill(child, signal)
+  }
+
   async restart(more: Settings = {}): Promise<void> {
     await this.stop()
     await this.start(more)
@@ -169,13 +198,19 @@ export class Server {
     await gone
   }
 
-  /** A copy that follows this one, started; `name` is what `synchronous_standby_names` calls it. */
-  async createStandby(name: string, more: Settings = {}): Promise<Server> {
+  /**
+   * A copy that follows this one, started; `name` is what `synchronous_standby_names` calls it. `through` is the place
+   * it gets its changes from, such as a proxy that leads here.
+   */
+  async createStandby(
+    name: string,
+    { through = this, ...more }: Settings & { readonly through?: { readonly port: number } } = {},
+  ): Promise<Server> {
     const standby = await Server.#prepare(this.version, { ...this.#settings, ...more })
     await this.#copyTo(standby.#data)
     rmSync(join(standby.#data, 'postmaster.pid'), { force: true })
     writeFileSync(join(standby.#data, 'standby.signal'), '')
-    const primary = `host=127.0.0.1 port=${this.port} user=${user} password=${password} application_name=${name}`
+    const primary = `host=127.0.0.1 port=${through.port} user=${user} password=${password} application_name=${name}`
     await standby.start({ primary_conninfo: primary })
     return standby
   }
@@ -196,6 +231,13 @@ export class Server {
   /** A standby becomes a primary, on a timeline of its own. */
   async promote(): Promise<void> {
     await this.query((client) => client.query('select pg_promote(true, 30)'))
+  }
+
+  /** Which timeline a primary writes. */
+  async timeline(): Promise<number> {
+    const sql = 'select substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) as timeline'
+    const { rows } = await this.query((client) => client.query<{ timeline: string }>(sql))
+    return Number.parseInt(rows[0]?.timeline ?? '', 16)
   }
 
   /** Over a connection of its own. */
@@ -296,6 +338,10 @@ async function run(program: string, args: readonly string[]): Promise<void> {
 function own(path: string): void {
   const { uid, gid } = standOnGround().user
   if (uid !== undefined && gid !== undefined) chownSync(path, uid, gid)
+}
+
+function childrenOf(pid: number): number[] {
+  return read(`/proc/${pid}/task/${pid}/children`).split(' ').filter(Boolean).map(Number)
 }
 
 function read(path: string): string {
