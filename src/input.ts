@@ -1,5 +1,5 @@
 /** What a method hands to its operation: the options that were given, without those that say who calls and how. */
-
+import { createHash } from 'node:crypto'
 import { InvalidError } from './errors.ts'
 import { suggestion, unknownOptions } from './issue.ts'
 
@@ -46,6 +46,16 @@ export function assertSignal(what: string, signal: unknown): void {
     what: `${what}: signal: must be an AbortSignal`,
     next: 'pass the signal of an AbortController, or nothing',
   })
+}
+
+/**
+ * The idempotency key of one request of a call that makes several: the caller's own for the first. Hashed for the others,
+ * since a key of full length leaves no room for a number.
+ */
+export function keyOfPiece(key: string | undefined, piece: number): { idempotencyKey?: string } {
+  if (key === undefined) return {}
+  if (piece === 0) return { idempotencyKey: key }
+  return { idempotencyKey: `${createHash('sha256').update(key).digest('hex')}#${piece}` }
 }
 
 /** The names of `CallOptions`. */

@@ -3,8 +3,8 @@ import { failureFacts, failureOf } from './domain/failure.ts'
 import { processingLockName } from './domain/queue.ts'
 import { fitText, shown } from './domain/text.ts'
 import type { Workflow } from './domain/workflow.ts'
-import { InvalidError } from './errors.ts'
-import { assertSignal, given, inputOf, knownOptionsOf, optionsOf, orReject } from './input.ts'
+import { InvalidError, isHoldfastError } from './errors.ts'
+import { assertSignal, given, inputOf, keyOfPiece, knownOptionsOf, optionsOf, orReject } from './input.ts'
 import type { EventView } from './operations/event.ts'
 import { type LeaseRef, lockRef } from './operations/lease.ts'
 import type { AcquireOutcome } from './operations/processing-lock.ts'
@@ -156,6 +156,8 @@ interface Named {
 type Failure = Error | string | { message: string; code?: string | undefined; stack?: string | undefined }
 
 const eventPage = 1000
+/** A claim repeated under its idempotency key that had met an item which does not fit: the next one is asked for. */
+const passedOver = Symbol()
 const bringsWork = new Set(['queue.add', 'queue.addMany', 'queue.submit'])
 
 export class Queue<Payload = unknown> {
@@ -273,22 +275,70 @@ export class Queue<Payload = unknown> {
 
   /** `taken` gets what is new with the claim: its holder may be granted again what it has already. */
   async #claim(operation: string, options: ClaimOptions, taken: LeaseRef[]): Promise<Claim<Payload>> {
-    const tokenBefore = this.#lockToken(options)
-    for (;;) {
-      const requestedAt = this.#session.environment.monotonic()
-      const { leaseMs } = options
-      const token = this.#lockToken(options)
-      const answer = await this.#write<ClaimOutcome>(operation, options, { leaseMs, token })
-      if (answer.outcome !== 'claimed') {
-        // A lock taken for items that did not fit the schema is not kept for nothing.
-        if (token !== tokenBefore) await this.releaseProcessingLock(options)
-        return answer
+    const newLocks: LeaseRef[] = []
+    try {
+      for (let round = 0; ; round++) {
+        const requestedAt = this.#session.environment.monotonic()
+        const answer = await this.#claimRound(operation, options, round)
+        if (answer === passedOver) continue
+        if (answer.outcome !== 'claimed') return answer
+        const fresh = this.#newIn(answer, options)
+        taken.push(...fresh)
+        newLocks.push(...fresh.filter(({ kind }) => kind === 'lock'))
+        if (answer.lock) this.#grantedLock(answer.lock, requestedAt, options)
+        const lease = this.#grantedItem(answer.item, answer.lease, requestedAt, options)
+        const checked = await this.#checkedItem(answer.item, options)
+        if ('item' in checked) {
+          newLocks.length = 0
+          const { item } = checked
+          return { outcome: 'claimed', item, lease, ...(answer.lock ? { lock: answer.lock } : {}) }
+        }
+        // Still under the lock, it would be the answer to every other round.
+        if (answer.lock && !checked.hasFailed) {
+          if (newLocks.length === 0) throw checked.error
+          await this.#giveBackLocks(newLocks.splice(0), options)
+        }
       }
-      taken.push(...this.#newIn(answer, options))
-      if (answer.lock) this.#grantedLock(answer.lock, requestedAt, options)
-      const lease = this.#grantedItem(answer.item, answer.lease, requestedAt, options)
-      const item = await this.#checkedItem(answer.item, options)
-      if (item) return { outcome: 'claimed', item, lease, ...(answer.lock ? { lock: answer.lock } : {}) }
+    } finally {
+      // Locks taken for items that did not fit the schema are not kept for nothing.
+      if (newLocks.length > 0) await this.#giveBackLocks(newLocks, options)
+    }
+  }
+
+  /** Each round is a request of its own; one that is repeated may have met an item that did not fit. */
+  async #claimRound(operation: string, options: ClaimOptions, round: number) {
+    const { leaseMs, idempotencyKey } = options
+    const asked = round === 0 ? options : { ...options, ...keyOfPiece(idempotencyKey, round) }
+    try {
+      return await this.#write<ClaimOutcome>(operation, asked, { leaseMs, token: this.#lockToken(options) })
+    } catch (error) {
+      if (idempotencyKey === undefined || !(await this.#isOfUnfit(error))) throw error
+      return passedOver
+    }
+  }
+
+  /** Whether a claim could not be repeated because its item was found unfit then, and failed under that very grant. */
+  async #isOfUnfit(error: unknown): Promise<boolean> {
+    if (!this.#options.schema || !isHoldfastError(error) || error.code !== 'LEASE_LOST') return false
+    const { lost } = error.facts as { lost?: LeaseRef }
+    const item = lost?.kind === 'item' ? await this.get(lost.id) : null
+    if (item?.outcome !== 'badly' || item.token !== lost?.token) return false
+    return this.#checked(item.payload).then(
+      () => false,
+      () => true,
+    )
+  }
+
+  /** A lock that cannot be given back is renewed no longer. */
+  async #giveBackLocks(locks: readonly LeaseRef[], { agent }: CallOptions): Promise<void> {
+    const by = given({ agent }) as { agent?: string }
+    for (const { token } of locks) {
+      try {
+        await this.releaseProcessingLock({ ...by, token })
+      } catch (error) {
+        this.#session.ended('lock', this.#lockName, token, by)
+        this.#session.logger.warn({ queue: this.name, error: String(error) }, 'worker.failed')
+      }
     }
   }
 
@@ -319,11 +369,11 @@ export class Queue<Payload = unknown> {
       lease: this.#grantedItem(item, item.lease as LeaseView, requestedAt, options),
     }))
     const checked = await Promise.all(
-      claims.map(async ({ item, lease }) => ({ item: await this.#checkedItem(item, options), lease })),
+      claims.map(async ({ item, lease }) => ({ ...(await this.#checkedItem(item, options)), lease })),
     )
     return {
       outcome: 'claimed',
-      items: checked.flatMap(({ item, lease }) => (item ? [{ item, lease }] : [])),
+      items: checked.flatMap((each) => ('item' in each ? [{ item: each.item, lease: each.lease }] : [])),
     }
   }
 
@@ -344,26 +394,30 @@ export class Queue<Payload = unknown> {
   }
 
   /** What no longer fits the queue's schema fails for good, instead of reaching a handler. */
-  async #checkedItem(item: ItemView, options: CallOptions): Promise<QueueItem<Payload> | null> {
-    if (!this.#options.schema) return item as QueueItem<Payload>
+  async #checkedItem(
+    item: ItemView,
+    options: CallOptions,
+  ): Promise<{ item: QueueItem<Payload> } | { error: unknown; hasFailed: boolean }> {
+    if (!this.#options.schema) return { item: item as QueueItem<Payload> }
     try {
-      return { ...item, payload: await checkPayload(this.#options.schema, item.payload, this.name) }
+      return { item: { ...item, payload: await this.#checked(item.payload) } }
     } catch (error) {
-      await this.#failUnfit(item, error, options)
-      return null
+      return { error, hasFailed: await this.#failUnfit(item, error, options) }
     }
   }
 
   /** One that cannot be failed is left to lapse: its trouble must not cost the caller what was claimed with it. */
-  async #failUnfit(item: ItemView, error: unknown, options: CallOptions): Promise<void> {
+  async #failUnfit(item: ItemView, error: unknown, options: CallOptions): Promise<boolean> {
     const { id, token } = item
     const failure = failureOf(error)
     this.#session.logger.warn(failureFacts(item, failure), 'item.failed')
     try {
       await this.fail(id, failure, { ...given({ agent: options.agent }), token, retryable: false })
+      return true
     } catch (refusal) {
       this.#session.ended('item', id, token, options)
       this.#session.logger.warn({ queue: this.name, error: String(refusal) }, 'worker.failed')
+      return false
     }
   }
 
@@ -456,7 +510,7 @@ export class Queue<Payload = unknown> {
     let removed = 0
     for (let piece = 0, more = true; more; piece++) {
       // Each piece is a request of its own.
-      const key = idempotencyKey === undefined ? {} : { idempotencyKey: `${idempotencyKey}#${piece}` }
+      const key = keyOfPiece(idempotencyKey, piece)
       const answer = await this.#write<{ removed: number; more: boolean }>('queue.cleanup', {
         ...rest,
         ...key,

@@ -5,7 +5,7 @@ import { conflictWaitMs } from './domain/state.ts'
 import { type TaskStatus, taskQueue } from './domain/task.ts'
 import { pause } from './environment.ts'
 import { isVersionMismatchError } from './errors.ts'
-import { assertSignal, given, inputOf, optionsOf, orReject } from './input.ts'
+import { assertSignal, given, inputOf, keyOfPiece, optionsOf, orReject } from './input.ts'
 import type { LockStatus, StaleLocks } from './operations/lease-watch.ts'
 import { parseInput } from './operations/operation.ts'
 import type { BatchClaimOutcome, NextTaskOutcome, TaskClaimOutcome } from './operations/task-claim.ts'
@@ -354,7 +354,7 @@ export class Tasks {
     const taskIds: string[] = []
     for (let piece = 0, more = true; more; piece++) {
       // Each piece is a request of its own.
-      const key = idempotencyKey === undefined ? {} : { idempotencyKey: `${idempotencyKey}#${piece}` }
+      const key = keyOfPiece(idempotencyKey, piece)
       const answer = await this.#write<{ tasks: { id: string; token: number }[]; more: boolean }>(
         'tasks.handoff',
         { ...rest, ...key },

@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs'
 import { type HoldfastError, InvalidError, NotFoundError } from '../errors.ts'
 import { type Holdfast, open } from '../holdfast.ts'
 import { systemEnvironment } from '../host/system.ts'
+import { keyOfPiece } from '../input.ts'
 import type { Logger } from '../logger.ts'
 import { operations } from '../operations/table.ts'
 import { findDeaths } from '../runtime/heal.ts'
@@ -89,9 +90,8 @@ export class CommandCall implements Call {
   async execute<Result>(operation: string, input: Input, piece = 0): Promise<Result> {
     const hf = await this.open()
     const isRead = operations.get(operation)?.effect === 'read'
-    const key = this.idempotencyKey
     const answer = await hf.execute(operation, input, {
-      ...(isRead || key === undefined ? {} : { idempotencyKey: piece === 0 ? key : `${key}#${piece}` }),
+      ...(isRead ? {} : keyOfPiece(this.idempotencyKey, piece)),
       ...(this.instance === undefined ? {} : { instance: this.instance }),
     })
     return answer as Result

@@ -213,6 +213,7 @@ function* repeat(
     currentToken: lost.token,
     holder: null,
     reason: 'the claim made under this idempotency key has ended',
+    lost,
   })
 }
 
