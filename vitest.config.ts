@@ -1,6 +1,6 @@
 import { readdirSync } from 'node:fs'
 import { defineConfig } from 'vitest/config'
-import { chosenProjects, type EngineProject, engineSuites, leftOutOf } from './scripts/engines.mjs'
+import { chosenProjects, type EngineProject, engineSuites, filesOf } from './scripts/engines.mjs'
 import { LongestFirst } from './scripts/longest-first.mjs'
 import { storesFolder } from './scripts/stores-folder.mjs'
 
@@ -31,8 +31,8 @@ export default defineConfig({
     projects: chosenProjects(suites).map(({ name, suite, engine }) => ({
       test: {
         name,
-        include: [`test/${suite}/**/*.test.ts`],
-        exclude: [...filesOfOtherEngines({ suite, engine }), ...leftOutOf({ suite, engine }, isQuick)],
+        include: filesOf({ suite, engine }, isQuick),
+        exclude: filesOfOtherEngines({ suite, engine }),
         env: { HOLDFAST_TEST_ENGINES: engine, TMPDIR: storesFolder() },
         globalSetup: engine === 'sqlite' ? [] : ['test/support/servers.ts'],
         isolate: suite === 'crash',

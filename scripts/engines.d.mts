@@ -6,4 +6,4 @@ export interface EngineProject {
 export declare function projectsOf(suite: string): EngineProject[]
 export declare function chosenProjects(suites: readonly string[]): EngineProject[]
 export declare const engineSuites: readonly string[]
-export declare function leftOutOf(project: Omit<EngineProject, 'name'>, isQuick: boolean): string[]
+export declare function filesOf(project: Omit<EngineProject, 'name'>, isQuick: boolean): string[]

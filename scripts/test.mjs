@@ -48,7 +48,7 @@ async function main() {
   for (const project of suites.flatMap(projectsOf).filter(({ name }) => wanted.has(name))) {
     // Only the rules are pure enough for "every branch" to be a fair demand.
     const args = project.suite === 'domain' ? ['--coverage'] : []
-    // Named, a suite is run whole; else an older server gets a little less, and random histories have a script of their own.
+    // Named, a suite is run whole; else an older server gets a smoke test, and random histories have a script of their own.
     const isQuick = process.argv.length === 2 && project.engine !== 'sqlite'
     if (isQuick && project.suite === 'model') continue
     results.push(runSuite(project, { args, isQuick }))
