@@ -57,6 +57,7 @@ export async function open(store: string, options: OpenOptions = {}): Promise<Ho
     environment,
     durability: settings.durability,
     busyTimeoutMs: settings.busyTimeoutMs,
+    recoverOnOpen: settings.recovery.onOpen,
     recoverOnClaim: settings.recovery.onClaim,
     manualGraceMs: settings.manualGraceMs,
     hasCaretaker: settings.background,

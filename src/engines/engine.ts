@@ -533,6 +533,8 @@ export interface EngineOptions {
   readonly environment: Environment
   readonly durability: 'full' | 'normal'
   readonly busyTimeoutMs: number
+  /** Whoever opens it heals at once; a clock that nobody vouches for is waited for. */
+  readonly recoverOnOpen: boolean
   /** Heal before a batch that claims. */
   readonly recoverOnClaim: boolean
   /** Kept in the store from now on; undefined: as the store has it. */

@@ -27,6 +27,7 @@ async function begin(): Promise<void> {
     environment: systemEnvironment,
     durability: data.durability,
     busyTimeoutMs: data.busyTimeoutMs,
+    recoverOnOpen: false,
     recoverOnClaim: false,
     hasCaretaker: true,
     onRecovered() {},

@@ -10,6 +10,7 @@ export interface EngineThreadData {
   readonly url: string
   readonly durability: 'full' | 'normal'
   readonly busyTimeoutMs: number
+  readonly recoverOnOpen: boolean
   readonly recoverOnClaim: boolean
   readonly manualGraceMs?: number | undefined
 }

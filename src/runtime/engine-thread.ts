@@ -24,6 +24,7 @@ try {
       environment: systemEnvironment,
       durability: data.durability,
       busyTimeoutMs: data.busyTimeoutMs,
+      recoverOnOpen: data.recoverOnOpen,
       recoverOnClaim: data.recoverOnClaim,
       manualGraceMs: data.manualGraceMs,
       hasCaretaker: true,

@@ -72,7 +72,9 @@ export class ThreadedEngine implements OpenedEngine {
 
   #start(opened: () => void, failed: (error: unknown) => void): void {
     const { durability, busyTimeoutMs, recoverOnClaim, manualGraceMs } = this.#options
-    const settings = { durability, busyTimeoutMs, recoverOnClaim, manualGraceMs }
+    // A thread that is started anew has leases to renew, and heals later.
+    const recoverOnOpen = this.#options.recoverOnOpen && this.#status === null
+    const settings = { durability, busyTimeoutMs, recoverOnOpen, recoverOnClaim, manualGraceMs }
     const workerData: EngineThreadData = { url: this.#url, ...settings }
     const file = new URL('./engine-thread.js', import.meta.url)
     const thread = startThread(file, { name: 'holdfast engine', workerData })

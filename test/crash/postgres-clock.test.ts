@@ -1,8 +1,9 @@
 /** The clock of the server decides on leases: whoever has a reason to doubt it takes nothing from anybody. */
 import { expect, test } from 'vitest'
 import { collectLogs } from '../support/logs.ts'
+import { Pooler } from '../support/pooler.ts'
 import { ownServer } from './server-store.ts'
-import { openHere, until } from './support.ts'
+import { type Actor, claimBy, closeAfterHandles, openActor, openHere, until } from './support.ts'
 
 const own = ownServer()
 
@@ -72,6 +73,134 @@ test('locks and reserved paths are not taken from their holders by a clock in do
 
   expect(taken.map(({ outcome }) => outcome)).toEqual(['held', 'held', 'held'])
 })
+
+test('a process that starts just after the clock jumped takes nothing from a holder that lives [S5b-13]', async () => {
+  const store = own.newStore()
+  const holder = await openBeating(store)
+  await holder.ask('add', { queue: 'q', payload: 'held' })
+  const item = await claimBy(holder, 'q')
+  // Or it would have renewed by the new clock before anybody else could look.
+  holder.kill('SIGSTOP')
+
+  await own.query(store, anHourAhead)
+  const { logger, named } = collectLogs()
+  const rival = await openHere(store, { agent: 'rival', logger })
+  const claim = await rival.queue('q').next()
+  holder.kill('SIGCONT')
+  await until('its lease runs by the clock as it is', async () => (await own.query(store, living)).length > 0)
+
+  expect(claim).toMatchObject({ outcome: 'empty' })
+  expect(await rival.queue('q').get(item.id)).toMatchObject({ standing: 'held', token: item.token })
+  // While the holder doubts the clock it does not vouch for it either.
+  expect(await own.query(store, recentMark)).toEqual([])
+  expect(named('clock.doubtful')).toHaveLength(1)
+  expect(named('lease.reclaimed')).toEqual([])
+})
+
+test('the same behind a pooler, where sessions tell nothing [S5b-13]', async () => {
+  const store = own.newStore()
+  const pooler = await Pooler.open(own.server, 2)
+  closeAfterHandles(() => pooler.close())
+  const holder = await openBeating(`${pooler.through(store)}&wake=off&prepare=false`)
+  await holder.ask('add', { queue: 'q', payload: 'held' })
+  await claimBy(holder, 'q')
+  holder.kill('SIGSTOP')
+
+  await own.query(store, anHourAhead)
+  const rival = await openHere(store, { agent: 'rival', background: false, recovery: { onOpen: false } })
+
+  expect(await rival.queue('q').next()).toMatchObject({ outcome: 'empty' })
+})
+
+test('a clock that was set back is not judged by either: a mark that lies ahead is none [S5b-13]', async () => {
+  const store = own.newStore()
+  const holder = await openBeating(store)
+  holder.kill('SIGSTOP')
+  const hf = await openHere(store, { agent: 'test', background: false })
+  await hf.queue('q').add('lapsed')
+  await hf.queue('q').next({ leaseMs: 0 })
+
+  await own.query(store, moveMark, [3_600_000])
+  const rival = await openHere(store, { agent: 'rival', background: false, recovery: { onOpen: false } })
+
+  expect(await rival.queue('q').next()).toMatchObject({ outcome: 'empty' })
+})
+
+test('processes that end at once can take what has lapsed beside one that is frozen, 10 s after the first looked [S5b-13]', async () => {
+  const store = own.newStore()
+  const frozen = await openBeating(store)
+  frozen.kill('SIGSTOP')
+  const hf = await openHere(store, { agent: 'test', background: false })
+  await hf.queue('q').add('lapsed')
+  await hf.queue('q').next({ leaseMs: 0 })
+  await own.query(store, moveMark, [-3_600_000])
+
+  const claims: unknown[] = []
+  for (const agent of ['first', 'second']) {
+    const once = await openHere(store, { agent, background: false, recovery: { onOpen: false } })
+    claims.push(await once.queue('q').next())
+    await once.close()
+  }
+  await own.query(store, tenSecondsLater)
+  const late = await openHere(store, { agent: 'late', background: false, recovery: { onOpen: false } })
+
+  expect(claims).toMatchObject([{ outcome: 'empty' }, { outcome: 'empty' }])
+  expect(await late.queue('q').next()).toMatchObject({ outcome: 'claimed' })
+})
+
+test('healing at open waits until a process that runs has checked the clock [S5b-13]', async () => {
+  const store = own.newStore()
+  const frozen = await openBeating(store)
+  frozen.kill('SIGSTOP')
+  const hf = await openHere(store, { agent: 'test', background: false })
+  await hf.locks.acquireLock('deploy', { leaseMs: 0 })
+  await own.query(store, moveMark, [-3_600_000])
+
+  const { logger, named } = collectLogs()
+  const opening = openHere(store, { agent: 'late', background: false, logger })
+  await until('it has found the clock unchecked', async () => (await own.query(store, waiting)).length > 0)
+  await own.query(store, checkNow)
+  await opening
+
+  expect(named('lease.reclaimed')).toHaveLength(1)
+})
+
+test('whoever is alone takes what has lapsed at once, however long ago the clock was checked [S5b-13]', async () => {
+  const store = own.newStore()
+  // Of another machine: here its death would be proven.
+  const holder = await openBeating(store, { identity: { bootId: 'elsewhere' } })
+  await holder.ask('add', { queue: 'q', payload: 'lapsed' })
+  await claimBy(holder, 'q', { leaseMs: 1000 })
+  holder.kill()
+  await own.query(store, moveMark, [-3_600_000])
+  await until('the server has seen it go', async () => (await own.query(store, beating)).length === 0)
+  await until('nobody can be about to come back', async () => (await own.query(store, isNew)).length === 0)
+  await until('its lease has lapsed', async () => (await own.query(store, living)).length === 0)
+
+  const alone = await openHere(store, { agent: 'alone', background: false })
+
+  expect(await alone.queue('q').next()).toMatchObject({ outcome: 'claimed' })
+})
+
+/** A process that has checked the clock at least once. */
+async function openBeating(store: string, options: Parameters<typeof openActor>[1] = {}): Promise<Actor> {
+  const actor = await openActor(store, { agent: 'beating', ...options })
+  await until('it has checked the clock', async () => (await own.query(store, checked)).length > 0)
+  return actor
+}
+
+const living = 'select from holdfast.item where expires_at > holdfast.now_ms()'
+const checked = "select from holdfast.meta where key = 'clock_checked_at' and value <> '0'"
+const recentMark =
+  "select from holdfast.meta where key = 'clock_checked_at' and value::bigint > holdfast.now_ms() - 3000000"
+const waiting = "select from holdfast.meta where key = 'clock_unchecked'"
+const isNew = "select where clock_timestamp() < pg_postmaster_start_time() + interval '10 s'"
+const beating = "select from pg_stat_activity where application_name = 'holdfast'"
+const moveMark = `update holdfast.meta set value = (value::bigint + $1)::text where key = 'clock_checked_at'`
+const checkNow = "update holdfast.meta set value = holdfast.now_ms()::text where key = 'clock_checked_at'"
+const tenSecondsLater = `update holdfast.meta
+  set value = split_part(value, ' ', 1) || ' ' || (split_part(value, ' ', 2)::bigint - 10000)
+  where key = 'clock_unchecked'`
 
 const anHourAhead = `create or replace function holdfast.now_ms() returns bigint language sql volatile as
   $$ select floor(extract(epoch from clock_timestamp()) * 1000)::bigint + 3600000 $$`

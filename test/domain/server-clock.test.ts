@@ -67,3 +67,42 @@ function outageAt(...answers: (Answer | readonly [askedAt: number, 'missed'])[])
   }
   return clock.outage
 }
+
+test('it is checked by an answer that came soon and agreed, and by no other [S5b-13]', () => {
+  expect(checkedAt([0, 10, 1_005])).toBe(1_005)
+  expect(checkedAt([0, 10, 1_005], [5_000, 5_010, 6_004])).toBe(6_004)
+  // It may have jumped while the answer was under way.
+  expect(checkedAt([0, 10, 1_005], [5_000, 8_000, 7_000])).toBe(1_005)
+  expect(checkedAt([0, 10, 1_005], [5_000, 5_010, 60_000])).toBe(1_005)
+  // Slow or not, the next one counts again.
+  expect(checkedAt([0, 10, 1_005], [5_000, 5_010, 60_000], [6_000, 6_010, 61_000])).toBe(61_000)
+})
+
+test('a clock that nobody vouches for is doubted, and told of once, until somebody does [S5b-13]', () => {
+  const told: string[] = []
+  let time = 0
+  const clock = new ServerClock({ monotonic: () => time } as Environment, ({ reason }) => told.push(reason))
+  const states = [clock.isDoubtful]
+
+  clock.uncheckedUntil(10_000, { reason: 'nobody knows' })
+  states.push(clock.isDoubtful)
+  time = 1_500
+  clock.uncheckedUntil(2_000, { reason: 'nobody knows' })
+  clock.uncheckedUntil(10_000, { reason: 'nobody knows' })
+  states.push(clock.isDoubtful)
+  time = 2_000
+  states.push(clock.isDoubtful)
+
+  expect(states).toEqual([false, true, true, false])
+  expect(told).toEqual(['nobody knows'])
+})
+
+function checkedAt(...answers: Answer[]): number {
+  let time = 0
+  const clock = new ServerClock({ monotonic: () => time } as Environment, () => {})
+  for (const [askedAt, heardAt, shown] of answers) {
+    time = heardAt
+    clock.note(shown, askedAt)
+  }
+  return clock.checkedAt
+}

@@ -2,12 +2,12 @@
  * The lease clock of a PostgreSQL store is the server's. A process that sees it disagree with its own awake time, or
  * that met another server after a failover, judges no lease by it for a while.
  */
+import { doubtfulForMs } from '../../domain/clock-check.ts'
 import type { Outage } from '../../domain/outage.ts'
 import type { Environment } from '../../environment.ts'
 import type { Query, Row } from './plan.ts'
 
 const disagreesMs = 2_000
-export const doubtfulForMs = 10_000
 /** Asked for so long without an answer, the server counts as out of reach. */
 const outageMs = 3_000
 
@@ -22,6 +22,9 @@ export class ServerClock {
   readonly #onDoubt: (facts: { reason: string; byMs: number }) => void
   #offset: Offset | null = null
   #doubtfulUntil = Number.NEGATIVE_INFINITY
+  /** It was just met, and until then nobody vouches for it; null: this was never asked. */
+  #uncheckedUntil: number | null = null
+  #checkedAt = 0
   #seen: number | null = null
   /** Since when it was asked and could not be reached, monotonic ms. */
   #missedSince: number | null = null
@@ -43,6 +46,7 @@ export class ServerClock {
     this.#offset = this.#offset === null ? seen : (overlap(this.#offset, seen) ?? seen)
     if (Math.abs(byMs) > disagreesMs)
       this.doubt('the clock of the server and that of this process disagree', byMs)
+    else if (seen.most - seen.least <= disagreesMs) this.#checkedAt = now
   }
 
   /** The server was asked and could not be reached. */
@@ -65,13 +69,29 @@ export class ServerClock {
     this.#onDoubt({ reason, byMs: Math.round(byMs) })
   }
 
+  /** Until when nobody vouches for it. Never later than was said before: the mark grows old while we look at it. */
+  uncheckedUntil(at: number, { reason }: { reason: string }): void {
+    const wasAsked = this.#uncheckedUntil !== null
+    this.#uncheckedUntil = Math.min(this.#uncheckedUntil ?? at, at)
+    if (!wasAsked && this.isUnchecked) this.#onDoubt({ reason, byMs: 0 })
+  }
+
+  get isUnchecked(): boolean {
+    return this.#uncheckedUntil !== null && this.#environment.monotonic() < this.#uncheckedUntil
+  }
+
+  /** What it showed when it last agreed with the clock of this process; 0: never. */
+  get checkedAt(): number {
+    return this.#checkedAt
+  }
+
   /** When the server last gave no answer for long, on its clock. */
   get outage(): Outage | null {
     return this.#outage
   }
 
   get isDoubtful(): boolean {
-    return this.#environment.monotonic() < this.#doubtfulUntil
+    return this.isUnchecked || this.#environment.monotonic() < this.#doubtfulUntil
   }
 }
 

@@ -2,13 +2,15 @@
  * The PostgreSQL engine: group commit over two connections. One lane runs the batches of writes; the other answers
  * reads, renews leases, which must not wait behind a batch, and hears what others ring.
  */
+import { doubtfulForMs } from '../../domain/clock-check.ts'
 import type { Environment } from '../../environment.ts'
 import { closedError, isHoldfastError } from '../../errors.ts'
 import { prepare } from '../../operations/decide.ts'
 import type { Command, Engine, EngineOptions, StoreStatus } from '../engine.ts'
 import { type Address, parseAddress } from './address.ts'
 import { classify, openAgain, unavailable } from './classify.ts'
-import { doubtfulForMs, movedOffset, ServerClock } from './clock.ts'
+import { movedOffset, ServerClock } from './clock.ts'
+import { ClockMark } from './clock-mark.ts'
 import type { Connection } from './connection.ts'
 import { raiseEventBase } from './event-base.ts'
 import { isRead, Lane, type LaneOptions, patienceMs } from './lane.ts'
@@ -117,6 +119,8 @@ export class PostgresEngine implements Engine {
   readonly #options: EngineOptions
   readonly #environment: Environment
   readonly #clock: ServerClock
+  /** Null where tests move time: that clock is theirs. */
+  readonly #clockMark: ClockMark | null
   readonly #wake: Wake
   readonly #batches: Lane
   readonly #side: Lane
@@ -145,6 +149,7 @@ export class PostgresEngine implements Engine {
     this.#clock = new ServerClock(options.environment, (doubt) =>
       options.log('warn', 'clock.doubtful', doubt),
     )
+    this.#clockMark = offset === null ? this.#makeClockMark(options) : null
     const linePlaces = new LinePlaces(options.environment)
     const shared: Omit<LaneOptions, 'connect' | 'staysConnected' | 'looksAhead'> = {
       address,
@@ -174,12 +179,18 @@ export class PostgresEngine implements Engine {
       staysConnected: true,
       connect: async (search) => {
         const connection = await this.#connect(search)
+        this.#clockMark?.enter(connection)
         await this.#outside(this.#listenOn(connection))
         return connection
       },
     })
     this.#wake = new Wake(options.environment, address, (query) => this.#side.sendAside(query))
     this.#wake.listen(() => linePlaces.forget())
+  }
+
+  #makeClockMark({ environment, hasCaretaker: beats }: EngineOptions): ClockMark {
+    const { schema, isPooled } = this.#address
+    return new ClockMark({ environment, clock: this.#clock, schema, isPooled, beats })
   }
 
   async begin(): Promise<void> {
@@ -196,8 +207,11 @@ export class PostgresEngine implements Engine {
         this.#batches.register(),
         this.#side.register(),
         connection.send(askStandbys).then((rows) => this.#noteStandbys(rows)),
+        this.#clockMark?.look(connection),
       ])
       if (isRecent) this.#clock.doubt(`the server is on timeline ${timeline} since a moment ago`)
+      this.#clockMark?.enter(connection)
+      if (this.#options.recoverOnOpen) await this.#clockMark?.wait(connection)
     } catch (error) {
       // Or what was lost would be found again, for ever.
       await this.close()
@@ -244,6 +258,7 @@ export class PostgresEngine implements Engine {
     if (this.#closed) throw closedError(this.#address.shown)
     const prepared = prepare(command)
     this.#refreshStandbys()
+    this.#clockMark?.refresh((query, read) => this.#side.sendAside(query, read))
     const lane = isRead(prepared) || urgent.has(command.operation) ? this.#side : this.#batches
     return new Promise((resolve, reject) => {
       const deadline = this.#environment.monotonic() + patienceMs

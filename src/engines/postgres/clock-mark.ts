@@ -1,0 +1,156 @@
+/**
+ * The mark that processes leave in the store when the server's clock agrees with their own. Whoever opens the store
+ * has nothing to compare that clock with, and goes by the mark: a clock that jumped has left it behind.
+ */
+import { type ClockCheck, decideDoubtMs, doubtfulForMs } from '../../domain/clock-check.ts'
+import { type Environment, pause } from '../../environment.ts'
+import type { ServerClock } from './clock.ts'
+import type { Connection } from './connection.ts'
+import { lockNumber } from './names.ts'
+import type { Query, Row } from './plan.ts'
+
+/** At most so often, whoever leaves it. */
+const markEveryMs = 1_000
+/** Healing at open waits so long for a fresh mark. */
+const waitMs = 2_000
+const lookEveryMs = 100
+
+const checkedKey = 'clock_checked_at'
+const pooledKey = 'clock_checked_behind_pooler_at'
+
+/**
+ * A process that renews leases holds this lock on its side connection for as long as that lasts, so it is seen by every
+ * role, and gone with the connection.
+ */
+const enter = 'select pg_try_advisory_lock_shared($1)'
+const isAnyoneThere = `exists (
+  select 1
+  from pg_locks l
+  where l.locktype = 'advisory' and l.granted and l.objsubid = 1 and l.pid <> pg_backend_pid()
+  and l.database = (select d.oid from pg_database d where d.datname = current_database())
+  and l.classid::bigint = ($1::bigint >> 32) & 4294967295
+  and l.objid::bigint = $1::bigint & 4294967295
+)`
+
+const look = `select holdfast.now_ms(),
+coalesce((select m.value::bigint from holdfast.meta m where m.key = '${checkedKey}'), 0),
+coalesce((select m.value::bigint from holdfast.meta m where m.key = '${pooledKey}'), 0),
+(select m.value from holdfast.meta m where m.key = 'clock_unchecked'),
+${isAnyoneThere},
+extract(epoch from clock_timestamp() - pg_postmaster_start_time()) between 0 and ${doubtfulForMs / 1000}`
+
+/** Nothing rests on these being on disk. A mark that lies ahead is from before the clock was set back. */
+const mark = `insert into holdfast.meta as m (key, value)
+select given.key, $2::bigint::text
+from unnest($1::text[]) as given (key)
+left join holdfast.meta known on known.key = given.key
+where set_config('synchronous_commit', 'off', true) is not null
+and (known.value is null or known.value::bigint <= $2::bigint - ${markEveryMs} or known.value::bigint > holdfast.now_ms())
+order by given.key
+on conflict (key) do update set value = excluded.value
+where m.value::bigint <= excluded.value::bigint - ${markEveryMs} or m.value::bigint > holdfast.now_ms()`
+
+const noteUnchecked = `insert into holdfast.meta (key, value)
+select 'clock_unchecked', $1
+where set_config('synchronous_commit', 'off', true) is not null
+on conflict (key) do update set value = excluded.value`
+
+export interface ClockMarkOptions {
+  readonly environment: Environment
+  readonly clock: ServerClock
+  readonly schema: string
+  readonly isPooled: boolean
+  /** This process renews leases, and so looks at the clock again and again. */
+  readonly beats: boolean
+}
+
+export class ClockMark {
+  readonly #options: ClockMarkOptions
+  readonly #number: string
+  readonly #openedAt: number
+  readonly #look: Query
+  readonly #mark: Query
+  #askedAt: number
+
+  constructor(options: ClockMarkOptions) {
+    const { environment, clock, schema, isPooled } = options
+    this.#options = options
+    this.#number = lockNumber(schema, '', 'beats')
+    this.#openedAt = environment.monotonic()
+    this.#askedAt = this.#openedAt
+    this.#look = { text: look, values: [this.#number] }
+    const keys = isPooled ? [checkedKey, pooledKey] : [checkedKey]
+    this.#mark = {
+      text: mark,
+      /** Not the time of writing, which nobody has compared with anything: the clock may have jumped since. */
+      get values() {
+        return [keys, clock.checkedAt]
+      },
+    }
+  }
+
+  /** When the store is opened: decides whether the clock is doubted at first. */
+  async look(connection: Connection): Promise<void> {
+    const askedAt = this.#options.environment.monotonic()
+    const [row] = await connection.send(this.#look)
+    const check = this.#hear(row, askedAt)
+    if (check === null || decideDoubtMs(check) < doubtfulForMs) return
+    const note = { text: noteUnchecked, values: [`${check.checkedAt} ${check.now}`] }
+    await connection.send(note)
+  }
+
+  /** Until the clock is doubted no longer, but not for long. */
+  async wait(connection: Connection): Promise<void> {
+    const { environment, clock } = this.#options
+    while (clock.isUnchecked && environment.monotonic() - this.#openedAt < waitMs) {
+      await pause(environment, lookEveryMs)
+      const askedAt = environment.monotonic()
+      const [row] = await connection.send(this.#look)
+      this.#hear(row, askedAt)
+    }
+  }
+
+  /** From now on this process is seen by others. First the mark: or they would doubt a clock that it does not. */
+  enter(connection: Connection): void {
+    const { beats, isPooled, clock } = this.#options
+    if (!beats) return
+    const queries = [
+      ...(clock.isDoubtful ? [] : [this.#mark]),
+      ...(isPooled ? [] : [{ text: enter, values: [this.#number] }]),
+    ]
+    // A connection that fails is found again, and then this comes again.
+    for (const query of queries) connection.send(query).catch(() => {})
+  }
+
+  /** With whatever is asked: a process that beats asks several times a second. */
+  refresh(send: (query: Query, read?: (rows: readonly Row[]) => void) => void): void {
+    const { environment, clock, beats } = this.#options
+    const now = environment.monotonic()
+    if (now - this.#askedAt < (clock.isUnchecked ? lookEveryMs : markEveryMs)) return
+    this.#askedAt = now
+    if (clock.isUnchecked) send(this.#look, ([row]) => this.#hear(row, now))
+    else if (beats && !clock.isDoubtful) send(this.#mark)
+  }
+
+  #hear(row: Row | undefined, askedAt: number): ClockCheck | null {
+    if (row === undefined) return null
+    const check = readCheck(row)
+    this.#options.clock.note(check.now, askedAt)
+    const until = this.#openedAt + decideDoubtMs(check)
+    const reason = 'this process has just started, and no other has checked the clock of the server of late'
+    this.#options.clock.uncheckedUntil(until, { reason })
+    return check
+  }
+}
+
+function readCheck([now, checkedAt, pooledAt, unchecked, isThere, isServerNew]: Row): ClockCheck {
+  const [before, since] = String(unchecked ?? '').split(' ')
+  return {
+    now: Number(now),
+    checkedAt: Number(checkedAt),
+    checkedBehindPoolerAt: Number(pooledAt),
+    unchecked: since === undefined ? null : { since: Number(since), checkedAt: Number(before) },
+    isAnyoneThere: isThere === true,
+    isServerNew: isServerNew === true,
+  }
+}
