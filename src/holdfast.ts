@@ -32,7 +32,7 @@ import { reportStaleLocks, type StaleLocksOptions } from './runtime/stale-locks.
 import { stopOnSignals } from './runtime/stop-signals.ts'
 import { openThreaded } from './runtime/threaded-engine.ts'
 import { type Handler, Worker, type WorkOptions } from './runtime/worker.ts'
-import { Session } from './session.ts'
+import { Session, type StoreRecoveryReport } from './session.ts'
 import { type States, statesOf } from './state.ts'
 import { Tasks } from './tasks.ts'
 
@@ -259,12 +259,15 @@ export class Holdfast {
 
   /** The same recovery calls over everything. */
   readonly recovery = {
-    /** `maxAgeMs`: only what lapsed longer ago; what the dead held is not waited for. */
+    /**
+     * `maxAgeMs`: only what lapsed longer ago; what the dead held is not waited for. `allNamespaces`: everywhere in the
+     * store, not only in this handle's namespace.
+     */
     detectAndRecoverStale: async (
-      options: { dryRun?: boolean; maxAgeMs?: number } = {},
-    ): Promise<RecoveryReport> =>
+      options: { dryRun?: boolean; maxAgeMs?: number; allNamespaces?: boolean } = {},
+    ): Promise<StoreRecoveryReport> =>
       this.#session.recover(
-        knownOptionsOf('recovery.detectAndRecoverStale', options, ['dryRun', 'maxAgeMs']),
+        knownOptionsOf('recovery.detectAndRecoverStale', options, ['dryRun', 'maxAgeMs', 'allNamespaces']),
       ),
     getRecoveryStats: (): Promise<RecoveryStats> => this.#session.recoveryStats({}),
     /** Everything held, soonest expiry first, and what looks wrong with it. Changes nothing. */

@@ -100,6 +100,7 @@ export type { RetryCounts } from './runtime/redelivery.ts'
 export type { LeaseRenewal, RenewalOptions } from './runtime/renewal.ts'
 export type { StaleLocksOptions } from './runtime/stale-locks.ts'
 export type { Handler, WorkContext, Worker, WorkOptions } from './runtime/worker.ts'
+export type { StoreRecoveryReport } from './session.ts'
 export type {
   State,
   StateEntry,

@@ -1,9 +1,10 @@
 /** What all handles of one opened store share: who we are, the executor, and the grants we were given. */
 import { withCallerFrames } from './caller-frames.ts'
+import { shown } from './domain/text.ts'
 import type { Caller, Command } from './engines/engine.ts'
 import type { OpenedEngine } from './engines/open.ts'
 import type { Environment } from './environment.ts'
-import { closedError, HoldfastError, isHoldfastError } from './errors.ts'
+import { closedError, HoldfastError, InvalidError, isHoldfastError } from './errors.ts'
 import type { Logger } from './logger.ts'
 import type { LeaseRef } from './operations/lease.ts'
 import type { RecoveryReport, RecoveryTrigger } from './operations/recovery.ts'
@@ -13,6 +14,7 @@ import type { Settings } from './options.ts'
 import { findDeaths, type Healing, heal } from './runtime/heal.ts'
 import type { Keeper, Lease } from './runtime/keeper.ts'
 import type { RecoveryFailures } from './runtime/recovery-failures.ts'
+import { healerOf, healOthers } from './runtime/store-healing.ts'
 
 export interface CallOptions {
   /** Act for another agent than this handle's; its claims are manual leases. */
@@ -44,6 +46,19 @@ export interface GrantedItem {
 }
 
 const grantsMax = 10_000
+
+type HealingOptions = Pick<Healing, 'queue' | 'dryRun' | 'maxAgeMs' | 'pauseReason'>
+
+export interface RecoverOptions extends Omit<HealingOptions, 'pauseReason'> {
+  /** Also what lapsed or was lost in all other namespaces of the store. */
+  readonly allNamespaces?: boolean | undefined
+}
+
+/** What was given back. */
+export interface StoreRecoveryReport extends RecoveryReport {
+  /** With `allNamespaces`: the others in which there was something to do. */
+  readonly namespaces?: readonly string[] | undefined
+}
 
 export class Session {
   readonly engine: OpenedEngine
@@ -87,15 +102,7 @@ export class Session {
   }
 
   call<Result>(operation: string, input: unknown, options: CallOptions = {}): Promise<Result> {
-    const command: Command = {
-      operation,
-      input,
-      namespace: this.settings.namespace,
-      caller: this.#caller(options),
-      chance: chanceFor(operation, input, this.environment),
-      idempotencyKey: options.idempotencyKey,
-    }
-    const answered = this.engine.execute(command) as Promise<Result>
+    const answered = this.#execute(this.settings.namespace, operation, input, options) as Promise<Result>
     const asked = { input, answered }
     this.#underWay.add(asked)
     const resolved = (answer: Result) => {
@@ -108,6 +115,18 @@ export class Session {
       throw withCallerFrames(error, rejected)
     }
     return answered.then(resolved, rejected)
+  }
+
+  #execute(namespace: string, operation: string, input: unknown, options: CallOptions): Promise<unknown> {
+    const command: Command = {
+      operation,
+      input,
+      namespace,
+      caller: this.#caller(options),
+      chance: chanceFor(operation, input, this.environment),
+      idempotencyKey: options.idempotencyKey,
+    }
+    return this.engine.execute(command)
   }
 
   #isOurEnd(error: unknown): error is HoldfastError {
@@ -171,11 +190,13 @@ export class Session {
   }
 
   /** Gives back what lapsed and what the proven dead held. */
-  async heal(
-    trigger: RecoveryTrigger,
-    options: Pick<Healing, 'queue' | 'dryRun' | 'maxAgeMs' | 'pauseReason'> = {},
-  ): Promise<RecoveryReport> {
-    const healing: Healing = {
+  async heal(trigger: RecoveryTrigger, options: HealingOptions = {}): Promise<RecoveryReport> {
+    const healing = this.#healingBy(trigger, options)
+    return heal(healing, await findDeaths(healing))
+  }
+
+  #healingBy(trigger: RecoveryTrigger, options: HealingOptions): Healing {
+    return {
       ...(trigger === 'open' ? { pauseReason: this.settings.recovery.pauseReason } : {}),
       ...options,
       environment: this.environment,
@@ -184,7 +205,20 @@ export class Session {
       execute: (operation, input) => this.call(operation, input),
       log: (level, name, facts) => this.logger[level]?.(facts, name),
     }
-    return heal(healing, await findDeaths(healing))
+  }
+
+  /** The same in all other namespaces, added to what was done in our own. They hear of no process that joined. */
+  #healOthers(options: HealingOptions, own: RecoveryReport): Promise<StoreRecoveryReport> {
+    const healing = this.#healingBy('manual', options)
+    return healOthers(
+      {
+        ...healing,
+        healer: healerOf(healing),
+        executeIn: (namespace, operation, input) =>
+          this.#execute(namespace, operation, input, { renew: false }),
+      },
+      own,
+    )
   }
 
   /** A failure to heal is told and does not keep anybody from working. */
@@ -198,9 +232,16 @@ export class Session {
   }
 
   /** By request: whoever asked is told that it failed and what can be done, and so is the store. */
-  async recover(options: Pick<Healing, 'queue' | 'dryRun' | 'maxAgeMs'> = {}): Promise<RecoveryReport> {
+  async recover({ allNamespaces = false, ...options }: RecoverOptions = {}): Promise<StoreRecoveryReport> {
+    if (typeof allNamespaces !== 'boolean') {
+      throw new InvalidError({
+        what: `detectAndRecoverStale: allNamespaces: ${shown(allNamespaces)} is neither true nor false`,
+        next: 'give true for all namespaces of the store, or leave it out',
+      })
+    }
     try {
-      return await this.heal('manual', options)
+      const own = await this.heal('manual', options)
+      return allNamespaces ? await this.#healOthers(options, own) : own
     } catch (error) {
       if (!isHoldfastError(error) || error.code === 'INVALID') throw error
       this.failures.note({ trigger: 'manual', queue: options.queue, error: error.message })

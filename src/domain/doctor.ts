@@ -56,6 +56,12 @@ export interface DoctorFacts {
   /** What a recovery would free now. */
   readonly lapsed: number
   readonly orphaned: number
+  /** Other namespaces in which something is overdue. */
+  readonly neglected: readonly {
+    readonly namespace: string
+    readonly isHealingDue: boolean
+    readonly isSendingDue: boolean
+  }[]
   /** Those open for longer than `longTransactionMs`. */
   readonly transactions: readonly OpenTransaction[]
   readonly alerts: readonly Alert[]
@@ -84,6 +90,7 @@ export function examine(facts: DoctorFacts): Finding[] {
     ...checkDisk(facts.store),
     ...(facts.store.engine === 'postgres' ? checkTransactions(facts.transactions) : []),
     checkLeases(facts),
+    ...checkNamespaces(facts.neglected),
     ...checkProcesses(facts.processes),
     checkRecovery(facts.store),
     ...facts.alerts
@@ -207,6 +214,43 @@ function checkLeases({ lapsed, orphaned }: DoctorFacts): Finding {
     'a recovery gives them back',
     true,
   )
+}
+
+function checkNamespaces(neglected: DoctorFacts['neglected']): Finding[] {
+  const healing = neglected.filter(({ isHealingDue }) => isHealingDue)
+  const sending = neglected.filter(({ isSendingDue }) => isSendingDue)
+  const findings = [
+    ...(healing.length === 0
+      ? []
+      : [
+          finding(
+            'namespaces',
+            'warning',
+            `leases or delays have ended in ${namedNamespaces(healing)}, and nobody has given anything back yet`,
+            'give it back with holdfast recover --all-namespaces; a process that is open and heals does so within seconds',
+          ),
+        ]),
+    ...(sending.length === 0
+      ? []
+      : [
+          finding(
+            'namespaces',
+            'warning',
+            `messages are due in ${namedNamespaces(sending)}, and no process has that open to send them`,
+            'run a process that opens it, or holdfast message retry --namespace … from time to time',
+          ),
+        ]),
+  ]
+  return findings.length > 0 ? findings : [ok('namespaces', 'nothing is overdue in the others')]
+}
+
+const namespacesShown = 5
+
+function namedNamespaces(found: readonly { readonly namespace: string }[]): string {
+  const shown = found.slice(0, namespacesShown).map(({ namespace }) => `"${namespace}"`)
+  const more = found.length - shown.length
+  const names = more > 0 ? [...shown, `${more} more`] : shown
+  return `${found.length === 1 ? 'namespace' : 'namespaces'} ${names.join(', ')}`
 }
 
 function checkProcesses(processes: DoctorFacts['processes']): Finding[] {

@@ -162,6 +162,14 @@ export interface Cascade {
   readonly at: number
 }
 
+export interface NeglectedNamespace {
+  readonly namespace: string
+  /** A recovery would do something. */
+  readonly isHealingDue: boolean
+  /** Messages are due, and no process that beats has the namespace open. */
+  readonly isSendingDue: boolean
+}
+
 export interface Page<Row> {
   readonly rows: readonly Row[]
   /** Pass as `after` to go on; null at the end. */
@@ -328,6 +336,28 @@ export interface Selectors {
     { instances: readonly string[] },
     readonly { readonly instance: string; readonly awakeAt: number }[],
   ]
+  /** Running processes of one machine that sweep and have beaten lately, of all namespaces, oldest first. */
+  healers: [
+    {
+      machine: Pick<Instance, 'bootId' | 'hostName' | 'pidNamespace'>
+      silentMs: number
+      limit: number
+    },
+    readonly Instance[],
+  ]
+  /**
+   * Running processes that one of this machine can judge, of all namespaces but this one. `awakeAt`: when it last beat,
+   * in awake time of its machine; null where that cannot be told.
+   */
+  otherProcesses: [
+    {
+      machine: Pick<Instance, 'bootId' | 'hostName' | 'pidNamespace'>
+      otherBoots: boolean
+      after: string
+      limit: number
+    },
+    Page<{ readonly namespace: string; readonly instance: Instance; readonly awakeAt: number | null }>,
+  ]
   /** Ended ones that still hold something. */
   endedHolders: [{ limit: number }, readonly Instance[]]
   /** The process behind a claim by this caller. */
@@ -353,6 +383,18 @@ export interface Selectors {
   /** Runs before the newest `keep`, oldest first. */
   oldRecoveryRuns: [{ keep: number; limit: number }, readonly RecoveryRun[]]
   recoveryTotals: [{ queues: readonly string[] }, readonly RecoveryTotal[]]
+  /** Whether a recovery that knows of no death would do anything. */
+  isHealingDue: [Record<never, never>, boolean]
+  /**
+   * The other namespaces with something to heal, among the next `limit` that hold, delay or wait for anything or have
+   * processes: what a recovery would do, or processes silent for so long.
+   */
+  dueNamespaces: [
+    { after: string; silentMs: number; limit: number },
+    { readonly due: readonly string[]; readonly next: string | null },
+  ]
+  /** Of the first `limit` other namespaces that hold, delay or send anything: those where something is overdue. */
+  neglectedNamespaces: [{ silentMs: number; limit: number }, readonly NeglectedNamespace[]]
   /** What a recovery would take now: lapsed, or held by these instances, which are dead. */
   lapsedCounts: [
     { queue: string | null; name: string | null; instances: readonly string[] },

@@ -1,6 +1,7 @@
 /** What is wrong with the store and its fleet: the facts of whoever looks, judged together with the rows. */
 import * as z from 'zod'
 import { examine, isUnhealthy, longTransactionMs } from '../domain/doctor.ts'
+import { healerSilentMs } from '../domain/healer.ts'
 import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
 import { alertsFor, countNeeds, fleetNeeds, heldThings, judged, queueRows, sweptAt } from './fleet.ts'
@@ -9,6 +10,7 @@ import { ask, type OutputOf, operation } from './operation.ts'
 const { text } = fields
 /** More would hide the other findings. */
 const transactionsMax = 5
+const namespacesMax = 1000
 const size = lazily(() => z.number().min(0).nullable())
 
 const storeFacts = lazily(() =>
@@ -75,6 +77,11 @@ export const doctor = operation({
   output: doctorView,
   needs: (input) => ({
     ...fleetNeeds,
+    neglected: {
+      select: 'neglectedNamespaces',
+      silentMs: healerSilentMs,
+      limit: namespacesMax,
+    } as const,
     transactions: {
       select: 'longTransactions',
       openForMs: input.longTransactionMs,
@@ -93,6 +100,7 @@ export const doctor = operation({
           return seen ? [{ ...seen, agent, pid }] : []
         }),
         lapsed: rows.lapsed.items + rows.lapsed.locks + rows.lapsed.deliveries,
+        neglected: rows.neglected,
         transactions: rows.transactions,
         orphaned: held.filter(({ holder }) => holder.kind === 'bound' && holder.liveness === 'dead').length,
         alerts: alertsFor({

@@ -15,6 +15,8 @@ import { HoldfastError } from '../errors.ts'
 import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
 import { ask, operation } from './operation.ts'
+import { signedBy } from './reclaim.ts'
+import { healer } from './recovery.ts'
 
 const id = lazily(() => fields.text(100).min(1))
 
@@ -207,19 +209,19 @@ export const endSilent = operation({
   summary: 'End processes that were silent for 10 minutes and hold nothing; those that live join again.',
   effect: 'write',
   internal: true,
-  input: () => z.strictObject({ ids: z.array(id()).max(silentMax) }),
+  input: () => z.strictObject({ ids: z.array(id()).max(silentMax), healer: healer().optional() }),
   output: () => z.number(),
   needs: ({ ids }) => ({
     found: { select: 'instances', ids } as const,
     held: { select: 'heldByInstances', instances: ids } as const,
   }),
-  decide({ found, held }, _input, { agent, now, wall, isDoubtful }) {
+  decide({ found, held }, input, { agent, now, wall, isDoubtful }) {
     const silent = isDoubtful ? [] : found.filter((instance) => isSilent(instance, now))
     const changes = endableInstances(silent, held, []).map((before): Change => {
       const evidence = `no beat for ${now - (before.seenAt ?? now)} ms, and it holds nothing`
       const event = { kind: 'instance.ended', agent, detail: { evidence } } as const
       return { table: 'instance', before, after: endInstance(before, evidence, wall), event }
     })
-    return { changes, result: changes.length }
+    return { changes: signedBy(input.healer, changes), result: changes.length }
   },
 })

@@ -1,5 +1,6 @@
 /** What taking a lease from a lost holder writes: the row, its event, the record of the run; and how it is told. */
 import type { Delivery } from '../domain/delivery.ts'
+import type { Healer } from '../domain/healer.ts'
 import { type Process, recordedLoss, recordLoss } from '../domain/instance.ts'
 import type { Item } from '../domain/item.ts'
 import { holderOf, type Lock } from '../domain/lock.ts'
@@ -165,4 +166,15 @@ export function runRows(context: Context, trigger: string, { items, locks, deliv
 function queueOfLock(name: string): string {
   const prefix = processingLockName('')
   return name.startsWith(prefix) ? name.slice(prefix.length) : ''
+}
+
+/** The process that did it, in the detail of each event: whoever heals for others acts under one name. */
+export function signedBy(healer: Healer | undefined, changes: readonly Change[]): readonly Change[] {
+  if (healer === undefined) return changes
+  return changes.map((change): Change => {
+    const { event } = change
+    return event
+      ? { ...change, event: { ...event, detail: { ...event.detail, healer: { ...healer } } } }
+      : change
+  })
 }

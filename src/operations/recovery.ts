@@ -30,6 +30,7 @@ import {
   processNeeds,
   rulesFor,
   runRows,
+  signedBy,
 } from './reclaim.ts'
 import { type HealedLines, healLines, lineNeeds } from './recovery-lines.ts'
 
@@ -61,6 +62,8 @@ export const report = lazily(() =>
       z.object({
         kind: z.enum(['item', 'lock', 'delivery']),
         id: z.string(),
+        /** Set where it is not the namespace of whoever asked. */
+        namespace: z.string().optional(),
         holder: z.string().nullable(),
         expiredForMs: z.number(),
         evidence: z.string(),
@@ -79,6 +82,9 @@ export const death = lazily(() =>
     isReboot: z.boolean().default(false),
   }),
 )
+
+/** The process that heals in a namespace which is not its own. */
+export const healer = lazily(() => z.strictObject({ host: fields.text(300), pid: z.int().min(0) }))
 
 /** `known`: what the store knows of them. */
 export function deathsIn(
@@ -111,6 +117,7 @@ export const run = operation({
       pauseReason: fields.reason.describe('What runs that lost their lock are paused for.'),
       /** Only puts due items in line; takes nothing from anybody. */
       promoteOnly: z.boolean().default(false),
+      healer: healer().optional(),
     }),
   output: report,
   needs({ queue, first, deaths, dryRun, promoteOnly }) {
@@ -264,7 +271,11 @@ export const run = operation({
       const took = { items: takenItems, locks: takenLocks, deliveries: takenDeliveries }
       changes.push(...runRows(context, input.trigger, took))
       const wakes = reclaims || lines.waitersRemoved > 0
-      return { changes, result, wakes: wakes || promoted.length + freed.length > 0 }
+      return {
+        changes: signedBy(input.healer, changes),
+        result,
+        wakes: wakes || promoted.length + freed.length > 0,
+      }
     })
   },
 })

@@ -40,6 +40,7 @@ import * as queueRead from './queue-read.ts'
 import * as reclaimStale from './reclaim-stale.ts'
 import * as recovery from './recovery.ts'
 import * as recoveryStats from './recovery-stats.ts'
+import * as recoverySurvey from './recovery-survey.ts'
 import * as reservation from './reservation.ts'
 import * as retention from './retention.ts'
 import * as state from './state.ts'
@@ -123,6 +124,8 @@ const all: readonly AnyOperation[] = [
   merge.completeMerge,
   merge.failMerge,
   recovery.run,
+  recoverySurvey.look,
+  recoverySurvey.survey,
   recoveryStats.stats,
   recoveryStats.noteFailure,
   reclaimStale.reclaimStale,

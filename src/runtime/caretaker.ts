@@ -3,6 +3,8 @@
  * for dead holders, sweeps, cleans. It runs in a thread of its own, so that a busy main loop loses nothing;
  * with an injected environment or a private store it runs in the main thread.
  */
+import { healerAgent } from '../domain/healer.ts'
+import type { Instance } from '../domain/instance.ts'
 import { renewEveryMs, safetyMarginMs } from '../domain/lease.ts'
 import type { Caller, Command, Executor } from '../engines/engine.ts'
 import type { Environment } from '../environment.ts'
@@ -15,8 +17,9 @@ import { chanceFor } from '../operations/table.ts'
 import type { RecoveryOptions, RetentionOptions } from '../options.ts'
 import type { Board, BoardLease } from './board.ts'
 import { ClockWatch } from './clock-watch.ts'
-import { deathsAmong, endedHolders, type Healing, heal, judgePage } from './heal.ts'
+import { deathsAmong, endedHolders, endSilent, type Healing, heal, judgePage } from './heal.ts'
 import { retain } from './retention.ts'
+import { healerOf, isUpTo, StoreHealer } from './store-healing.ts'
 
 export interface CaretakerOptions {
   readonly namespace: string
@@ -72,6 +75,8 @@ export class Caretaker {
   #sweptAt: number | null = null
   #working: Promise<void> = Promise.resolve()
   #healing: Promise<void> | null = null
+  readonly #storeHealer = new StoreHealer()
+  #visiting: Promise<void> | null = null
   #cancelTick: () => void = () => {}
   #wedged = false
   /** The clocks disagreed: every lease is renewed at once. */
@@ -112,7 +117,7 @@ export class Caretaker {
     this.#closed = true
     this.#cancelTick()
     this.#unwake()
-    await Promise.all([this.#working, this.#healing])
+    await Promise.all([this.#working, this.#healing, this.#visiting])
   }
 
   /** Sooner where a lease is to be renewed before: a short one has no time to lose. */
@@ -260,12 +265,37 @@ export class Caretaker {
   async #sweep(): Promise<void> {
     try {
       const healing = this.#healingBy('timer')
-      await heal(healing, deathsAmong(await endedHolders(healing)))
+      const { bootId, hostName, pidNamespace } = this.#environment.host.identity
+      const { isDue, healers } = (await this.#execute('recovery.look', {
+        machine: { bootId, hostName, pidNamespace },
+      })) as { isDue: boolean; healers: Instance[] }
+      const deaths = deathsAmong(await endedHolders(healing))
+      // Mostly there is nothing: then nobody has to wait for a write that changes nothing.
+      if (isDue || deaths.length > 0) await heal(healing, deaths)
+      else await endSilent(healing)
       await this.#warnNear()
       this.#sweptAt = this.#environment.now()
+      if (isUpTo(this.#instance, healers, healing)) this.#visitOthers(healing)
     } catch (error) {
       this.#reports.log('warn', 'recovery.failed', { trigger: 'timer', error: messageOf(error) })
     }
+  }
+
+  /** Beside the sweeps: however much there is to do elsewhere, our own namespace does not wait for it. */
+  #visitOthers(healing: Healing): void {
+    const caller = { agent: healerAgent, instance: null }
+    this.#visiting ??= this.#storeHealer
+      .visit({
+        ...healing,
+        healer: healerOf(healing),
+        executeIn: (namespace, operation, input) => this.#executeIn(namespace, caller, operation, input),
+      })
+      .catch((error: unknown) =>
+        this.#reports.log('warn', 'recovery.failed', { trigger: 'timer', error: messageOf(error) }),
+      )
+      .finally(() => {
+        this.#visiting = null
+      })
   }
 
   /** Each piece is a transaction of its own; where there is nothing to tell there is none. */
@@ -354,8 +384,11 @@ export class Caretaker {
   }
 
   #execute(operation: string, input: unknown): Promise<unknown> {
-    const { namespace } = this.#options
     const caller = { ...this.#options.caller, instance: this.#instance }
+    return this.#executeIn(this.#options.namespace, caller, operation, input)
+  }
+
+  #executeIn(namespace: string, caller: Caller, operation: string, input: unknown): Promise<unknown> {
     const chance = chanceFor(operation, input, this.#environment)
     const command: Command = { operation, input, namespace, caller, chance }
     return this.#executor.execute(command)

@@ -1,5 +1,6 @@
 /** Healing: who is proven dead, then the bounded recovery command until nothing is left. Every trigger ends here. */
 import type { SignsOfLife } from '../domain/boot.ts'
+import type { Healer } from '../domain/healer.ts'
 import type { Instance } from '../domain/instance.ts'
 import type { Environment, Verdict } from '../environment.ts'
 import type { LogFacts, LogName } from '../logger.ts'
@@ -15,6 +16,8 @@ export interface Healing {
   readonly maxAgeMs?: number | undefined
   /** What runs whose holder was lost are told they are paused for; what is known of the loss follows. */
   readonly pauseReason?: string | undefined
+  /** Set where the namespace is not this process's own: recorded with everything it does there. */
+  readonly healer?: Healer | undefined
   /** Whether the rest is left to others. */
   readonly isOver?: () => boolean
   execute(operation: string, input: Record<string, unknown>): Promise<unknown>
@@ -104,7 +107,7 @@ export async function heal(healing: Healing, deaths: readonly Death[]): Promise<
 }
 
 async function healPiece(healing: Healing, deaths: readonly Death[]): Promise<RecoveryReport> {
-  const { environment, trigger, queue, dryRun, maxAgeMs, pauseReason } = healing
+  const { environment, trigger, queue, dryRun, maxAgeMs, pauseReason, healer } = healing
   let total: RecoveryReport | null = null
   for (let more = true; more; ) {
     const started = environment.monotonic()
@@ -115,6 +118,7 @@ async function healPiece(healing: Healing, deaths: readonly Death[]): Promise<Re
       ...(dryRun === undefined ? {} : { dryRun }),
       ...(maxAgeMs === undefined ? {} : { maxAgeMs }),
       ...(pauseReason === undefined ? {} : { pauseReason }),
+      ...(healer === undefined ? {} : { healer }),
     })) as RecoveryReport
     if (!dryRun) logRecovery(healing.log, report, trigger, environment.monotonic() - started)
     total = total ? addReports(total, report) : report
@@ -127,12 +131,18 @@ async function healPiece(healing: Healing, deaths: readonly Death[]): Promise<Re
  * Processes of other machines that went without a word (killed containers) would stay for ever: nobody here can judge
  * them. Those that have been silent for long and hold nothing end; one that lives after all joins again.
  */
-async function endSilent({ environment, storeIsLocal, execute }: Judging): Promise<number> {
+export async function endSilent({
+  environment,
+  storeIsLocal,
+  execute,
+  healer,
+}: Judging & Pick<Healing, 'healer'>): Promise<number> {
   const silent = (await execute('instance.listSilent', {})) as Instance[]
   const ids = silent
     .filter((instance) => environment.host.judge(instance, storeIsLocal).liveness === 'unknown')
     .map(({ id }) => id)
-  return ids.length === 0 ? 0 : ((await execute('instance.endSilent', { ids })) as number)
+  if (ids.length === 0) return 0
+  return (await execute('instance.endSilent', { ids, ...(healer === undefined ? {} : { healer }) })) as number
 }
 
 /** One line for what was done, one for each thing taken from a lost holder. */
@@ -165,7 +175,7 @@ function logSummary(log: Healing['log'], report: RecoveryReport, trigger: Recove
   })
 }
 
-function addReports(left: RecoveryReport, right: RecoveryReport): RecoveryReport {
+export function addReports(left: RecoveryReport, right: RecoveryReport): RecoveryReport {
   const byState = { ...left.byState }
   for (const [state, count] of Object.entries(right.byState)) byState[state] = (byState[state] ?? 0) + count
   return {

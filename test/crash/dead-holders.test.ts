@@ -46,6 +46,36 @@ test('a bound lease of a killed process is given back within a second [X6] [Q13]
   expectSound(store)
 })
 
+test('what processes killed in two other namespaces held is given back by one of a third [S5c-38]', async () => {
+  const store = newStore()
+  await openHere(store, { recovery: { everyMs: 250 } })
+  const names = ['left', 'right']
+  const watched = await Promise.all(
+    names.map(async (namespace) => {
+      const holder = await openActor(store, { agent: `of ${namespace}`, namespace, recovery: false })
+      await holder.ask('add', { queue: 'q', payload: 'work' })
+      const { id } = await claimBy(holder, 'q', { leaseMs: 3_600_000 })
+      const hf = await openHere(store, { namespace, background: false, recovery: false })
+      return { holder, id, hf }
+    }),
+  )
+
+  for (const { holder } of watched) holder.kill()
+  const reclaims = await Promise.all(watched.map(({ hf, id }) => reclaimOf(hf, id)))
+
+  expect(reclaims).toMatchObject(
+    names.map((namespace) => ({
+      agent: 'holdfast',
+      detail: {
+        holder: `of ${namespace}`,
+        evidence: expect.stringMatching(goneOrEnded),
+        healer: { pid: process.pid },
+      },
+    })),
+  )
+  for (const { hf } of watched) expect(await hf.agents.list()).toEqual([])
+})
+
 test('a one-shot claim keeps its whole lease after its process is gone [X6] [Q13]', async () => {
   const store = newStore()
   const hf = await openHere(store)

@@ -50,6 +50,23 @@ test('the item of a killed worker is run again at once by another process of its
   expect((await reclaimOf(hf, ids[0] as string)).detail).toMatchObject({ holder: 'first' })
 })
 
+test('what a process killed in another namespace held is given back by one of its machine [S5c-38]', async () => {
+  const store = own.newStore()
+  const hf = await openHere(store, { namespace: 'other', background: false, recovery: false })
+  const machine = newMachine()
+  const holder = await openActorOn(machine, store, { agent: 'holder', namespace: 'other', recovery: false })
+  const healer = await openActorOn(machine, store, { agent: 'healer', recovery: { everyMs: 250 } })
+  await hf.queue('q').add('work')
+  const { id } = await claimBy(holder, 'q', { leaseMs: 3_600_000 })
+
+  holder.kill()
+
+  expect(await reclaimOf(hf, id)).toMatchObject({
+    agent: 'holdfast',
+    detail: { holder: 'holder', healer: { pid: healer.pid } },
+  })
+})
+
 test('a process of another machine judges nobody; a report from the machine of the dead counts [X6] [Q13]', async () => {
   const store = own.newStore()
   const hf = await openHere(store, { recovery: { everyMs: 50 } })

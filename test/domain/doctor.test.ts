@@ -25,6 +25,7 @@ const sound: DoctorFacts = {
   processes: [],
   lapsed: 0,
   orphaned: 0,
+  neglected: [],
   transactions: [],
   alerts: [],
 }
@@ -47,6 +48,7 @@ describe('a sound store', () => {
       'clock',
       'disk',
       'leases',
+      'namespaces',
       'processes',
       'recovery',
     ])
@@ -96,6 +98,27 @@ describe('a sound store', () => {
     const clock = findings({ leaseClockAheadMs: -7_200_000 }).find(({ check }) => check === 'clock')
 
     expect(clock).toMatchObject({ level: 'ok', what: expect.stringContaining('slept for 2h') })
+  })
+})
+
+describe('other namespaces', () => {
+  const names = (count: number, what: { isHealingDue: boolean; isSendingDue: boolean }) =>
+    Array.from({ length: count }, (_, index) => ({ namespace: `n${index}`, ...what }))
+
+  test('are named where something lapsed and nobody gave it back [S5c-38]', () => {
+    expect(wrong({ neglected: names(1, { isHealingDue: true, isSendingDue: false }) })).toMatchObject([
+      { check: 'namespaces', level: 'warning', what: expect.stringContaining('in namespace "n0",') },
+    ])
+  })
+
+  test('are named where messages wait and nobody sends them, the first five by name [S5c-38]', () => {
+    expect(wrong({ neglected: names(7, { isHealingDue: false, isSendingDue: true }) })).toMatchObject([
+      {
+        check: 'namespaces',
+        level: 'warning',
+        what: expect.stringContaining('in namespaces "n0", "n1", "n2", "n3", "n4", 2 more,'),
+      },
+    ])
   })
 })
 

@@ -147,6 +147,9 @@ export const scripts: Readonly<Record<string, readonly string[]>> = {
     'recover --dry-run',
     'recover',
     'recover',
+    'lock acquire elsewhere --lease 0 --namespace other',
+    'doctor',
+    'recover --all-namespaces',
   ],
   progress: [
     'lock acquire evaluation --run spring',

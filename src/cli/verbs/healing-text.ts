@@ -22,8 +22,8 @@ export function healingText(
   const did = isDryRun ? 'would free' : 'freed'
   return [
     ...reclaimed.map(
-      ({ kind, id, holder, evidence }) =>
-        `${at}  ${did} ${kind} ${printable(id)} of ${printable(holder ?? 'nobody known')}: ${printable(evidence)}`,
+      ({ kind, id, namespace, holder, evidence }) =>
+        `${at}  ${did} ${kind} ${printable(id)}${namespace === undefined ? '' : ` in ${printable(namespace)}`} of ${printable(holder ?? 'nobody known')}: ${printable(evidence)}`,
     ),
     `${at}  ${did} ${summary}`,
   ].join('\n')

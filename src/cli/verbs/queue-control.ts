@@ -134,7 +134,7 @@ const recover = verb<RecoveryReport>({
   positional: ['queue'],
   requires: ['queue'],
   fixed: { trigger: 'manual' },
-  hides: ['first', 'deaths', 'promoteOnly', 'pauseReason', 'maxAgeMs'],
+  hides: ['first', 'deaths', 'promoteOnly', 'pauseReason', 'maxAgeMs', 'healer'],
   options: [linesOption],
   async act(call) {
     const hf = await call.open()

@@ -1,22 +1,26 @@
 /** `holdfast recover`. */
 import { counted } from '../../domain/count.ts'
-import type { RecoveryReport } from '../../operations/recovery.ts'
+import type { StoreRecoveryReport } from '../../session.ts'
 import { verb } from '../verb.ts'
 import { freedText, healingLines, healingText, linesOption } from './healing-text.ts'
 
-export const recover = verb<RecoveryReport>({
+export const recover = verb<StoreRecoveryReport>({
   name: 'recover',
   operation: 'recovery.run',
   summary:
     'Give back everything that lapsed and what the dead held, and put what is due in line; never asks.',
   fixed: { trigger: 'manual' },
-  hides: ['first', 'deaths', 'promoteOnly', 'pauseReason', 'queue'],
-  options: [linesOption],
+  hides: ['first', 'deaths', 'promoteOnly', 'pauseReason', 'queue', 'healer'],
+  options: [
+    { flags: '--all-namespaces', description: 'everywhere in the store, not only in one namespace' },
+    linesOption,
+  ],
   help: 'Safe at any rate and from any number of processes: each thing is freed once.\n  * * * * * holdfast recover',
   async act(call) {
     const { dryRun = false, maxAgeMs = 0 } = call.input as { dryRun?: boolean; maxAgeMs?: number }
     const hf = await call.open()
-    return healingLines(call, await hf.recovery.detectAndRecoverStale({ dryRun, maxAgeMs }))
+    const allNamespaces = call.options.allNamespaces === true
+    return healingLines(call, await hf.recovery.detectAndRecoverStale({ dryRun, maxAgeMs, allNamespaces }))
   },
   text(report, view, { dryRun }) {
     const beside = [

@@ -3,9 +3,9 @@
  * first, and who waits for the items it names. Raises when the store has moved: a copy locks the lanes, one of which
  * the batch has written by then.
  */
+import { endedDelays, isDueIn, lapsedLeases } from './due.ts'
 import { texts } from './parameter.ts'
 import type { Place, Query, Row } from './plan.ts'
-import { isDelayed, now, readableItem, unspared, wall } from './rows.ts'
 
 export type AroundPlace = Pick<Place, 'namespace' | 'manualGraceMs'>
 
@@ -25,18 +25,9 @@ export interface Around {
   readonly blockers: readonly string[]
 }
 
-/**
- * Is anything stale? Each asks for the first entry of an index: asked whether there is any, the planner expects many
- * and would read the table until it meets one, which is mostly never. A damaged row is not healed, so it must not look
- * as if it were to be: every claim would try again.
- */
-const isLapsed = (
-  graceMs: number,
-) => `(select 1 from holdfast.item t where t.namespace = $1 and t.standing = 'held' and coalesce(t.expires_at, 0) < ${now} ${unspared(graceMs, 'coalesce(t.expires_at, 0)')} ${readableItem} order by coalesce(t.expires_at, 0) limit 1) is not null
-  or (select 1 from holdfast.lock t where t.namespace = $1 and t.expires_at < ${now} ${unspared(graceMs, 't.expires_at', isDelayed)} and (t.patterns is null or holdfast.is_json(t.patterns)) order by t.expires_at limit 1) is not null`
+const isLapsed = (graceMs: number) => isDueIn(lapsedLeases(graceMs), '$1')
 
-const isDue = `(select 1 from holdfast.item t where t.namespace = $1 and t.run_at <= ${wall} ${readableItem} order by t.run_at limit 1) is not null
-  or (select 1 from holdfast.cascade c where c.namespace = $1 limit 1) is not null`
+const isDue = isDueIn(endedDelays, '$1')
 
 const blockers =
   'array(select distinct b.blocker from holdfast.blocker b where b.namespace = $1 and b.blocker = any($2::text[]))'

@@ -11,6 +11,7 @@ import { lineLoaders } from './loaders/line.ts'
 import type { Loaders } from './loaders/loader.ts'
 import { lockLoaders } from './loaders/lock.ts'
 import { messageLoaders } from './loaders/message.ts'
+import { namespaceLoaders } from './loaders/namespace.ts'
 import { progressLoaders } from './loaders/progress.ts'
 import { queueLoaders } from './loaders/queue.ts'
 import { recipientLoaders } from './loaders/recipient.ts'
@@ -31,6 +32,7 @@ const loaders: Loaders = {
   ...instanceLoaders,
   ...answerLoaders,
   ...recoveryLoaders,
+  ...namespaceLoaders,
   ...eventLoaders,
   ...stateLoaders,
   ...heldLoaders,

@@ -10,6 +10,7 @@ import { itemLoaders } from './loaders/item.ts'
 import type { Loaders } from './loaders/loader.ts'
 import { lockLoaders } from './loaders/lock.ts'
 import { messageLoaders } from './loaders/message.ts'
+import { namespaceLoaders } from './loaders/namespace.ts'
 import { progressLoaders } from './loaders/progress.ts'
 import { queueLoaders } from './loaders/queue.ts'
 import { recipientLoaders } from './loaders/recipient.ts'
@@ -28,6 +29,7 @@ const loaders: Loaders = {
   ...instanceLoaders,
   ...answerLoaders,
   ...recoveryLoaders,
+  ...namespaceLoaders,
   ...eventLoaders,
   ...stateLoaders,
   ...heldLoaders,

@@ -1,5 +1,5 @@
 -- The whole store: leases, items, locks, runs, messages, documents, instances, events.
--- `holdfast.` stands for the store's own schema; what is in quotes is left as it is. `namespace` is first in every key and index.
+-- `holdfast.` stands for the store's own schema; what is in quotes is left as it is. `namespace` is first in every key and, but for one of `instance`, in every index.
 -- Lease columns are equal on every leased row: agent, instance, token, granted_at, renewed_at, expires_at, lease_ms.
 -- Times of leases are on the lease clock, all others on the wall clock; both in milliseconds.
 -- Names and ids are collated "C": their order is that of their bytes, here and in the other engine.
@@ -284,6 +284,8 @@ create index instance_running on holdfast.instance (namespace, started_at) where
 create index instance_process on holdfast.instance (namespace, pid);
 -- Those a process can judge: of its own machine, in the order of their start.
 create index instance_machine on holdfast.instance (namespace, boot_id, host_name, pid_namespace, started_at, id) where ended_at is null;
+-- Those that heal, of all namespaces: on each machine the oldest heals for the others.
+create index instance_healer on holdfast.instance (boot_id, host_name, pid_namespace, started_at, id) where ended_at is null and swept_at is not null;
 create index instance_silent on holdfast.instance (namespace, seen_at) where ended_at is null and seen_at is not null;
 create index instance_ended on holdfast.instance (namespace, ended_at) where ended_at is not null;
 create index instance_registered on holdfast.instance (namespace, agent, started_at) where ended_at is null and registered_by is not null;

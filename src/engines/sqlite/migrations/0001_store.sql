@@ -1,4 +1,4 @@
--- The whole store, as of the first release. `namespace` is first in every key and index.
+-- The whole store, as of the first release. `namespace` is first in every key and, but for one of `instance`, in every index.
 -- Lease columns are equal on every leased row: agent, instance, token, granted_at, renewed_at, expires_at, lease_ms.
 -- Times of leases are on the lease clock, all others on the wall clock; both in milliseconds.
 
@@ -277,6 +277,8 @@ create index instance_running on instance (namespace, started_at) where ended_at
 create index instance_process on instance (namespace, pid);
 -- Those a process can judge: of its own machine, in the order of their start.
 create index instance_machine on instance (namespace, boot_id, host_name, pid_namespace, started_at, id) where ended_at is null;
+-- Those that heal, of all namespaces: on each machine the oldest heals for the others.
+create index instance_healer on instance (boot_id, host_name, pid_namespace, started_at, id) where ended_at is null and swept_at is not null;
 create index instance_silent on instance (namespace, seen_at) where ended_at is null and seen_at is not null;
 create index instance_ended on instance (namespace, ended_at) where ended_at is not null;
 

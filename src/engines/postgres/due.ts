@@ -1,0 +1,68 @@
+/**
+ * What may be to heal, and the index that finds the first of it. Each is asked for its first entry: asked whether there
+ * is any, the planner expects many and would read the table until it meets one, which is mostly never. A damaged row is
+ * not healed, so it must not look as if it were to be: every claim and every sweep would try again.
+ */
+import { isDelayed, now, readableItem, unspared, wall } from './rows.ts'
+
+export interface DueSource {
+  readonly table: string
+  /** Which rows of it count. */
+  readonly rows: string
+  /** Which of these are due. */
+  readonly isDue: string
+  readonly order: string
+}
+
+export function lapsedLeases(graceMs: number): readonly DueSource[] {
+  return [
+    {
+      table: 'item',
+      rows: "t.standing = 'held'",
+      isDue: `coalesce(t.expires_at, 0) < ${now} ${unspared(graceMs, 'coalesce(t.expires_at, 0)')} ${readableItem}`,
+      order: 'coalesce(t.expires_at, 0)',
+    },
+    {
+      table: 'lock',
+      rows: 'true',
+      isDue: `t.expires_at < ${now} ${unspared(graceMs, 't.expires_at', isDelayed)} and (t.patterns is null or holdfast.is_json(t.patterns))`,
+      order: 't.expires_at',
+    },
+  ]
+}
+
+export const endedDelays: readonly DueSource[] = [
+  {
+    table: 'item',
+    rows: 't.run_at is not null',
+    isDue: `t.run_at <= ${wall} ${readableItem}`,
+    order: 't.run_at',
+  },
+  { table: 'cascade', rows: 'true', isDue: 'true', order: 't.blocker' },
+]
+
+/** What a recovery heals besides. */
+export const otherLosses: readonly DueSource[] = [
+  { table: 'lock_waiter', rows: 'true', isDue: `t.expires_at < ${now}`, order: 't.expires_at' },
+  { table: 'delivery', rows: 't.agent is not null', isDue: `t.expires_at < ${now}`, order: 't.expires_at' },
+]
+
+export const orphanedRuns: DueSource = {
+  table: 'progress',
+  rows: "t.status = 'running'",
+  isDue: `(t.cursor is null or holdfast.is_json(t.cursor)) and not exists (
+  select 1 from holdfast.lock l where l.namespace = t.namespace and l.name = t.lock and l.token = t.token
+)`,
+  order: 't.lock',
+}
+
+/** Whether any of these is due in a namespace, which is a parameter or a column. */
+export function isDueIn(sources: readonly DueSource[], namespace: string): string {
+  if (sources.length === 0) return 'false'
+  return sources
+    .map(
+      ({ table, rows, isDue, order }) =>
+        `(select 1 from holdfast.${table} t where t.namespace = ${namespace} and ${rows} and ${isDue} order by ${order} limit 1) is not null`,
+    )
+    .join('\n  or ')
+}

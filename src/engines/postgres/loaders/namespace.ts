@@ -1,0 +1,156 @@
+/**
+ * What is due in any namespace. There is no list of namespaces: the indexes of what may be due are walked by seeks, one
+ * for each of them and each namespace, however many rows lie there.
+ */
+import type { Instance } from '../../../domain/instance.ts'
+import { pageOf } from '../../page.ts'
+import { processCursor, processCursorOf } from '../../process-cursor.ts'
+import { type DueSource, endedDelays, isDueIn, lapsedLeases, orphanedRuns, otherLosses } from '../due.ts'
+import type { Place } from '../plan.ts'
+import { decodeAll, now, Parameters } from '../rows.ts'
+import { columnsOf, decode, tables } from '../tables.ts'
+import type { Loaders } from './loader.ts'
+
+/** Where something may be to heal, and when it is: the same as what `recovery.run` loads. */
+function healed({ manualGraceMs, isDoubtful }: Place): DueSource[] {
+  // While the clock is in doubt nothing counts as lapsed.
+  const lapsed = isDoubtful ? [] : [...lapsedLeases(manualGraceMs), ...otherLosses]
+  return [...lapsed, ...endedDelays, orphanedRuns]
+}
+
+const beating = 't.ended_at is null and t.seen_at is not null'
+
+const silent = (silentMs: string): DueSource => ({
+  table: 'instance',
+  rows: beating,
+  isDue: `t.seen_at < ${now} - ${silentMs}`,
+  order: 't.seen_at',
+})
+
+const sent: readonly DueSource[] = [
+  {
+    table: 'delivery',
+    rows: 't.next_due_at is not null',
+    isDue: `t.next_due_at <= ${now}`,
+    order: 't.adapter, t.next_due_at',
+  },
+  {
+    table: 'delivery',
+    rows: 't.gives_up_at is not null and t.agent is null',
+    isDue: `t.gives_up_at <= ${now}`,
+    order: 't.gives_up_at',
+  },
+  { table: 'message', rows: 't.due_at is not null', isDue: `t.due_at <= ${now}`, order: 't.due_at' },
+]
+
+/** The next namespace after one in which any of these has rows. */
+function nextIn(sources: readonly DueSource[], after: string): string {
+  const next = sources.map(
+    ({ table, rows }) =>
+      `(select t.namespace from holdfast.${table} t where ${rows} and t.namespace > ${after} order by t.namespace limit 1)`,
+  )
+  return `least(${next.join(',\n')})`
+}
+
+function walk(
+  sources: readonly DueSource[],
+  { after, columns, limit }: { after: string; columns: string; limit: string },
+): string {
+  return `with recursive found (name, place) as (
+  select ${nextIn(sources, after)}, 1
+  union all
+  select ${nextIn(sources, 'f.name')}, f.place + 1 from found f where f.name is not null and f.place < ${limit}
+)
+select found.name, found.name <> $1, ${columns}
+from found
+where found.name is not null
+order by found.place`
+}
+
+export const namespaceLoaders = {
+  isHealingDue: (_, place) => ({
+    queries: [{ text: `select ${isDueIn(healed(place), '$1')}`, values: [place.namespace] }],
+    read: ([rows]) => rows?.[0]?.[0] === true,
+  }),
+
+  dueNamespaces({ after, silentMs, limit }, place) {
+    const parameters = new Parameters(place)
+    const sources = [...healed(place), silent(parameters.add(silentMs))]
+    const text = walk(sources, {
+      after: `${parameters.add(after)}::text`,
+      columns: isDueIn(sources, 'found.name'),
+      limit: parameters.add(limit),
+    })
+    return {
+      queries: [{ text, values: parameters.values }],
+      read([rows = []]) {
+        const due = rows.filter(([, isOther, isDue]) => isOther === true && isDue === true)
+        const last = rows.at(-1)?.[0]
+        return { due: due.map(([name]) => String(name)), next: rows.length < limit ? null : String(last) }
+      },
+    }
+  },
+
+  neglectedNamespaces({ silentMs, limit }, place) {
+    const parameters = new Parameters(place)
+    const since = `${now} - ${parameters.add(silentMs)}`
+    const isServed = `exists (select 1 from holdfast.instance t where t.namespace = found.name and ${beating} and t.seen_at >= ${since})`
+    const text = walk([...healed(place), ...sent], {
+      after: "''",
+      columns: `${isDueIn(healed(place), 'found.name')}, (${isDueIn(sent, 'found.name')}) and not ${isServed}`,
+      limit: parameters.add(limit),
+    })
+    return {
+      queries: [{ text, values: parameters.values }],
+      read: ([rows = []]) =>
+        rows
+          .filter(([, isOther]) => isOther === true)
+          .map(([namespace, , healing, sending]) => ({
+            namespace: String(namespace),
+            isHealingDue: healing === true,
+            isSendingDue: sending === true,
+          }))
+          .filter(({ isHealingDue, isSendingDue }) => isHealingDue || isSendingDue),
+    }
+  },
+
+  healers({ machine, silentMs, limit }) {
+    const { bootId, hostName, pidNamespace } = machine
+    const text = `select ${columnsOf(tables.instance)}
+from holdfast.instance t
+where t.boot_id = $1 and t.host_name = $2 and t.pid_namespace = $3 and t.ended_at is null and t.swept_at is not null
+and t.seen_at >= ${now} - $4
+order by t.started_at, t.id
+limit $5`
+    return {
+      queries: [{ text, values: [bootId, hostName, pidNamespace, silentMs, limit] }],
+      read: ([rows]) => decodeAll<Instance>(tables.instance, rows),
+    }
+  },
+
+  otherProcesses({ machine, otherBoots, after, limit }, place) {
+    const parameters = new Parameters(place)
+    const bootId = parameters.add(machine.bootId)
+    const others = otherBoots ? `or t.boot_id <> ${bootId}` : ''
+    const from = processCursor(after).map((value) => parameters.add(value))
+    const text = `select t.namespace, ${columnsOf(tables.instance)}
+from holdfast.instance t
+where t.namespace <> $1 and t.ended_at is null
+and (t.boot_id = ${bootId} and t.host_name = ${parameters.add(machine.hostName)} and t.pid_namespace = ${parameters.add(machine.pidNamespace)} ${others})
+and (t.namespace, t.started_at, t.id) > (${from.join(', ')})
+order by t.namespace, t.started_at, t.id
+limit ${parameters.add(limit + 1)}`
+    return {
+      queries: [{ text, values: parameters.values }],
+      read([rows = []]) {
+        const found = rows.map(([namespace, ...columns]) => ({
+          namespace: String(namespace),
+          instance: decode<Instance>(tables.instance, columns),
+          // On a server another boot id proves nothing, however old.
+          awakeAt: null,
+        }))
+        return pageOf(found, limit, processCursorOf)
+      },
+    }
+  },
+} satisfies Partial<Loaders>
