@@ -10,6 +10,9 @@ const workflowName = (workflow: string) => `workflow:${workflow}`
 export const keyName = (queue: string, key: string) => `key:${queue}\n${key}`
 export const dedupeKeyName = (queue: string, key: string) => `dedupe:${queue}\n${key}`
 
+/** What items wait for that were there before: whoever sets it holds this name alone. */
+export const blockersName = 'blockers'
+
 /** What a change is known by to commands that come after it in the same batch. */
 export function namesOf(change: Change): string[] {
   const row = (change.after ?? change.before) as unknown as Record<string, string>

@@ -1,6 +1,7 @@
 /** Items that wait for others. */
 import type { Item } from '../../../domain/item.ts'
 import type { Cascade, Dependent } from '../../engine.ts'
+import { blockersName } from '../names.ts'
 import type { Row } from '../plan.ts'
 import { columnsFrom, lockClause, Parameters } from '../rows.ts'
 import { columnsOf, decode, tables, youngerAt } from '../tables.ts'
@@ -60,6 +61,8 @@ order by t.id${lockClause(place, 'wait')}`
 )
 select item from waiting limit ${parameters.add(limit)}`
     return {
+      // Of two who look at once neither sees what the other is about to add, and both together may close a circle.
+      names: [blockersName],
       queries: [{ text, values: parameters.values }],
       searched: ['item'],
       read: ([rows]) => (rows ?? []).map(([item]) => item as string),
