@@ -43,6 +43,8 @@ export interface ReserveOptions extends ClaimOptions {
   readonly reason?: string
   /** On whose behalf. */
   readonly user?: string
+  /** Reservations this agent holds, each by name and token: they are not in its way. Never filled in for you. */
+  readonly holding?: readonly { readonly name: string; readonly token: number }[]
 }
 
 export type AcquiredLock<Held extends Lease | null = Lease | null> =

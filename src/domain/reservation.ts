@@ -4,12 +4,13 @@
  * file system knows nothing of it.
  */
 import { HoldfastError, LeaseLostError } from '../errors.ts'
-import { hasLapsed, isExpired, isSameHolder, type Judging } from './lease.ts'
+import { hasLapsed, isExpired, type Judging } from './lease.ts'
 import { type AcquireRequest, grantSlot, type Lock } from './lock.ts'
 import { PatternIndex } from './pattern-index.ts'
 
 export const reservationPrefix = 'paths:'
 export const patternsMax = 50
+export const holdingMax = 50
 /** Each new reservation is compared with all there are, while others wait to write: a few milliseconds for so many. */
 export const reservationsMax = 1000
 export const reservedPatternsMax = 5000
@@ -18,17 +19,28 @@ export const reservedLengthMax = 250_000
 const reserveStepsMax = 500_000
 const readStepsMax = 100 * reserveStepsMax
 
-export interface ReservationRequest extends Omit<AcquireRequest, 'slots'> {
+export interface ReservationRequest extends Omit<AcquireRequest, 'slots' | 'token'> {
   readonly patterns: readonly string[]
   readonly mode: 'shared' | 'exclusive'
   readonly user: string | null
+  /** Reservations of the same agent that are not in its way. */
+  readonly holding: readonly HeldReservation[]
+}
+
+/** By name and token: reservations granted in one millisecond have the same token. */
+export interface HeldReservation {
+  readonly name: string
+  readonly token: number
 }
 
 export type Reservation =
   | { readonly outcome: 'granted'; readonly after: Lock }
   | { readonly outcome: 'held'; readonly by: readonly Lock[] }
 
-/** All patterns or none. What the caller itself has reserved is not in its way. */
+/**
+ * All patterns or none. What the caller says it holds is not in its way; everything else is, also of the same process:
+ * two handlers of one worker would write over each other like any two.
+ */
 export function reservePaths(
   request: ReservationRequest,
   reserved: readonly Lock[],
@@ -39,7 +51,7 @@ export function reservePaths(
   const by = live.filter(
     (lock) =>
       (request.mode === 'exclusive' || lock.mode === 'exclusive') &&
-      !isSameHolder(lock, request) &&
+      !isHeldBy(lock, request) &&
       isCovered(lock, asked),
   )
   if (by.length > 0) return { outcome: 'held', by }
@@ -47,6 +59,10 @@ export function reservePaths(
   const { after } = grantSlot({ ...request, slots: 1 }, [], at)
   const { patterns, mode, user } = request
   return { outcome: 'granted', after: { ...after, patterns, mode, user, slots: 1 } }
+}
+
+function isHeldBy(lock: Lock, { agent, holding }: ReservationRequest): boolean {
+  return lock.agent === agent && holding.some(({ name, token }) => name === lock.name && token === lock.token)
 }
 
 /**

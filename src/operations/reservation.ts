@@ -4,6 +4,7 @@ import { readPattern } from '../domain/pattern.ts'
 import { pathLengthMax } from '../domain/pattern-syntax.ts'
 import {
   covering,
+  holdingMax,
   patternsMax,
   reservationPrefix,
   reservationsMax,
@@ -58,7 +59,11 @@ export const reserve = operation({
       reason: fields.reason,
       user: user(),
       leaseMs: fields.leaseMs,
-      token: fields.token.describe('Of a reservation you hold: it is not in your way.'),
+      holding: z
+        .array(z.strictObject({ name: fields.name, token: fields.token.unwrap() }))
+        .max(holdingMax)
+        .optional()
+        .describe('Reservations you hold, each by name and token: they are not in your way.'),
     }),
   output: reserveOutcome,
   needs: (_input, caller) => ({
@@ -70,7 +75,7 @@ export const reserve = operation({
     const { agent, now, wall, isDoubtful, manualGraceMs } = context
     const request = {
       ...holderWith(context, process),
-      token: input.token,
+      holding: input.holding ?? [],
       name: `${reservationPrefix}${context.ids[0]}`,
       leaseMs: leaseLength(input.leaseMs, context, null, manualLeaseMs),
       reason: input.reason ?? null,

@@ -94,18 +94,20 @@ forEachEngine((engine) => {
     expect(await watcher.locks.progress.get('r')).toMatchObject({ status: 'paused' })
   })
 
-  test('helpers of one process are one holder: re-entry, the unfinished item, reserved paths [L2] [L15]', async () => {
+  test('helpers of one process are one holder: re-entry, the unfinished item, paths they name [L2] [L15]', async () => {
     const { store, helper, watcher } = await openFleet(engine)
     const other = await store.open({ agent: 'other', background: false })
     await helper.agents.register({ ...coder, pid: 101 })
     await helper.queue('jobs').addMany([{ payload: 1 }, { payload: 2 }])
     const first = await claimedWithLock(helper.queue('jobs').nextWithLock(coder))
     await take(helper, 'deploy', { ...coder, reentrant: true })
-    await helper.locks.reserve('src/**', coder)
+    const outer = await helper.locks.reserve('src/**', coder)
+    if (outer.outcome !== 'claimed') throw new Error('its paths were not reserved')
 
     const again = await claimedWithLock(other.queue('jobs').nextWithLock(coder))
     const entered = await take(other, 'deploy', { ...coder, reentrant: true })
-    const inside = await other.locks.reserve('src/a.ts', coder)
+    const holding = [{ name: outer.lock.name, token: outer.lock.lease.token }]
+    const inside = await other.locks.reserve('src/a.ts', { ...coder, holding })
     const stranger = await watcher.locks.reserve('src/b.ts')
 
     expect([again.item.id, again.item.token]).toEqual([first.item.id, first.item.token])

@@ -84,16 +84,46 @@ forEachEngine((engine) => {
     expect(await hf.locks.whoHas('src/a.ts')).toEqual([])
   })
 
-  test('one’s own reservations are not in one’s way; another process of the same name is a stranger [L15]', async () => {
+  test('two handlers of one process keep each other out, as two processes do [L15] [S5c-39]', async () => {
     const { hf, store } = await engine.open({ agent: 'ada' })
     const twin = await store.open({ agent: 'ada' })
     await hf.locks.reserve('src/**')
-    const manual = await reserved(hf.locks.reserve('docs/**', { agent: 'bob' }))
+    await hf.locks.reserve('docs/**', { agent: 'bob' })
 
-    expect(await hf.locks.reserve('src/a.ts')).toMatchObject({ outcome: 'claimed' })
+    expect(await hf.locks.reserve('src/**')).toMatchObject({ outcome: 'held', holder: 'ada' })
     expect(await twin.locks.reserve('src/b.ts')).toMatchObject({ outcome: 'held', holder: 'ada' })
     expect(await hf.locks.reserve('docs/a', { agent: 'bob' })).toMatchObject({ outcome: 'held' })
-    expect(await hf.locks.reserve('docs/a', { agent: 'bob', token: manual.lock.lease.token })).toMatchObject({
+  })
+
+  test('whoever says what it holds, by name and token, is not kept out by it [S5c-39]', async () => {
+    const { hf } = await engine.open({ agent: 'ada' })
+    const outer = await reserved(hf.locks.reserve('src/**'))
+    const manual = await reserved(hf.locks.reserve('docs/**', { agent: 'bob' }))
+
+    const inner = hf.locks.reserve('src/a.ts', { holding: [held(outer)] })
+    const byHand = hf.locks.reserve('docs/a', { agent: 'bob', holding: [held(manual)] })
+
+    expect(await inner).toMatchObject({ outcome: 'claimed' })
+    expect(await byHand).toMatchObject({ outcome: 'claimed' })
+  })
+
+  test('exactly those named are exempt: nobody else’s, no other, and none under another token [S5c-39]', async () => {
+    const { hf } = await engine.open({ agent: 'ada' })
+    // Granted in one millisecond, they have the same token.
+    const [left, right] = await Promise.all(
+      ['src/left/**', 'src/right/**'].map((pattern) => reserved(hf.locks.reserve(pattern))),
+    )
+    const ofBob = await reserved(hf.locks.reserve('docs/**', { agent: 'bob' }))
+    const attempts = [
+      hf.locks.reserve('src/**', { holding: [held(left)] }),
+      hf.locks.reserve('src/left/a', { holding: [{ ...held(left), token: held(left).token - 1 }] }),
+      hf.locks.reserve('src/left/a', { holding: [{ ...held(left), name: held(right).name }] }),
+      hf.locks.reserve('docs/a', { holding: [held(ofBob)] }),
+    ]
+
+    expect(held(left).token).toBe(held(right).token)
+    expect((await Promise.all(attempts)).map(({ outcome }) => outcome)).toEqual(Array(4).fill('held'))
+    expect(await hf.locks.reserve('src/**', { holding: [held(left), held(right)] })).toMatchObject({
       outcome: 'claimed',
     })
   })
@@ -233,6 +263,11 @@ forEachEngine((engine) => {
         'too many patterns',
         (hf: Holdfast) => hf.locks.reserve(Array.from({ length: 51 }, (_, number) => `a${number}`)),
       ],
+      [
+        'more than fifty of what it holds',
+        (hf: Holdfast) => hf.locks.reserve('a', { holding: Array(51).fill({ name: 'paths:a', token: 1 }) }),
+      ],
+      ['a token alone', (hf: Holdfast) => hf.locks.reserve('a', { token: 1 } as object)],
       ['an unknown mode', (hf: Holdfast) => hf.locks.reserve('a', { mode: 'greedy' as 'shared' })],
       ['an unknown option', (hf: Holdfast) => hf.locks.reserve('a', { moad: 'shared' } as object)],
       ['a negative lease', (hf: Holdfast) => hf.locks.reserve('a', { leaseMs: -1 })],
@@ -246,6 +281,12 @@ forEachEngine((engine) => {
     })
   })
 })
+
+/** As whoever holds it names it. */
+function held(answer: Extract<ReservedPaths, { outcome: 'claimed' }> | undefined) {
+  if (!answer) throw new Error('it was not reserved')
+  return { name: answer.lock.name, token: answer.lock.lease.token }
+}
 
 async function reserved(reserving: Promise<ReservedPaths>) {
   const answer = await reserving

@@ -18,7 +18,7 @@ const request: ReservationRequest = {
   name: 'paths:1',
   leaseMs: 30_000,
   reason: null,
-  token: undefined,
+  holding: [],
   user: null,
   patterns: ['src/*.ts'],
   mode: 'exclusive',
@@ -53,11 +53,28 @@ describe('a reservation', () => {
     expect(reservePaths(request, [near, far], clock)).toEqual({ outcome: 'held', by: [near] })
   })
 
-  test('is not hindered by what lapsed or by what the same process has [L15]', () => {
+  test('is not hindered by what lapsed [L15]', () => {
     const lapsed = reserved(['src/**'], 'exclusive', { expiresAt: at.now - 1 })
-    const own = reserved(['src/**'], 'exclusive', { agent: 'bob', instance: 'bob-1' })
 
-    expect(reservePaths(request, [lapsed, own], clock).outcome).toBe('granted')
+    expect(reservePaths(request, [lapsed], clock).outcome).toBe('granted')
+  })
+
+  test('is hindered by what the same process has, unless it is named [S5c-39]', () => {
+    const own = reserved(['src/**'], 'exclusive', { agent: 'bob', instance: 'bob-1', token: 7 })
+    const holding = (name: string, token: number) => ({ ...request, holding: [{ name, token }] })
+    const outcomes = [request, holding('paths:0', 7), holding('paths:0', 8), holding('paths:2', 7)].map(
+      (asked) => reservePaths(asked, [own], clock).outcome,
+    )
+
+    expect(outcomes).toEqual(['held', 'granted', 'held', 'held'])
+  })
+
+  test('is hindered by what another agent has, also when it is named [S5c-39]', () => {
+    const others = reserved(['src/**'], 'exclusive', { agent: 'ada', token: 7 })
+
+    const asked = { ...request, holding: [{ name: 'paths:0', token: 7 }] }
+
+    expect(reservePaths(asked, [others], clock).outcome).toBe('held')
   })
 
   test('is hindered by what lapsed only by a clock in doubt', () => {

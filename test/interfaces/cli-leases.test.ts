@@ -46,6 +46,25 @@ describe('the token of a lease', () => {
     expect(JSON.parse(readFileSync(join(folder, file), 'utf8'))).toMatchObject({ kind: 'item', token })
   })
 
+  test('of a reservation makes room inside it, kept or given, and only for its agent [S5c-39]', async () => {
+    const shell = aShell()
+    const outer = (await shell.json('lock', 'reserve', 'src/**')) as unknown as {
+      lock: { name: string; lease: { token: number } }
+    }
+    const { name, lease } = outer.lock
+    const inside = (...options: string[]) => shell.run('lock', 'reserve', 'src/a.ts', ...options)
+
+    const codes = [
+      await inside(),
+      await inside('--holding', `${name}=${lease.token}`, '--agent', 'bob'),
+      await inside('--holding', `${name}=${lease.token}`),
+      await inside('--holding', name, '--mode', 'shared'),
+    ].map(({ code }) => code)
+
+    // The last meets the one before it.
+    expect(codes).toEqual([4, 4, 0, 4])
+  })
+
   test('is forgotten with the end of the lease', async () => {
     const shell = aShell()
     for (const key of ['done', 'released', 'lost']) await shell.run('queue', 'add', 'q', '1', '--key', key)

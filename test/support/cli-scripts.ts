@@ -133,6 +133,8 @@ export const scripts: Readonly<Record<string, readonly string[]>> = {
     'lock release deploy',
     `lock reserve 'src/parser/**' docs/parser.md --reason rewriting`,
     'lock reserve src/parser/a.ts --agent bob',
+    'lock reserve src/parser/a.ts',
+    'lock reserve src/parser/a.ts --holding paths:nothing',
     'lock who-has src/parser/a.ts',
     'lock who-has src/other.ts',
     'lock list',

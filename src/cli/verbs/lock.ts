@@ -1,6 +1,7 @@
 /** `holdfast lock`: named locks and reservations. */
 import { counted } from '../../domain/count.ts'
-import { errorCodes } from '../../errors.ts'
+import { shown } from '../../domain/text.ts'
+import { errorCodes, InvalidError } from '../../errors.ts'
 import type { NamedAcquireOutcome } from '../../operations/lock.ts'
 import type { LockInfo } from '../../operations/lock-read.ts'
 import type { ReserveOutcome } from '../../operations/reservation.ts'
@@ -137,7 +138,17 @@ const reserve = verb<ReserveOutcome>({
   name: 'reserve',
   operation: 'locks.reserve',
   positional: ['patterns'],
-  options: [forPid],
+  hides: ['holding'],
+  options: [
+    forPid,
+    {
+      flags: '--holding <name>',
+      description:
+        'a reservation of yours that is not in your way; name=token where its token is not kept here',
+      isRepeatable: true,
+    },
+  ],
+  act: (call) => call.execute('locks.reserve', { ...call.input, ...holdingIn(call) }),
   makesStore: true,
   help: "Renewed and released as a lock, by the name it got.\n  holdfast lock reserve 'src/parser/**' --reason 'rewriting it'",
   text: (answer, view) =>
@@ -146,6 +157,23 @@ const reserve = verb<ReserveOutcome>({
       : `${heldBy(answer.holder, answer.expiresAt, view)}\n${lockTable(answer.by, view)}`,
   grants: (answer) => (answer.outcome === 'claimed' ? [lockGrant(answer.lock)] : []),
 })
+
+/** The tokens are those kept by the commands that reserved them. */
+function holdingIn(call: Call): { holding?: { name: string; token: number }[] } {
+  const { holding } = call.options as { holding?: readonly string[] }
+  if (holding === undefined) return {}
+  return { holding: holding.map((text) => heldBefore(text, call)) }
+}
+
+function heldBefore(text: string, { leases }: Call): { name: string; token: number } {
+  const [, given = text, written] = /^(.*)=(\d{1,16})$/.exec(text) ?? []
+  const token = written === undefined ? leases.find({ kind: 'lock', name: given }) : Number(written)
+  if (token !== undefined) return { name: given, token }
+  throw new InvalidError({
+    what: `--holding: no token of ${shown(text)} is kept here`,
+    next: 'give name=token, as the reservation answered them',
+  })
+}
 
 const forceRelease = verb<{ released: number }>({
   name: 'force-release',
