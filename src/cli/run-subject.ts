@@ -1,13 +1,17 @@
 /** What `run` holds while its command runs: a lock, an item or a task; how it is told to the command, and given back. */
+import type { EventKind } from '../domain/event.ts'
 import { taskQueue } from '../domain/task.ts'
+import { pause } from '../environment.ts'
 import { isHoldfastError } from '../errors.ts'
 import type { Holdfast } from '../holdfast.ts'
+import { systemEnvironment } from '../host/system.ts'
 import { waitIsOver } from '../runtime/claim-wait.ts'
 import type { Lease } from '../runtime/keeper.ts'
 import type { TaskClaim } from '../tasks.ts'
 import type { Ending } from './child.ts'
 
-export type RunOutcome = 'done' | 'failed' | 'released' | 'lost'
+/** What became of what was held. `moved`: to a state that its workflow names and `run` does not know. */
+export type RunOutcome = 'done' | 'failed' | 'review' | 'moved' | 'released' | 'lost'
 
 export interface RunSubject {
   readonly kind: 'lock' | 'item' | 'task'
@@ -18,7 +22,7 @@ export interface RunSubject {
   /** The command ended by itself, well or not. */
   finish(ending: Ending): Promise<RunOutcome>
   /** The command was stopped, or never started: nobody's failure. */
-  giveBack(reason: string): Promise<void>
+  giveBack(reason: string): Promise<RunOutcome>
 }
 
 export interface NotHeld {
@@ -68,18 +72,15 @@ async function takeLock(hf: Holdfast, name: string, request: RunRequest): Promis
   })
   if (acquired.outcome !== 'claimed') return acquired
   const { token } = acquired.lock.lease
+  const giveBack = async () => ((await hf.locks.releaseLock(name, { token })) ? 'released' : 'lost')
   return {
     kind: 'lock',
     id: name,
     token,
     lease: acquired.lease as Lease,
     env: {},
-    async finish() {
-      return (await hf.locks.releaseLock(name, { token })) ? 'released' : 'lost'
-    },
-    async giveBack() {
-      await hf.locks.releaseLock(name, { token })
-    },
+    finish: giveBack,
+    giveBack,
   }
 }
 
@@ -91,8 +92,9 @@ async function takeItem(hf: Holdfast, name: string, request: RunRequest): Promis
   const { id, key, token, payload } = claim.item
   const text = JSON.stringify(payload ?? null)
   const giveBack = async (reason: string) => {
-    await queue.release(id, { token, reason })
+    const isReleased = await queue.release(id, { token, reason })
     if (claim.lock) await queue.releaseProcessingLock()
+    return isReleased ? 'released' : 'lost'
   }
   return {
     kind: 'item',
@@ -130,16 +132,17 @@ async function takeTask(hf: Holdfast, request: RunRequest): Promise<RunSubject |
     lease: claim.lease as Lease,
     env: { HOLDFAST_QUEUE: taskQueue, HOLDFAST_TITLE: title, ...(key === null ? {} : { HOLDFAST_KEY: key }) },
     async finish(ending) {
-      if (ending.code !== 0) {
-        await hf.tasks.releaseTask(id, { token, note: endingText(ending) })
-        return 'failed'
+      if (ending.code !== 0)
+        return (await hf.tasks.releaseTask(id, { token, note: endingText(ending) })) ? 'failed' : 'lost'
+      if (review) {
+        await hf.tasks.reviewTask(id, { token })
+        return 'review'
       }
-      if (review) await hf.tasks.reviewTask(id, { token })
-      else await hf.tasks.completeTask(id, { token })
+      await hf.tasks.completeTask(id, { token })
       return 'done'
     },
     async giveBack(reason) {
-      await hf.tasks.releaseTask(id, { token, note: reason })
+      return (await hf.tasks.releaseTask(id, { token, note: reason })) ? 'released' : 'lost'
     },
   }
 }
@@ -164,6 +167,37 @@ function claimTask(
 
 function endingText({ code, signal }: Ending): string {
   return signal === null ? `the command ended with exit code ${code}` : `the command was ended by ${signal}`
+}
+
+/** In the last second of a lease that could not be renewed this is still in time. */
+const askingMs = 1_000
+
+/**
+ * What the command itself did with what was held for it, under our own token; null when it did nothing, or when that
+ * cannot be learned at once: then it must be stopped.
+ */
+export async function ownEnding(hf: Holdfast, { lease }: RunSubject): Promise<RunOutcome | null> {
+  const { kind, id, token } = lease
+  const asked = hf.execute('lease.ending', { kind, id, token }) as Promise<LeaseEnding | null>
+  const patience = new AbortController()
+  const end = await Promise.race([
+    asked.catch(() => null),
+    pause(systemEnvironment, askingMs, patience.signal).then(() => null),
+  ])
+  patience.abort()
+  return end && outcomeOf(end)
+}
+
+interface LeaseEnding {
+  readonly kind: EventKind
+  readonly state: string | null
+}
+
+function outcomeOf({ kind, state }: LeaseEnding): RunOutcome {
+  if (kind === 'item.failed') return 'failed'
+  if (kind === 'item.released' || kind === 'lock.released') return 'released'
+  if (kind !== 'item.moved') return 'done'
+  return state === 'review' || state === 'done' ? state : 'moved'
 }
 
 /** A write that came too late is an outcome here, not a surprise. */

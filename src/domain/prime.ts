@@ -7,6 +7,8 @@ export interface PrimeFacts {
     readonly kind: 'task' | 'item' | 'lock' | 'delivery'
     readonly title: string
     readonly remainingMs: number
+    /** A process renews it. */
+    readonly isRenewed: boolean
   }[]
   readonly unread: number
   /** Titles of tasks that could be claimed, best first. */
@@ -25,16 +27,7 @@ export function advise({ holds, unread, tasks, isRegistered }: PrimeFacts): Advi
   const first = holds.find(({ kind }) => kind === 'task' || kind === 'item') ?? holds[0]
   const [task] = tasks
   return [
-    ...(first === undefined
-      ? []
-      : [
-          first.remainingMs < 0
-            ? {
-                what: `your lease of ${first.title} has lapsed: renew it, or stop working on it`,
-                operation: null,
-              }
-            : { what: `go on with ${first.title}; renew its lease before it lapses`, operation: null },
-        ]),
+    ...(first === undefined ? [] : [{ what: goOnWith(first), operation: null }]),
     ...(unread === 0
       ? []
       : [{ what: `answer ${counted(unread, 'unread message')}`, operation: 'messages.inbox' }]),
@@ -53,4 +46,10 @@ export function advise({ holds, unread, tasks, isRegistered }: PrimeFacts): Advi
           },
         ]),
   ]
+}
+
+function goOnWith({ title, remainingMs, isRenewed }: PrimeFacts['holds'][number]): string {
+  if (remainingMs < 0) return `your lease of ${title} has lapsed: renew it, or stop working on it`
+  if (isRenewed) return `go on with ${title}; its lease is renewed for you`
+  return `go on with ${title}; renew its lease before it lapses`
 }

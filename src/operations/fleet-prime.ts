@@ -3,8 +3,10 @@ import * as z from 'zod'
 import { compareInLine } from '../domain/item.ts'
 import { advise } from '../domain/prime.ts'
 import { taskQueue } from '../domain/task.ts'
+import type { Loaded } from '../engines/engine.ts'
 import { lazily } from '../lazily.ts'
 import { countNeeds, heldNeeds, heldThings, heldView, judged, queueRows, titleOf } from './fleet.ts'
+import { lockRef } from './lease.ts'
 import { letterView, viewLetter } from './message-view.ts'
 import { ask, type OutputOf, operation } from './operation.ts'
 import { taskView, viewTask } from './task-view.ts'
@@ -18,7 +20,8 @@ const primeView = lazily(() =>
     agent: z.string(),
     /** The process registered for it. */
     process: z.object({ pid: z.number(), hostName: z.string() }).nullable(),
-    holds: z.array(heldView()),
+    /** What a process renews needs no renewal by hand. */
+    holds: z.array(heldView().extend({ isRenewed: z.boolean() })),
     unread: z.array(letterView()),
     /** Tasks that could be claimed now, best first. */
     tasks: z.array(taskView()),
@@ -55,9 +58,10 @@ export const prime = operation({
     const needs = { ...countNeeds(rows.queues), messages: { select: 'messagesById', ids } as const }
     return ask(needs, (more) => {
       const processes = { instances: rows.running, judged: input.judged }
-      const holds = heldThings(rows, processes, context.now).filter(
-        ({ holder }) => holder.agent === context.agent,
-      )
+      const renewed = renewedThings(rows)
+      const holds = heldThings(rows, processes, context.now)
+        .filter(({ holder }) => holder.agent === context.agent)
+        .map((held) => ({ ...held, isRenewed: renewed.has(held.id) }))
       const unread = rows.letters.rows.flatMap((delivery) => {
         const message = more.messages.find(({ id }) => id === delivery.message)
         return message ? [viewLetter(message, delivery)] : []
@@ -79,7 +83,12 @@ export const prime = operation({
             paused,
           })),
           advice: advise({
-            holds: holds.map(({ kind, title, holder }) => ({ kind, title, remainingMs: holder.remainingMs })),
+            holds: holds.map(({ kind, title, holder, isRenewed }) => ({
+              kind,
+              title,
+              remainingMs: holder.remainingMs,
+              isRenewed,
+            })),
             unread: unread.length,
             tasks: tasks.map(titleOf),
             isRegistered: registered !== null,
@@ -89,3 +98,14 @@ export const prime = operation({
     })
   },
 })
+
+/** Ids of what is held by a process that beats: it renews. A process that somebody named for a claim does not. */
+function renewedThings({ items, locks, deliveries, running }: Loaded<typeof heldNeeds>): ReadonlySet<string> {
+  const renewing = new Set(running.filter(({ seenAt }) => seenAt !== null).map(({ id }) => id))
+  const things = [
+    ...items.map(({ item }) => ({ id: item.id, instance: item.instance })),
+    ...locks.map((lock) => ({ id: lockRef(lock), instance: lock.instance })),
+    ...deliveries,
+  ]
+  return new Set(things.filter(({ instance }) => renewing.has(instance ?? '')).map(({ id }) => id))
+}

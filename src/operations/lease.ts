@@ -1,5 +1,7 @@
-/** Renewal of leases a process knows it has, by id and token: one command for all of them. */
+/** Leases a process knows it has, by id and token: renewing them, and how they ended. */
 import * as z from 'zod'
+import { eventKinds } from '../domain/event.ts'
+import { endByHolder } from '../domain/grant-end.ts'
 import type { Item } from '../domain/item.ts'
 import { isHolder, renew as renewLease } from '../domain/lease.ts'
 import type { Lock } from '../domain/lock.ts'
@@ -81,6 +83,29 @@ export const check = operation({
     changes: [],
     result: { lost: [...lostLeases(rows, leases, now)] },
   }),
+})
+
+/** More than happens to one thing in the second after which a process learns that it holds it no longer. */
+const endingWindow = 100
+
+export const ending = operation({
+  name: 'lease.ending',
+  summary: 'How the holder itself ended a lease; null when it was taken away, or runs on. Changes nothing.',
+  effect: 'read',
+  internal: true,
+  input: lease,
+  output: () => z.object({ kind: z.enum(eventKinds), state: z.string().nullable() }).nullable(),
+  needs: ({ kind, id }) => ({
+    events: { select: 'events', since: 0, limit: endingWindow, subject: kind, id, newest: true } as const,
+  }),
+  decide({ events }, { token }, { agent }) {
+    const end = endByHolder(events, { agent, token })
+    const state = end?.change?.state
+    return {
+      changes: [],
+      result: end && { kind: end.kind, state: typeof state === 'string' ? state : null },
+    }
+  },
 })
 
 /** Those that ended, or were granted anew. */

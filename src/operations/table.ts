@@ -131,6 +131,7 @@ const all: readonly AnyOperation[] = [
   reclaimStale.reclaimStale,
   lease.renew,
   lease.check,
+  lease.ending,
   clock.read,
   instance.start,
   instance.join,

@@ -320,6 +320,19 @@ forEachEngine((engine) => {
       expect(lines.named('recovery.failed')).toHaveLength(1)
     })
 
+    test('knows what a process renews, and what is to be renewed by hand [S5c-30]', async () => {
+      const { hf } = await engine.open({ agent: 'ada' })
+      for (const key of ['T-1', 'T-2', 'T-3']) await hf.tasks.addTask(key, { key })
+      await hf.tasks.claimTaskForAgent('T-1')
+      await hf.tasks.claimTaskForAgent('T-2', { renew: false })
+      await hf.locks.acquireLock('press')
+
+      const page = await hf.fleet.prime()
+
+      const renewed = Object.fromEntries(page.holds.map(({ title, isRenewed }) => [title, isRenewed]))
+      expect(renewed).toEqual({ 'T-1 T-1': true, 'T-2 T-2': false, press: true })
+    })
+
     test('tells an agent what it holds, what it was sent and what it could do', async () => {
       const { hf } = await engine.open({ agent: 'boss' })
       await hf.tasks.addTask('Write the parser', { key: 'T-1', priority: 1 })

@@ -5,23 +5,29 @@ const idle: PrimeFacts = { holds: [], unread: 0, tasks: [], isRegistered: true }
 const what = (facts: Partial<PrimeFacts>) => advise({ ...idle, ...facts }).map((advice) => advice.what)
 
 test('what an agent holds comes first, and nothing new with it', () => {
-  const holds = [{ kind: 'task', title: 'T-1', remainingMs: 60_000 } as const]
+  const holds = [{ kind: 'task', title: 'T-1', remainingMs: 60_000, isRenewed: false } as const]
 
   expect(what({ holds, tasks: ['T-2'] })).toEqual(['go on with T-1; renew its lease before it lapses'])
 })
 
+test('what its process renews is not to be renewed by hand [S5c-30]', () => {
+  const holds = [{ kind: 'task', title: 'T-1', remainingMs: 20_000, isRenewed: true } as const]
+
+  expect(what({ holds })).toEqual(['go on with T-1; its lease is renewed for you'])
+})
+
 test('a lease that lapsed is to be renewed or left', () => {
-  expect(what({ holds: [{ kind: 'task', title: 'T-1', remainingMs: -1 }] })).toEqual([
+  expect(what({ holds: [{ kind: 'task', title: 'T-1', remainingMs: -1, isRenewed: false }] })).toEqual([
     'your lease of T-1 has lapsed: renew it, or stop working on it',
   ])
 })
 
 test('work comes before the locks that are held for it', () => {
-  const lock = { kind: 'lock', title: 'src/**', remainingMs: 1000 } as const
+  const lock = { kind: 'lock', title: 'src/**', remainingMs: 1000, isRenewed: false } as const
 
-  expect(what({ holds: [lock, { kind: 'item', title: 'main', remainingMs: 2000 }] })).toEqual([
-    'go on with main; renew its lease before it lapses',
-  ])
+  expect(
+    what({ holds: [lock, { kind: 'item', title: 'main', remainingMs: 2000, isRenewed: false }] }),
+  ).toEqual(['go on with main; renew its lease before it lapses'])
   expect(what({ holds: [lock] })).toEqual(['go on with src/**; renew its lease before it lapses'])
 })
 

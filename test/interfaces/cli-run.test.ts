@@ -388,6 +388,101 @@ describe('a command for a task', () => {
   })
 })
 
+describe('a command that finishes its own work', () => {
+  const cli = `'${process.execPath}' '${program}'`
+  /** What is held, what the command does with it, and what that is called. */
+  const endings = [
+    ['task', 'done', 'done', 'completed'],
+    ['task', 'review', 'review', 'handed to review'],
+    ['task', 'release', 'released', 'released'],
+    ['item', 'done', 'done', 'completed'],
+    ['item', 'fail', 'failed', 'failed'],
+    ['item', 'release', 'released', 'released'],
+    ['lock', 'release', 'released', 'released'],
+  ] as const
+
+  /** What `run` is to hold, made ready, and the command that ends it. */
+  async function held(kind: 'task' | 'item' | 'lock', act: string, name: string) {
+    if (kind === 'task') await shared.run('task', 'add', 'write it', '--key', name)
+    if (kind === 'item') await shared.run('queue', 'add', name, '1', '--key', name)
+    const error = act === 'fail' ? 'broken' : ''
+    return {
+      task: { options: ['--task', name], end: `${cli} task ${act} ${name}` },
+      item: { options: ['--queue', name], end: `${cli} queue ${act} ${name} ${name} ${error}` },
+      lock: { options: ['--lock', name], end: `${cli} lock ${act} ${name}` },
+    }[kind]
+  }
+
+  test('goes on undisturbed, and its own exit code is passed on [S5c-30]', async () => {
+    const runs = endings.map(async ([kind, act, _, words]) => {
+      const name = `own-${kind}-${act}`
+      const { options, end } = await held(kind, act, name)
+      const go = join(shared.folder, `${name}.go`)
+      const wait = `while [ ! -e '${go}' ]; do sleep 0.05; done`
+      const script = `trap 'echo stopped; exit 1' TERM; ${end}; ${wait}; echo went on; exit 3`
+      const run = start(shared, ...options, '--', 'sh', '-c', script)
+      // It knows now that the lease has ended.
+      await run.prints(`was ${words} by the command itself`)
+      writeFileSync(go, '')
+      return { name, code: await run.ended, output: run.output() }
+    })
+
+    for (const { name, code, output } of await Promise.all(runs)) {
+      expect(code, name).toBe(3)
+      expect(output, name).toContain('went on')
+      expect(output, name).not.toContain('lost')
+    }
+  })
+
+  test.each(endings)(
+    'and ends at once: %s %s is told as what it was [S5c-30]',
+    async (kind, act, outcome) => {
+      const { options, end } = await held(kind, act, `brief-${kind}-${act}`)
+
+      const answer = await shared.run(
+        'run',
+        ...options,
+        '--json',
+        '--',
+        'sh',
+        '-c',
+        `${end} > /dev/null; exit 0`,
+      )
+
+      expect(answer.code).toBe(0)
+      expect(lastLine(answer)).toMatchObject({ kind, outcome, exitCode: 0 })
+    },
+  )
+
+  test('and is then interrupted leaves it as it made it [S5c-30]', async () => {
+    const { options, end } = await held('task', 'release', 'own-interrupted')
+    const run = start(shared, ...options, '--', 'sh', '-c', `${end}; echo ready; exec sleep 60`)
+    await run.prints('ready')
+    await shared.run('task', 'claim', 'own-interrupted', '--agent', 'bob')
+
+    run.process.kill('SIGTERM')
+
+    expect(await run.ended).toBe(143)
+    expect(await shared.json('task', 'show', 'own-interrupted')).toMatchObject({ task: { assignee: 'bob' } })
+  })
+
+  test('is not told to renew what is renewed for it [S5c-30]', async () => {
+    const shell = aShell()
+    await shell.run('task', 'add', 'write it', '--key', 'T-1')
+    const page = join(shell.folder, 'page.txt')
+
+    await shell.run('run', '--task', 'T-1', '--', 'sh', '-c', `${cli} prime > '${page}'`)
+    await shell.run('task', 'add', 'by hand', '--key', 'T-2')
+    await shell.run('task', 'claim', 'T-2')
+    const byHand = await shell.run('prime')
+
+    const text = readFileSync(page, 'utf8')
+    expect(text).toContain('- go on with T-1 write it; its lease is renewed for you')
+    expect(text).not.toContain('before it lapses')
+    expect(byHand.stdout).toContain('go on with T-2 by hand; renew its lease before it lapses')
+  })
+})
+
 describe('[S5-9] with --wait it says what it waits for', () => {
   test('a lock: who holds it and until when', async () => {
     await shared.run('lock', 'acquire', 'told', '--agent', 'bob')

@@ -26,8 +26,8 @@ function pageText(page: PrimePage): string {
     ...section(
       'You hold',
       holds.map(
-        ({ kind, title, queue, holder }) =>
-          `- ${kind} ${printable(title)}${queue === null || kind === 'task' ? '' : ` (queue ${printable(queue)})`}: ${leaseLeft(holder.remainingMs)}`,
+        ({ kind, title, queue, holder, isRenewed }) =>
+          `- ${kind} ${printable(title)}${queue === null || kind === 'task' ? '' : ` (queue ${printable(queue)})`}: ${leaseLeft(holder.remainingMs)}${isRenewed ? ', renewed for you' : ''}`,
       ),
     ),
     ...section(

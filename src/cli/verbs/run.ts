@@ -8,6 +8,7 @@ import { exitCodeOf } from '../exit.ts'
 import { schemaVersion } from '../failure.ts'
 import {
   type NotHeld,
+  ownEnding,
   type RunOutcome,
   type RunRequest,
   type RunSubject,
@@ -25,6 +26,8 @@ interface Ran {
   readonly id: string
   readonly token: number
   readonly outcome: RunOutcome
+  /** Who ended the lease: `run` when the command had ended, the command itself, or somebody who took it away. */
+  readonly endedBy: 'run' | 'command' | 'other'
   readonly exitCode: number
 }
 
@@ -64,6 +67,7 @@ export const run = verb<Ran | NotHeld>({
   help: `The command finds HOLDFAST_TOKEN, HOLDFAST_ID, HOLDFAST_KIND, HOLDFAST_URL, HOLDFAST_NAMESPACE and
 HOLDFAST_AGENT in its environment, for an item also HOLDFAST_QUEUE, HOLDFAST_KEY and HOLDFAST_PAYLOAD.
 Signals are passed on. When the lease is lost, the command and its whole process group are stopped.
+A command that finishes its own work (task done, queue fail, lock release) goes on to its end.
 Exits with the code of the command; with 5 when the lease was lost, with 4, 6 or 9 when nothing was claimed.
 Stdout is the command's alone: with --json what became of it is the last line on stderr.
   holdfast run --lock deploy --wait 10m -- ./deploy.sh
@@ -89,7 +93,7 @@ async function runCommand(call: Call): Promise<Ran | NotHeld> {
       await taken.giveBack('interrupted before the command was started')
       throw interrupted.reason
     }
-    const ran = await underLease(taken, call, signals, sharesTerminal)
+    const ran = await underLease(taken, { hf, call, signals, sharesTerminal })
     if (call.isJson) call.io.err(`${JSON.stringify({ schemaVersion, ...ran })}\n`)
     else if (ran.outcome === 'lost') call.io.err(lostText(taken))
     return ran
@@ -125,15 +129,19 @@ function tellWaiting(answer: NotHeld, { lock, queue, task }: RunRequest, call: C
 const passing = ['held', 'offered', 'blocked', 'paused', 'full', 'empty']
 
 function lostText({ kind, id }: RunSubject): string {
-  return `holdfast: the lease of ${kind} ${id} was lost; the command was stopped\n`
+  return `holdfast: the lease of ${kind} ${printable(id)} was lost; the command was stopped\n`
 }
 
-async function underLease(
-  subject: RunSubject,
-  call: Call,
-  signals: SignalRelay,
-  sharesTerminal: boolean,
-): Promise<Ran> {
+/** Where a command runs. */
+interface Place {
+  readonly hf: Holdfast
+  readonly call: Call
+  readonly signals: SignalRelay
+  readonly sharesTerminal: boolean
+}
+
+async function underLease(subject: RunSubject, place: Place): Promise<Ran> {
+  const { call, signals, sharesTerminal } = place
   const [command = '', ...args] = call.rest
   const { store, namespace, agent } = call.settings
   try {
@@ -156,11 +164,11 @@ async function underLease(
     })
     signals.passTo((signal) => child.send(signal))
     const ending = await Promise.race([child.ended, lossOf(subject)])
-    if (ending === 'lost') {
-      await child.stop()
-      return told(subject, 'lost', errorCodes.LEASE_LOST.exit)
-    }
-    return await settle(subject, ending, signals.wasStopped)
+    if (ending !== 'lost') return await settle(subject, ending, place)
+    const own = await toldOwnEnding(subject, place)
+    if (own !== null) return ranTo(subject, own, 'command', exitCodeOfEnding(await child.ended))
+    await child.stop()
+    return lost(subject)
   } catch (error) {
     if (error instanceof NotStartedError) await subject.giveBack('the command could not be started')
     throw error
@@ -187,18 +195,49 @@ function lossOf({ lease: { signal } }: RunSubject): Promise<'lost'> {
 }
 
 /** A stop from outside is nobody's failure: what was held goes back as it was. */
-async function settle(subject: RunSubject, ending: Ending, wasStopped: boolean): Promise<Ran> {
+async function settle(subject: RunSubject, ending: Ending, place: Place): Promise<Ran> {
   const exitCode = exitCodeOfEnding(ending)
-  if (wasStopped && exitCode !== 0) {
-    await subject.giveBack('the command was interrupted')
-    return told(subject, 'released', exitCode)
-  }
-  const outcome = await unlessLost(subject.finish(ending))
-  return told(subject, outcome, outcome === 'lost' ? errorCodes.LEASE_LOST.exit : exitCode)
+  const outcome = await unlessLost(
+    place.signals.wasStopped && exitCode !== 0
+      ? subject.giveBack('the command was interrupted')
+      : subject.finish(ending),
+  )
+  if (outcome !== 'lost') return ranTo(subject, outcome, 'run', exitCode)
+  const own = await toldOwnEnding(subject, place)
+  return own === null ? lost(subject) : ranTo(subject, own, 'command', exitCode)
 }
 
-function told({ kind, id, token }: RunSubject, outcome: RunOutcome, exitCode: number): Ran {
-  return { kind, id, token, outcome, exitCode }
+/** A command that finished its own work has lost nothing: it ends by itself, in its own time. */
+async function toldOwnEnding(subject: RunSubject, { hf, call }: Place): Promise<RunOutcome | null> {
+  const outcome = await ownEnding(hf, subject)
+  if (outcome !== null && !call.isJson) call.io.err(ownEndingText(subject, outcome))
+  return outcome
+}
+
+const ownEndings: Readonly<Record<RunOutcome, string>> = {
+  done: 'completed',
+  failed: 'failed',
+  review: 'handed to review',
+  moved: 'moved on',
+  released: 'released',
+  lost: 'lost',
+}
+
+function ownEndingText({ kind, id }: RunSubject, outcome: RunOutcome): string {
+  return `holdfast: ${kind} ${printable(id)} was ${ownEndings[outcome]} by the command itself\n`
+}
+
+function lost(subject: RunSubject): Ran {
+  return ranTo(subject, 'lost', 'other', errorCodes.LEASE_LOST.exit)
+}
+
+function ranTo(
+  { kind, id, token }: RunSubject,
+  outcome: RunOutcome,
+  endedBy: Ran['endedBy'],
+  exitCode: number,
+): Ran {
+  return { kind, id, token, outcome, exitCode, endedBy }
 }
 
 function readRequest(call: Call): Omit<RunRequest, 'signal'> {
