@@ -504,7 +504,10 @@ export class Queue<Payload = unknown> {
     return this.#write('queue.remove', options, { ref })
   }
 
-  /** Removes finished items older than an age; 0 = all finished. */
+  /**
+   * Removes finished items older than an age; 0 = all finished. Where the wall clock and the lease clock disagree, ages
+   * count by the earlier one, so a date that has just jumped ahead removes nothing.
+   */
   async cleanup(options: { maxAgeMs: number } & MutationOptions): Promise<number> {
     const { idempotencyKey, ...rest } = optionsOf('queue.cleanup', options)
     let removed = 0

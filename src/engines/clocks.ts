@@ -39,6 +39,7 @@ export const clocks: { readonly [Name in TableName]: Clocks } = {
   recoveryFailure: { lease: [], wall: ['at'] },
   cascade: { lease: [], wall: ['at'] },
   checkpoint: { lease: [], wall: ['at'] },
+  horizon: { lease: ['settledLeaseAt', 'notedLeaseAt'], wall: ['settledAt', 'notedAt'] },
   message: { lease: ['dueAt', 'placeAt'], wall: ['createdAt', 'closedAt'] },
   delivery: {
     lease: [...leaseTimes, 'nextDueAt', 'placeAt', 'givesUpAt'],

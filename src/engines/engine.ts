@@ -8,6 +8,7 @@ import type { Allowance } from '../domain/allowance.ts'
 import type { GrantEnd, Loss } from '../domain/crash-pattern.ts'
 import type { Delivery } from '../domain/delivery.ts'
 import type { EventKind, Image, StoredEvent, Subject } from '../domain/event.ts'
+import type { Horizon } from '../domain/horizon.ts'
 import type { Claimant, Instance, Process } from '../domain/instance.ts'
 import type { Item, Json, Standing } from '../domain/item.ts'
 import type { Lock } from '../domain/lock.ts'
@@ -40,6 +41,7 @@ export interface Tables {
   recoveryFailure: RecoveryFailure
   cascade: Cascade
   checkpoint: Checkpoint
+  horizon: Horizon
   image: ImageRow
   state: State
   stateFloor: StateFloor
@@ -137,6 +139,7 @@ export interface RecoveryFailure {
 export interface Checkpoint {
   readonly name: 'events'
   readonly seq: number
+  /** The last date that was believed of what came before. */
   readonly at: number
   /** Digest over every event removed so far, each range chained to the one before. */
   readonly digest: string
@@ -279,8 +282,8 @@ export interface Selectors {
     { ahead: number; total: number },
   ]
   counts: [{ queue: string }, QueueCounts]
-  /** Closed items that nobody waits for, closed at least `ageMs` ago by the wall clock, oldest first. */
-  closedBefore: [{ queue: string | null; ageMs: number; limit: number }, readonly Item[]]
+  /** Closed items that nobody waits for, oldest first. All that ended `before`: up to this wall time. */
+  closedBefore: [{ queue: string | null; before: number; limit: number }, readonly Item[]]
   /** A queue with the definition of its workflow, where that is not a built-in one. */
   queue: [{ name: string }, DefinedQueue | null]
   queues: [{ names: readonly string[] | null }, readonly DefinedQueue[]]
@@ -304,7 +307,7 @@ export interface Selectors {
   progressPage: [{ status: string | null; after: string | null; limit: number }, Page<Progress>]
   /** Runs said to be running without the lock under which they ran. */
   orphanedProgress: [{ limit: number }, readonly Progress[]]
-  progressEndedBefore: [{ ageMs: number; limit: number }, readonly Progress[]]
+  progressEndedBefore: [{ before: number; limit: number }, readonly Progress[]]
   outcomesById: [{ ids: readonly string[] }, readonly Outcome[]]
   outcomesOf: [{ run: string; outcome: string | null; after: string | null; limit: number }, Page<Outcome>]
   locksByRef: [{ refs: readonly string[] }, readonly Lock[]]
@@ -364,9 +367,9 @@ export interface Selectors {
   claimant: [{ agent: string; instance: string | null }, Claimant]
   /** The process registered for an agent by somebody, if it has not ended. */
   registeredInstance: [{ agent: string }, Instance | null]
-  instancesEndedBefore: [{ ageMs: number; limit: number }, readonly Instance[]]
+  instancesEndedBefore: [{ before: number; limit: number }, readonly Instance[]]
   answer: [{ key: string }, Answer | null]
-  answersBefore: [{ ageMs: number; limit: number }, readonly Answer[]]
+  answersBefore: [{ before: number; limit: number }, readonly Answer[]]
   /** The newest run, and the sums over all there ever were, also those that are no longer kept; of one queue, or all. */
   recoveryHistory: [
     { queue: string | null },
@@ -418,7 +421,10 @@ export interface Selectors {
   losses: [{ sinceMs: number; limit: number }, readonly Loss[]]
   /** How grants ended, newest first, as far as the newest `window` events tell. */
   grantEnds: [{ window: number }, readonly GrantEnd[]]
+  /** A few of the events after this one, from the newest back, each time half the way. */
+  eventSamples: [{ after: number }, readonly Pick<StoredEvent, 'at'>[]]
   checkpoint: [Record<never, never>, Checkpoint | null]
+  horizons: [Record<never, never>, readonly Horizon[]]
   images: [{ keys: readonly { subject: Subject; id: string }[] }, readonly ImageRow[]]
   /** Images in order of subject and id, after the given one. */
   imagePage: [{ after: { subject: string; id: string } | null; limit: number }, readonly ImageRow[]]
@@ -453,7 +459,7 @@ export interface Selectors {
     Page<Message>,
   ]
   openMessageCount: [{ sender: string | null }, number]
-  closedMessagesBefore: [{ ageMs: number; limit: number }, readonly Message[]]
+  closedMessagesBefore: [{ before: number; limit: number }, readonly Message[]]
   /** Registered recipients, and agents that opened the store; all running ones when no names are given. */
   recipients: [
     { names: readonly string[] | null; limit: number },

@@ -238,6 +238,14 @@ export const schema: { readonly [Name in TableName]: Schema } = {
     digest: 'text',
     version: 'integer',
   }),
+  horizon: table('horizon', ['waitMs'], ['version'], {
+    waitMs: 'integer',
+    settledAt: 'integer',
+    settledLeaseAt: 'integer',
+    notedAt: 'integer',
+    notedLeaseAt: 'integer',
+    version: 'integer',
+  }),
   message: table('message', ['id'], ['version'], {
     id: 'text',
     sender: 'text',

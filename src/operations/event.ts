@@ -2,10 +2,12 @@
 
 import { createHash } from 'node:crypto'
 import * as z from 'zod'
-import { eventKinds, foldEvent, type Image, replicaKey, subjects } from '../domain/event.ts'
-import type { Change } from '../engines/engine.ts'
+import { eventKinds, foldEvent, type Image, replicaKey, type StoredEvent, subjects } from '../domain/event.ts'
+import { decideSealable, isAnyOld } from '../domain/sealing.ts'
+import type { Change, Checkpoint, ImageRow } from '../engines/engine.ts'
 import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
+import { beforeOf, isPast, past } from './horizon.ts'
 import { ask, type OutputOf, operation } from './operation.ts'
 
 const eventView = lazily(() =>
@@ -52,6 +54,8 @@ export const list = operation({
   decide: ({ events }) => ({ changes: [], result: events as EventView[] }),
 })
 
+type ImageKey = Pick<ImageRow, 'subject' | 'id'>
+
 /** Events one transaction seals: keeps it under 20 ms. */
 const sealMax = 200
 
@@ -63,7 +67,7 @@ export const seal = operation({
   internal: true,
   input: () =>
     z.strictObject({
-      olderThanMs: z.int().min(0),
+      past: past(),
       through: z.int().min(0).optional(),
       dryRun: z.boolean().optional(),
     }),
@@ -80,53 +84,65 @@ export const seal = operation({
     } as const,
     checkpoint: { select: 'checkpoint' } as const,
   }),
-  decide({ events, checkpoint }, { olderThanMs, through, dryRun }, { wall }) {
-    const isOld = ({ at, seq }: { at: number; seq: number }) =>
-      at <= wall - olderThanMs && seq <= (through ?? seq)
-    const young = events.findIndex((event) => !isOld(event))
-    const range = events.slice(
-      0,
-      Math.min(young === -1 ? events.length - 1 : young, events.length - 1, sealMax),
-    )
+  decide({ events, checkpoint }, { past, through = Number.MAX_SAFE_INTEGER, dryRun }, context) {
+    const oldest = events.slice(0, Math.min(events.length - 1, sealMax)).filter(({ seq }) => seq <= through)
+    const dates = { latestAt: checkpoint?.at ?? 0, before: beforeOf(past), wall: context.wall }
+    const { count, end } = decideSealable(events, dates)
+    const range = end === 'undated' ? oldest : oldest.slice(0, count)
     const last = range.at(-1)
-    if (!last) return { changes: [], result: { removed: 0, through: checkpoint?.seq ?? 0, more: false } }
-    const result = { removed: range.length, through: last.seq, more: range.length === sealMax }
-    if (dryRun) return { changes: [], result }
-    const keys = [
-      ...new Map(
-        range.map((event) => [replicaKey(event), { subject: event.subject, id: event.id }]),
-      ).values(),
-    ]
-    return ask({ images: { select: 'images', keys } as const }, ({ images }) => {
-      const before = new Map(images.map((row) => [replicaKey(row), row]))
-      const after = new Map<string, Image | null>(images.map((row) => [replicaKey(row), row.image]))
-      for (const event of range)
-        after.set(replicaKey(event), foldEvent(after.get(replicaKey(event)) ?? null, event))
-      const digest = createHash('sha256')
-        .update(checkpoint?.digest ?? '')
-        .update(JSON.stringify(range))
-        .digest('hex')
+    const nothing = { changes: [], result: { removed: 0, through: checkpoint?.seq ?? 0, more: false } }
+    if (!last || !isPast(past, context)) return nothing
+    const needs = {
+      images: dryRun ? null : ({ select: 'images', keys: keysOf(range) } as const),
+      samples: end === 'undated' ? ({ select: 'eventSamples', after: last.seq } as const) : null,
+    }
+    return ask(needs, ({ images, samples }) => {
+      if (samples !== null && !isAnyOld(samples, dates)) return nothing
+      const more = end !== 'young' && events.length > sealMax
+      const result = { removed: range.length, through: last.seq, more }
+      if (images === null) return { changes: [], result }
       const next = {
         name: 'events',
         seq: last.seq,
-        at: last.at,
-        digest,
+        at: decideSealable(range, dates).latestAt,
+        digest: chainedDigest(checkpoint, range),
         version: (checkpoint?.version ?? 0) + 1,
       } as const
       const changes: Change[] = [
         { table: 'sealedEvents', before: { through: last.seq, count: range.length }, after: null },
         { table: 'checkpoint', before: checkpoint, after: next },
-        ...keys.flatMap((key): Change[] => {
-          const image = after.get(replicaKey(key)) ?? null
-          const old = before.get(replicaKey(key)) ?? null
-          if (old === null && image === null) return []
-          return [{ table: 'image', before: old, after: image === null ? null : { ...key, image } }]
-        }),
+        ...foldedImages(images, range),
       ]
       return { changes, result }
     })
   },
 })
+
+function keysOf(events: readonly StoredEvent[]): ImageKey[] {
+  return [
+    ...new Map(events.map((event) => [replicaKey(event), { subject: event.subject, id: event.id }])).values(),
+  ]
+}
+
+function chainedDigest(checkpoint: Checkpoint | null, range: readonly StoredEvent[]): string {
+  return createHash('sha256')
+    .update(checkpoint?.digest ?? '')
+    .update(JSON.stringify(range))
+    .digest('hex')
+}
+
+function foldedImages(images: readonly ImageRow[], range: readonly StoredEvent[]): Change[] {
+  const before = new Map(images.map((row) => [replicaKey(row), row]))
+  const after = new Map<string, Image | null>(images.map((row) => [replicaKey(row), row.image]))
+  for (const event of range)
+    after.set(replicaKey(event), foldEvent(after.get(replicaKey(event)) ?? null, event))
+  return keysOf(range).flatMap((key): Change[] => {
+    const image = after.get(replicaKey(key)) ?? null
+    const old = before.get(replicaKey(key)) ?? null
+    if (old === null && image === null) return []
+    return [{ table: 'image', before: old, after: image === null ? null : { ...key, image } }]
+  })
+}
 
 export const images = operation({
   name: 'events.images',

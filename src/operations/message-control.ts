@@ -7,6 +7,7 @@ import type { Change } from '../engines/engine.ts'
 import { IllegalMoveError } from '../errors.ts'
 import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
+import { beforeOf, isPast, past } from './horizon.ts'
 import {
   byRef,
   deliveriesOf,
@@ -150,16 +151,19 @@ export const retain = operation({
   internal: true,
   input: () =>
     z.strictObject({
-      keptMs: z.int().min(0).describe('Finished messages are kept for so long; 0 = for ever.'),
+      past: past().nullable().describe('Messages that had ended then are removed; null: none.'),
     }),
   output: () => z.object({ messages: z.number(), more: z.boolean() }),
-  needs: ({ keptMs }) => ({
+  needs: ({ past }) => ({
     closed:
-      keptMs === 0 ? null : ({ select: 'closedMessagesBefore', ageMs: keptMs, limit: pieceMax } as const),
+      past === null
+        ? null
+        : ({ select: 'closedMessagesBefore', before: beforeOf(past), limit: pieceMax } as const),
     allowances: { select: 'allowancesBefore', ageMs: allowancesKeptMs, limit: fields.batchMax } as const,
   }),
-  decide({ closed, allowances }, _input, { agent }) {
-    const messages = closed ?? []
+  decide({ closed, allowances }, { past }, context) {
+    const { agent } = context
+    const messages = closed !== null && past !== null && isPast(past, context) ? closed : []
     return ask({ deliveries: deliveriesOf(...messages) }, ({ deliveries }) => {
       const detail = { reason: 'retention' }
       const changes: Change[] = [

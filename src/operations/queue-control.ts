@@ -13,6 +13,7 @@ import type { Change } from '../engines/engine.ts'
 import { DuplicateError, HeldError, HoldfastError } from '../errors.ts'
 import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
+import { agreedPast, beforeOf } from './horizon.ts'
 import { ask, operation } from './operation.ts'
 import { itemNeeds } from './queue-finish.ts'
 import { assertVersion, itemChange, requireItem, requireQueue } from './subject.ts'
@@ -192,6 +193,8 @@ function removal(item: Item, agent: string, detail?: { reason: string }): Change
 const cleanupMax = 500
 /** A dry run holds nobody up, so it may look at more. */
 const dryRunMax = 10_000
+/** Also what was closed while the date was ahead. */
+const everythingClosed = Number.MAX_SAFE_INTEGER
 
 export const cleanup = operation({
   name: 'queue.cleanup',
@@ -204,19 +207,16 @@ export const cleanup = operation({
       dryRun: fields.dryRun,
     }),
   output: () => z.object({ removed: z.number(), more: z.boolean() }),
-  needs: (input) => ({
-    closed: {
-      select: 'closedBefore',
-      queue: input.queue ?? null,
-      ageMs: input.maxAgeMs,
-      limit: input.dryRun ? dryRunMax : cleanupMax,
-    } as const,
-  }),
-  decide({ closed }, { dryRun }, context) {
-    if (dryRun) return { changes: [], result: { removed: closed.length, more: closed.length === dryRunMax } }
-    return {
-      changes: closed.map((item) => removal(item, context.agent, { reason: 'retention' })),
-      result: { removed: closed.length, more: closed.length === cleanupMax },
-    }
+  needs: () => ({ kept: { select: 'horizons' } as const }),
+  decide({ kept }, { queue = null, maxAgeMs, dryRun }, context) {
+    const { past, change } = agreedPast(maxAgeMs, kept, context)
+    const before = maxAgeMs === 0 ? everythingClosed : beforeOf(past)
+    const limit = dryRun ? dryRunMax : cleanupMax
+    return ask({ closed: { select: 'closedBefore', queue, before, limit } as const }, ({ closed }) => ({
+      changes: dryRun
+        ? []
+        : [...change, ...closed.map((item) => removal(item, context.agent, { reason: 'retention' }))],
+      result: { removed: closed.length, more: closed.length === limit },
+    }))
   },
 })

@@ -1,15 +1,14 @@
 /** Retention: what is old and finished goes, a bounded piece at a time. Events have a retention of their own. */
 import * as z from 'zod'
 import { endableInstances, type Instance } from '../domain/instance.ts'
-import type { Change, RecoveryRun, RecoveryTotal } from '../engines/engine.ts'
+import type { Change, Context, RecoveryRun, RecoveryTotal } from '../engines/engine.ts'
+import { beforeOf, isPast, type Past, past } from './horizon.ts'
 import { ask, operation } from './operation.ts'
 import { removedRun } from './progress.ts'
 
 const pieceMax = 200
-const answersKeptMs = 24 * 60 * 60 * 1000
 /** Enough to see what happened lately; the sums over all of them go on. */
 const recoveriesKept = 1000
-const instancesKeptMs = 7 * 24 * 60 * 60 * 1000
 
 export const run = operation({
   name: 'retention.run',
@@ -19,7 +18,9 @@ export const run = operation({
   internal: true,
   input: () =>
     z.strictObject({
-      itemsMs: z.int().min(0).describe('Finished items are kept for so long; 0 = for ever.'),
+      items: past().nullable().describe('Items and runs that had ended then are removed; null: none.'),
+      answers: past().nullable().describe('The same for answers.'),
+      instances: past().nullable().describe('The same for instances.'),
     }),
   output: () =>
     z.object({
@@ -30,19 +31,22 @@ export const run = operation({
       recoveries: z.number(),
       more: z.boolean(),
     }),
-  needs: ({ itemsMs }) => ({
+  needs: ({ items, answers, instances }) => ({
     items:
-      itemsMs === 0
-        ? null
-        : ({ select: 'closedBefore', queue: null, ageMs: itemsMs, limit: pieceMax } as const),
+      items && ({ select: 'closedBefore', queue: null, before: beforeOf(items), limit: pieceMax } as const),
     // One run a piece: its items go with it.
-    ended: itemsMs === 0 ? null : ({ select: 'progressEndedBefore', ageMs: itemsMs, limit: 1 } as const),
-    answers: { select: 'answersBefore', ageMs: answersKeptMs, limit: pieceMax } as const,
-    instances: { select: 'instancesEndedBefore', ageMs: instancesKeptMs, limit: pieceMax } as const,
+    runs: items && ({ select: 'progressEndedBefore', before: beforeOf(items), limit: 1 } as const),
+    answers: answers && ({ select: 'answersBefore', before: beforeOf(answers), limit: pieceMax } as const),
+    instances:
+      instances &&
+      ({ select: 'instancesEndedBefore', before: beforeOf(instances), limit: pieceMax } as const),
     recoveries: { select: 'oldRecoveryRuns', keep: recoveriesKept, limit: pieceMax } as const,
   }),
-  decide({ items: closed, ended, answers, instances, recoveries }, _input, { agent }) {
-    const items = closed ?? []
+  decide({ recoveries, ...ended }, input, context) {
+    const { agent } = context
+    const items = pastOf(ended.items, input.items, context)
+    const answers = pastOf(ended.answers, input.answers, context)
+    const instances = pastOf(ended.instances, input.instances, context)
     const changes: Change[] = [
       ...items.map(
         (before): Change => ({
@@ -61,7 +65,7 @@ export const run = operation({
       instances: 0,
       recoveries: recoveries.length,
     }
-    const [run] = ended ?? []
+    const [run] = pastOf(ended.runs, input.items, context)
     if (!run && recoveries.length === 0 && instances.length === 0)
       return { changes, result: { ...counts, runs: 0, more } }
     const needs = {
@@ -95,6 +99,11 @@ export const run = operation({
     })
   },
 })
+
+/** Nothing where the date they seemed old by has been corrected. */
+function pastOf<Row>(rows: readonly Row[] | null, past: Past | null, context: Context): readonly Row[] {
+  return rows !== null && past !== null && isPast(past, context) ? rows : []
+}
 
 function removedInstance(before: Instance, agent: string): Change {
   return { table: 'instance', before, after: null, event: { kind: 'instance.removed', agent } }

@@ -8,6 +8,7 @@ import * as fleet from './fleet.ts'
 import * as fleetDoctor from './fleet-doctor.ts'
 import * as fleetExplain from './fleet-explain.ts'
 import * as fleetPrime from './fleet-prime.ts'
+import * as horizon from './horizon.ts'
 import * as instance from './instance.ts'
 import * as instanceEnd from './instance-end.ts'
 import * as lease from './lease.ts'
@@ -144,6 +145,7 @@ const all: readonly AnyOperation[] = [
   event.list,
   event.images,
   event.seal,
+  horizon.settle,
   retention.run,
   state.get,
   state.version,

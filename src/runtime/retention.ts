@@ -1,23 +1,37 @@
-/** Retention: removes what is old, a bounded piece a transaction, until nothing is left or the process closes. */
+/** Retention: removes what is old, a bounded piece per transaction, until nothing is left or the process closes. */
 import { appendFileSync, closeSync, fsyncSync, openSync } from 'node:fs'
 import type { EventView } from '../operations/event.ts'
+import type { Past } from '../operations/horizon.ts'
 import type { RetentionOptions } from '../options.ts'
 
 type Execute = (operation: string, input: unknown) => Promise<unknown>
+
+const dayMs = 24 * 60 * 60 * 1000
+const answersMs = dayMs
+const instancesMs = 7 * dayMs
 
 export async function retain(
   execute: Execute,
   options: RetentionOptions,
   isClosed: () => boolean,
 ): Promise<void> {
-  for (let more = true; more && !isClosed(); ) {
-    ;({ more } = (await execute('retention.run', { itemsMs: options.itemsMs })) as { more: boolean })
+  const { items, events, ...others } = await settle(execute, options)
+  const repeat = async (piece: () => Promise<{ more: boolean }>) => {
+    for (let more = true; more && !isClosed(); ) ({ more } = await piece())
   }
-  for (let more = true; more && !isClosed(); ) {
-    ;({ more } = (await execute('messages.retain', { keptMs: options.itemsMs })) as { more: boolean })
-  }
-  if (options.eventsMs === 0) return
-  for (let more = true; more && !isClosed(); ) more = await sealSome(execute, options)
+  const removing = (operation: string, input: unknown) => () =>
+    execute(operation, input) as Promise<{ more: boolean }>
+  await repeat(removing('retention.run', { items, ...others }))
+  await repeat(removing('messages.retain', { past: items }))
+  if (events !== null) await repeat(() => sealSome(execute, events, options.eventsExport))
+}
+
+/** From when each age counts back; null for what is kept for ever, and while no date is believed. */
+async function settle(execute: Execute, { itemsMs, eventsMs }: RetentionOptions) {
+  const agesMs = [itemsMs, eventsMs, answersMs, instancesMs]
+  const settled = (await execute('retention.settle', { agesMs })) as (Past | null)[]
+  const [items = null, events = null, answers = null, instances = null] = settled
+  return { items, events, answers, instances }
 }
 
 interface Sealed {
@@ -26,16 +40,15 @@ interface Sealed {
   readonly more: boolean
 }
 
-async function sealSome(execute: Execute, { eventsMs, eventsExport }: RetentionOptions): Promise<boolean> {
-  const seal = (options: object) =>
-    execute('events.seal', { olderThanMs: eventsMs, ...options }) as Promise<Sealed>
-  if (eventsExport === undefined) return (await seal({})).more
+async function sealSome(execute: Execute, past: Past, path: string | undefined): Promise<{ more: boolean }> {
+  const seal = (options: object) => execute('events.seal', { past, ...options }) as Promise<Sealed>
+  if (path === undefined) return seal({})
   const { removed, through } = await seal({ dryRun: true })
-  if (removed === 0) return false
+  if (removed === 0) return { more: false }
   const events = (await execute('events.list', { since: 0, limit: removed })) as EventView[]
   // Exported and on disk before anything is removed; after a crash in between, lines repeat, by their number.
-  appendDurably(eventsExport, events)
-  return (await seal({ through })).more
+  appendDurably(path, events)
+  return seal({ through })
 }
 
 function appendDurably(path: string, events: readonly EventView[]): void {

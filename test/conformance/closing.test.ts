@@ -158,7 +158,9 @@ forEachEngine((engine) => {
       await endBehind(opened, idle, 'max')
 
       await env.advance(8 * 24 * 60 * 60 * 1000)
-      const { instances } = (await hf.execute('retention.run', { itemsMs: 0 })) as { instances: number }
+      const past = { from: env.now(), ageMs: 7 * 24 * 60 * 60 * 1000 }
+      const input = { items: null, answers: null, instances: past }
+      const { instances } = (await hf.execute('retention.run', input)) as { instances: number }
 
       expect(instances).toBe(1)
     })

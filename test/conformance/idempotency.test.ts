@@ -3,9 +3,8 @@ import type { Holdfast, Queue } from 'holdfast'
 import { describe, expect, test } from 'vitest'
 import { take } from '../support/locks.ts'
 import { claimed, claimedWithLock, refusal, refusalCode } from '../support/outcomes.ts'
+import { retainFor } from '../support/retention.ts'
 import { forEachEngine } from '../support/stores.ts'
-
-const dayMs = 86_400_000
 
 forEachEngine((engine) => {
   describe('a repeated request', () => {
@@ -312,14 +311,13 @@ forEachEngine((engine) => {
   })
 
   test('an answer is kept for a day and then forgotten', async () => {
-    const { hf, env } = await engine.open()
+    const { hf, env } = await engine.open({ background: false })
     const q = hf.queue('jobs')
     const { item } = await q.add({ n: 1 }, { idempotencyKey: 'k1' })
 
-    env.setWall(env.now() + dayMs - 200_000)
-    await env.advance(70_000)
+    await retainFor(24, { hf, env })
     const within = await q.add({ n: 1 }, { idempotencyKey: 'k1' })
-    await env.advance(200_000)
+    await retainFor(2, { hf, env })
     const after = await q.add({ n: 1 }, { idempotencyKey: 'k1' })
 
     expect(within.item.id).toBe(item.id)

@@ -39,7 +39,7 @@ forEachEngine((engine) => {
     await hf.queue('jobs').add(null)
     const before = await readFeed(hf)
 
-    await env.advance(70_000)
+    await env.advance(130_000)
 
     expect(lines).toEqual([
       { name: 'retention.failed', level: 'warn', facts: { error: expect.stringContaining('ENOENT') } },

@@ -188,9 +188,9 @@ forEachEngine((engine) => {
     const { hf, env, store } = await begun(engine, { total: 2 }, { itemsMs: 60_000, everyMs: 1_000 })
     await hf.locks.progress.record('c1', { outcomes: [{ key: 'a', outcome: 'done' }], skipped: 1 })
 
-    await env.advance(50_000)
+    await env.advance(115_000)
     const kept = await hf.locks.progress.get('c1')
-    await env.advance(12_000)
+    await env.advance(70_000)
 
     expect(kept).toMatchObject({ status: 'completed' })
     expect(await hf.locks.progress.get('c1')).toBeNull()

@@ -15,7 +15,7 @@ forEachEngine((engine) => {
     for (let number = 0; number < 250; number++) await hf.queue('jobs').add(number)
     const before = await readFeed(hf)
 
-    await env.advance(120_000)
+    await env.advance(190_000)
 
     const exported = readFileSync(eventsExport, 'utf8')
       .trim()

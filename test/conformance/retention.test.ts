@@ -2,23 +2,24 @@
 import { expect, test } from 'vitest'
 import { readFeed } from '../support/feed.ts'
 import { claimed } from '../support/outcomes.ts'
+import { dayMs, retainFor } from '../support/retention.ts'
 import { forEachEngine } from '../support/stores.ts'
 
-const dayMs = 86_400_000
+const hourMs = 3_600_000
 
 forEachEngine((engine) => {
   test('finished items are removed after seven days, open ones never, and their events stay [Q26] [X2]', async () => {
-    const { hf, env } = await engine.open()
+    const { hf, env } = await engine.open({ background: false })
     const q = hf.queue('jobs')
     await q.add(null, { key: 'open', priority: 9 })
     const { item } = await q.add(null, { key: 'done' })
     await q.next({ agent: 'worker-1' })
     await q.complete('done', { agent: 'worker-1' })
 
-    env.setWall(env.now() + 7 * dayMs - 200_000)
-    await env.advance(100_000)
+    await env.advance(7 * dayMs - 2 * hourMs)
+    await retainFor(2, { hf, env })
     const within = await q.get('done')
-    await env.advance(200_000)
+    await retainFor(2, { hf, env })
 
     expect(within).toMatchObject({ state: 'done' })
     expect(await q.get('done')).toBeNull()
@@ -55,7 +56,7 @@ forEachEngine((engine) => {
       await hf.queue('jobs').cancel('k')
     }
 
-    await env.advance(130_000)
+    await env.advance(260_000)
 
     expect(await brief.queue('jobs').get('k')).toBeNull()
     expect(await keeping.queue('jobs').get('k')).toMatchObject({ state: 'cancelled' })
@@ -68,7 +69,7 @@ forEachEngine((engine) => {
     await q.add(null, { key: 'child', parent: 'parent' })
     await q.cancel('parent')
 
-    await env.advance(130_000)
+    await env.advance(260_000)
 
     expect(await q.get('parent')).toMatchObject({ state: 'cancelled' })
   })
@@ -87,7 +88,7 @@ forEachEngine((engine) => {
 
     const removed: number[] = []
     for (let more = true; more; ) {
-      const round = (await hf.execute('retention.run', { itemsMs: 0 })) as {
+      const round = (await hf.execute('retention.run', { items: null, answers: null, instances: null })) as {
         recoveries: number
         more: boolean
       }
@@ -113,7 +114,7 @@ forEachEngine((engine) => {
     await Promise.all(ids.map((id) => q.cancel(id)))
     await q.add('open')
 
-    await env.advance(70_000)
+    await env.advance(260_000)
 
     expect(await q.stats()).toMatchObject({ total: 1 })
     expect((await claimed(q.next())).item.payload).toBe('open')

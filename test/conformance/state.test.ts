@@ -489,7 +489,7 @@ forEachEngine((engine) => {
       for (let number = 1; number <= 5; number++) await hf.state('kept').set({ number })
       await hf.queue('jobs').add(null)
 
-      await env.advance(120_000)
+      await env.advance(190_000)
       await hf.state('fresh').set('new')
 
       expect((await hf.state('kept').history()).entries).toEqual([])

@@ -30,7 +30,8 @@ export async function populate(hf: Holdfast): Promise<Grants> {
   await populateState(hf)
   await hf.recovery.detectAndRecoverStale()
   // The oldest events go, and leave images and a checkpoint.
-  await hf.execute('events.seal', { olderThanMs: 0, through: 20 })
+  await hf.execute('events.seal', { past: { from: Date.now(), ageMs: 0 }, through: 20 })
+  await hf.execute('retention.settle', { agesMs: [hour] })
   await populateCrowd(hf)
   return { item, lock }
 }

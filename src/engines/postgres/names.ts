@@ -50,6 +50,8 @@ export function namesOf(change: Change): string[] {
       return ['recovery-failure']
     case 'checkpoint':
       return ['checkpoint']
+    case 'horizon':
+      return ['horizon']
     default:
       return []
   }

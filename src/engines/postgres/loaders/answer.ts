@@ -1,6 +1,6 @@
 /** Answers kept for idempotency keys. */
 import type { Answer } from '../../engine.ts'
-import { decodeAll, decodeFirst, Parameters, query, wall } from '../rows.ts'
+import { decodeAll, decodeFirst, Parameters, query } from '../rows.ts'
 import { tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
@@ -14,9 +14,9 @@ export const answerLoaders = {
     }
   },
 
-  answersBefore({ ageMs, limit }, place) {
+  answersBefore({ before, limit }, place) {
     const parameters = new Parameters(place)
-    const rest = `and t.at < ${wall} - ${parameters.add(ageMs)}\norder by t.at\nlimit ${parameters.add(limit)}`
+    const rest = `and t.at <= ${parameters.add(before)}\norder by t.at\nlimit ${parameters.add(limit)}`
     return {
       queries: [query(place, tables.answer, 'skip', rest, parameters)],
       searched: ['answer'],

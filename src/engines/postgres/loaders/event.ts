@@ -1,5 +1,6 @@
 /** Events, what retention left of removed ones, and the token floor. */
 import type { StoredEvent } from '../../../domain/event.ts'
+import type { Horizon } from '../../../domain/horizon.ts'
 import type { Checkpoint, ImageRow } from '../../engine.ts'
 import { decodeAll, decodeFirst, lockClause, Parameters, query } from '../rows.ts'
 import { columnsOf, tables, youngerAt, youngerWriters } from '../tables.ts'
@@ -24,6 +25,18 @@ const horizon =
   '((select pg_snapshot_xmin(pg_current_snapshot())::text::bigint) + (select holdfast.event_base())) * 8192'
 /** Committed, but behind a transaction that is still open. */
 const isHeldBack = `select exists (select 1 from holdfast.event t where t.namespace = $1 and t.seq >= ${horizon})`
+
+/** Numbers are far apart where transactions of others lie between: 48 halvings reach across them. */
+const selectSamples = `select sample.at
+from (select max(seq) as seq from holdfast.event where namespace = $1) newest
+cross join generate_series(0, 48) as halvings
+cross join lateral (
+  select t.at
+  from holdfast.event t
+  where t.namespace = $1 and t.seq >= $2::bigint + ((newest.seq - $2::bigint) >> halvings)
+  order by t.seq
+  limit 1
+) sample`
 
 function event(row: readonly unknown[]): StoredEvent {
   const fields = Object.fromEntries(eventColumns.map((name, index) => [name, row[index]]))
@@ -62,10 +75,21 @@ limit ${parameters.add(limit)}`
     }
   },
 
+  eventSamples: ({ after }, place) => ({
+    queries: [{ text: selectSamples, values: [place.namespace, after] }],
+    read: ([rows]) => (rows ?? []).map(([at]) => ({ at: Number(at) })),
+  }),
+
   checkpoint: (_, place) => ({
     names: ['checkpoint'],
     queries: [query(place, tables.checkpoint, 'wait', "and t.name = 'events'")],
     read: ([rows]) => decodeFirst<Checkpoint>(tables.checkpoint, rows),
+  }),
+
+  horizons: (_, place) => ({
+    names: ['horizon'],
+    queries: [query(place, tables.horizon, 'wait', 'order by t.wait_ms')],
+    read: ([rows]) => decodeAll<Horizon>(tables.horizon, rows),
   }),
 
   images({ keys }, place) {

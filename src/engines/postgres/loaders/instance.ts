@@ -3,7 +3,7 @@ import { type Instance, processesOf } from '../../../domain/instance.ts'
 import { instanceCursor, instanceCursorOf } from '../../instance-cursor.ts'
 import { pageOf } from '../../page.ts'
 import type { Place, Row } from '../plan.ts'
-import { decodeAll, decodeFirst, now, Parameters, query, readableItem, wall } from '../rows.ts'
+import { decodeAll, decodeFirst, now, Parameters, query, readableItem } from '../rows.ts'
 import { tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
@@ -168,9 +168,9 @@ limit ${parameters.add(limit)}`
 
   registeredInstance: ({ agent }, place) => registered(agent, place),
 
-  instancesEndedBefore({ ageMs, limit }, place) {
+  instancesEndedBefore({ before, limit }, place) {
     const parameters = new Parameters(place)
-    const rest = `and t.ended_at < ${wall} - ${parameters.add(ageMs)}\norder by t.ended_at\nlimit ${parameters.add(limit)}`
+    const rest = `and t.ended_at <= ${parameters.add(before)}\norder by t.ended_at\nlimit ${parameters.add(limit)}`
     return {
       queries: [query(place, tables.instance, 'skip', rest, parameters)],
       searched: ['instance'],

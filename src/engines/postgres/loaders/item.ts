@@ -225,7 +225,7 @@ export const itemLoaders = {
     },
   }),
 
-  closedBefore({ queue, ageMs, limit }, place) {
+  closedBefore({ queue, before, limit }, place) {
     const parameters = new Parameters(place)
     const one = queue === null ? '' : `and q.name = ${parameters.add(queue)}`
     const most = parameters.add(limit)
@@ -236,7 +236,7 @@ export const itemLoaders = {
   cross join lateral (
     select i.id, i.closed_at
     from holdfast.item i
-    where i.namespace = $1 and i.queue = q.name and i.standing = 'closed' and i.closed_at <= ${wall} - ${parameters.add(ageMs)} ${unneeded}
+    where i.namespace = $1 and i.queue = q.name and i.standing = 'closed' and i.closed_at <= ${parameters.add(before)} ${unneeded}
     order by i.closed_at, i.id
     limit ${most}
   ) closed

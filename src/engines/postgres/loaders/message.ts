@@ -3,7 +3,7 @@ import type { Delivery } from '../../../domain/delivery.ts'
 import type { Message } from '../../../domain/message.ts'
 import { pageOf, parseCursor } from '../../page.ts'
 import type { Place, Plan } from '../plan.ts'
-import { decodeAll, decodeDamaged, type Hold, now, Parameters, query, wall } from '../rows.ts'
+import { decodeAll, decodeDamaged, type Hold, now, Parameters, query } from '../rows.ts'
 import { tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
@@ -235,9 +235,9 @@ and not exists (select 1 from holdfast.message m where m.namespace = $1 and m.id
     }
   },
 
-  closedMessagesBefore({ ageMs, limit }, place) {
+  closedMessagesBefore({ before, limit }, place) {
     const parameters = new Parameters(place)
-    const rest = `and t.closed_at <= ${wall} - ${parameters.add(ageMs)}\norder by t.closed_at\nlimit ${parameters.add(limit)}`
+    const rest = `and t.closed_at <= ${parameters.add(before)}\norder by t.closed_at\nlimit ${parameters.add(limit)}`
     return planMessages(place, parameters, rest)
   },
 } satisfies Partial<Loaders>

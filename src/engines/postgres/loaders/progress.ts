@@ -1,7 +1,7 @@
 /** Progress of runs, and what became of their items. */
 import type { Outcome, Progress } from '../../../domain/progress.ts'
 import { pageOf } from '../../page.ts'
-import { decodeAll, decodeReadable, Parameters, query, wall } from '../rows.ts'
+import { decodeAll, decodeReadable, Parameters, query } from '../rows.ts'
 import { tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
@@ -42,9 +42,9 @@ limit ${parameters.add(limit)}`
     }
   },
 
-  progressEndedBefore({ ageMs, limit }, place) {
+  progressEndedBefore({ before, limit }, place) {
     const parameters = new Parameters(place)
-    const rest = `and t.ended_at < ${wall} - ${parameters.add(ageMs)}\norder by t.ended_at\nlimit ${parameters.add(limit)}`
+    const rest = `and t.ended_at <= ${parameters.add(before)}\norder by t.ended_at\nlimit ${parameters.add(limit)}`
     return {
       queries: [query(place, tables.progress, 'skip', rest, parameters)],
       searched: ['progress'],

@@ -380,6 +380,18 @@ create table holdfast.checkpoint (
   primary key (namespace, name)
 );
 
+-- From when ages are counted back: one row for each wait. A noted date is believed once the lease clock has run on for that long.
+create table holdfast.horizon (
+  namespace text collate "C" not null,
+  wait_ms bigint not null,
+  settled_at bigint,
+  settled_lease_at bigint,
+  noted_at bigint not null,
+  noted_lease_at bigint not null,
+  version bigint not null,
+  primary key (namespace, wait_ms)
+);
+
 create table holdfast.image (
   namespace text collate "C" not null,
   subject text collate "C" not null,

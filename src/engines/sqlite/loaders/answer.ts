@@ -14,12 +14,12 @@ export const answerLoaders = {
     return row ? decode<Answer>(tables.answer, row) : null
   },
 
-  answersBefore: (source, { ageMs, limit }) =>
+  answersBefore: (source, { before, limit }) =>
     source.connection
       .all(
-        `${select(tables.answer)}\nwhere namespace = ? and at < ?\norder by at\nlimit ${limit}`,
+        `${select(tables.answer)}\nwhere namespace = ? and at <= ?\norder by at\nlimit ${limit}`,
         source.namespace,
-        BigInt(source.wall - ageMs),
+        BigInt(before),
       )
       .map((row) => decode<Answer>(tables.answer, row)),
 } satisfies Partial<Loaders>

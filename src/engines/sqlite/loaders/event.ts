@@ -1,5 +1,6 @@
 /** Events, what retention left of removed ones, and the token floor. */
 import type { StoredEvent } from '../../../domain/event.ts'
+import type { Horizon } from '../../../domain/horizon.ts'
 import type { Checkpoint, ImageRow } from '../../engine.ts'
 import type { Value } from '../driver.ts'
 import { select } from '../rows.ts'
@@ -23,6 +24,16 @@ const eventColumns = [
 function event(row: readonly unknown[]): StoredEvent {
   const fields = Object.fromEntries(eventColumns.map((name, index) => [name, row[index]]))
   return { ...fields, change: parse(fields.change), detail: parse(fields.detail) } as StoredEvent
+}
+
+/** Events of other namespaces may lie between; a sample is worth no long search. */
+const selectSample = `select at
+from (select namespace, at from event where seq >= ? order by seq limit 1000)
+where namespace = ?
+limit 1`
+
+function halvings(distance: number): number[] {
+  return distance < 1 ? [] : [distance, ...halvings(Math.floor(distance / 2))]
 }
 
 function parse(text: unknown): unknown {
@@ -54,6 +65,14 @@ limit ${limit}`
     return newest ? rows.reverse() : rows
   },
 
+  eventSamples(source, { after }) {
+    const newest = Number(source.connection.get('select max(seq) from event')?.[0] ?? after)
+    return halvings(newest - after).flatMap((distance) => {
+      const row = source.connection.get(selectSample, BigInt(after + distance), source.namespace)
+      return row ? [{ at: Number(row[0]) }] : []
+    })
+  },
+
   checkpoint(source) {
     const row = source.connection.get(
       `${select(tables.checkpoint)}\nwhere namespace = ? and name = 'events'`,
@@ -61,6 +80,11 @@ limit ${limit}`
     )
     return row ? decode<Checkpoint>(tables.checkpoint, row) : null
   },
+
+  horizons: (source) =>
+    source.connection
+      .all(`${select(tables.horizon)}\nwhere namespace = ?\norder by wait_ms`, source.namespace)
+      .map((row) => decode<Horizon>(tables.horizon, row)),
 
   images: (source, { keys }) =>
     keys.flatMap(({ subject, id }) => {

@@ -144,10 +144,10 @@ limit ${limit}`,
 
   registeredInstance: (source, { agent }) => registered(source, agent),
 
-  instancesEndedBefore: (source, { ageMs, limit }) =>
+  instancesEndedBefore: (source, { before, limit }) =>
     instances(
       source,
-      `where namespace = ? and ended_at < ?\norder by ended_at\nlimit ${limit}`,
-      BigInt(source.wall - ageMs),
+      `where namespace = ? and ended_at <= ?\norder by ended_at\nlimit ${limit}`,
+      BigInt(before),
     ),
 } satisfies Partial<Loaders>

@@ -212,8 +212,8 @@ limit ${limit}`,
     }
   },
 
-  closedBefore(source, { queue, ageMs, limit }) {
-    const before = BigInt(source.wall - ageMs)
+  closedBefore(source, { queue, before: last, limit }) {
+    const before = BigInt(last)
     const oldest = `order by closed_at, id\nlimit ${limit}`
     const closed = (of: string) => `queue = ${of} and standing = 'closed' and closed_at <= ? ${unneeded}`
     if (queue !== null)

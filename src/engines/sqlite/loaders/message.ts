@@ -191,11 +191,11 @@ and not exists (select 1 from message where message.namespace = ?1 and message.i
     return Number(source.connection.get(sql, source.namespace, ...(sender === null ? [] : [sender]))?.[0])
   },
 
-  closedMessagesBefore: (source, { ageMs, limit }) =>
+  closedMessagesBefore: (source, { before, limit }) =>
     messages(
       source,
       `where namespace = ? and closed_at <= ?\norder by closed_at\nlimit ${limit}`,
-      BigInt(source.wall - ageMs),
+      BigInt(before),
     ),
 } satisfies Partial<Loaders>
 

@@ -57,11 +57,11 @@ where namespace = ? and status = 'running' and (cursor is null or json_valid(cur
 limit ${limit}`,
     ),
 
-  progressEndedBefore: (source, { ageMs, limit }) =>
+  progressEndedBefore: (source, { before, limit }) =>
     runs(
       source,
-      `${selectProgress}\nwhere namespace = ? and ended_at < ?\norder by ended_at\nlimit ${limit}`,
-      BigInt(source.wall - ageMs),
+      `${selectProgress}\nwhere namespace = ? and ended_at <= ?\norder by ended_at\nlimit ${limit}`,
+      BigInt(before),
     ),
 
   outcomesById: (source, { ids }) =>

@@ -369,6 +369,18 @@ create table checkpoint (
   primary key (namespace, name)
 ) strict, without rowid;
 
+-- From when ages are counted back: one row for each wait. A noted date is believed once the lease clock has run on for that long.
+create table horizon (
+  namespace text not null,
+  wait_ms integer not null,
+  settled_at integer,
+  settled_lease_at integer,
+  noted_at integer not null,
+  noted_lease_at integer not null,
+  version integer not null,
+  primary key (namespace, wait_ms)
+) strict, without rowid;
+
 create table image (
   namespace text not null,
   subject text not null,

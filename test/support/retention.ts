@@ -1,0 +1,38 @@
+/** Retention by hand, for stores whose handles have nothing running in the background. */
+import type { Holdfast } from 'holdfast'
+import type { MovableEnvironment } from 'holdfast/testing'
+
+export const dayMs = 86_400_000
+const hourMs = 3_600_000
+
+export interface Kept {
+  readonly itemsMs?: number
+  readonly eventsMs?: number
+}
+
+/** One round, as an open process runs it every minute. */
+export async function retain(hf: Holdfast, kept: Kept = {}): Promise<void> {
+  const { itemsMs = 7 * dayMs, eventsMs = 90 * dayMs } = kept
+  const agesMs = [itemsMs, eventsMs, dayMs, 7 * dayMs]
+  const [items, events, answers, instances] = (await hf.execute('retention.settle', { agesMs })) as unknown[]
+  await repeat(hf, 'retention.run', { items, answers, instances })
+  await repeat(hf, 'messages.retain', { past: items })
+  if (events !== null) await repeat(hf, 'events.seal', { past: events })
+}
+
+/** As the hours pass with a round in each of them: after two, the date of the first is believed. */
+export async function retainFor(
+  hours: number,
+  { hf, env }: { hf: Holdfast; env: MovableEnvironment },
+  kept: Kept = {},
+): Promise<void> {
+  await retain(hf, kept)
+  for (let hour = 0; hour < hours; hour++) {
+    await env.advance(hourMs)
+    await retain(hf, kept)
+  }
+}
+
+async function repeat(hf: Holdfast, operation: string, input: object): Promise<void> {
+  for (let more = true; more; ) ({ more } = (await hf.execute(operation, input)) as { more: boolean })
+}
