@@ -16,6 +16,9 @@ const suites = readdirSync('test', { withFileTypes: true })
 // measure how long something took, and three at once on two cores make that longer.
 const waitingSuites = ['interfaces', 'docs']
 
+/** Real processes that are killed, and real servers. */
+const realSuites = ['crash', 'cluster']
+
 export default defineConfig({
   test: {
     // Suites start processes and threads of their own; more files at once only make them wait.
@@ -35,12 +38,12 @@ export default defineConfig({
         exclude: filesOfOtherEngines({ suite, engine }),
         env: { HOLDFAST_TEST_ENGINES: engine, TMPDIR: storesFolder() },
         globalSetup: engine === 'sqlite' ? [] : ['test/support/servers.ts'],
-        isolate: suite === 'crash',
+        isolate: realSuites.includes(suite),
         maxConcurrency: 3,
         ...(waitingSuites.includes(suite) ? { maxWorkers: 3, sequence: { groupOrder: 1 } } : {}),
         // A crash test waits for real processes to start, die and be noticed.
-        testTimeout: suite === 'crash' ? 60_000 : 30_000,
-        hookTimeout: suite === 'crash' ? 60_000 : 30_000,
+        testTimeout: realSuites.includes(suite) ? 60_000 : 30_000,
+        hookTimeout: realSuites.includes(suite) ? 60_000 : 30_000,
         // Node itself loads the built package: transformed, its worker threads and its
         // import.meta.url would not be those a user gets.
         server: { deps: { external: [/\/dist\//] } },

@@ -23,6 +23,9 @@ const suiteOrder = ['domain', 'conformance', 'model', 'crash', 'interfaces', 'do
 // These read the sources themselves; every other suite imports the built package.
 const suitesWithoutBuild = ['domain', 'tidy']
 
+// Long proofs, run when they are named.
+const suitesOnDemand = ['cluster']
+
 const tools = [
   { name: 'build', command: process.execPath, args: ['scripts/build.mjs'] },
   { name: 'types', command: join(binaries, 'tsc'), args: ['-p', 'tsconfig.json'] },
@@ -77,13 +80,17 @@ function choosePhases(names, suites) {
     console.error(`unknown phase ${unknown.join(', ')}; the phases are ${known.join(', ')}`)
     process.exit(2)
   }
-  const usual = [...tools, ...chosenProjects(suites)].map(({ name }) => name)
+  const usual = [...tools, ...chosenProjects(suites.filter(isUsual))].map(({ name }) => name)
   const wanted = new Set(names.length > 0 ? names : usual)
   const needsBuild = projects.some(
     ({ name, suite }) => wanted.has(name) && !suitesWithoutBuild.includes(suite),
   )
   if (needsBuild) wanted.add('build')
   return wanted
+}
+
+function isUsual(suite) {
+  return !suitesOnDemand.includes(suite)
 }
 
 /** A tool that is content has nothing to say, so its output is shown only when it fails. */

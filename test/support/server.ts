@@ -180,7 +180,7 @@ export class Server {
   #signalAll(signal: 'SIGSTOP' | 'SIGCONT'): void {
     if (this.pid === null) return
     process.kill(this.pid, signal)
-    for (const child of childrenOf(this.pid)) process.kill(child, signal)
+    for (const child of childrenOf(this.pid)) signalQuietly(child, signal)
   }
 
   async restart(more: Settings = {}): Promise<void> {
@@ -204,13 +204,16 @@ export class Server {
    */
   async createStandby(
     name: string,
-    { through = this, ...more }: Settings & { readonly through?: { readonly port: number } } = {},
+    {
+      through = this,
+      settings = {},
+    }: { readonly through?: { readonly port: number }; readonly settings?: Settings } = {},
   ): Promise<Server> {
-    const standby = await Server.#prepare(this.version, { ...this.#settings, ...more })
+    const standby = await Server.#prepare(this.version, { ...this.#settings, ...settings })
     await this.#copyTo(standby.#data)
     rmSync(join(standby.#data, 'postmaster.pid'), { force: true })
     writeFileSync(join(standby.#data, 'standby.signal'), '')
-    const primary = `host=127.0.0.1 port=${through.port} user=${user} password=${password} application_name=${name}`
+    const primary = `host=127.0.0.1 port=${through.port} user=${user} password=${password} application_name=${name} sslmode=disable gssencmode=disable`
     await standby.start({ primary_conninfo: primary })
     return standby
   }
@@ -231,6 +234,32 @@ export class Server {
   /** A standby becomes a primary, on a timeline of its own. */
   async promote(): Promise<void> {
     await this.query((client) => client.query('select pg_promote(true, 30)'))
+  }
+
+  /** How far a standby has got the primary's log, once it gets no more of it. */
+  async receivedAt(): Promise<bigint> {
+    const sql =
+      "select (pg_last_wal_receive_lsn() - '0/0')::text as at, (select count(*) from pg_stat_wal_receiver) as receivers"
+    for (;;) {
+      const { rows } = await this.query((client) => client.query<{ at: string; receivers: string }>(sql))
+      if (rows[0]?.receivers === '0') return BigInt(rows[0].at)
+      await pause(10)
+    }
+  }
+
+  /** Every session of Holdfast is ended by the server. */
+  async endSessions(): Promise<void> {
+    const sql = `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'holdfast'`
+    await this.query((client) => client.query(sql))
+  }
+
+  /** Settings that need no restart. */
+  async configure(settings: Settings): Promise<void> {
+    await this.query(async (client) => {
+      for (const [name, value] of Object.entries(settings))
+        await client.query(`alter system set ${name} = ${client.escapeLiteral(String(value))}`)
+      await client.query('select pg_reload_conf()')
+    })
   }
 
   /** Which timeline a primary writes. */
@@ -338,6 +367,15 @@ async function run(program: string, args: readonly string[]): Promise<void> {
 function own(path: string): void {
   const { uid, gid } = standOnGround().user
   if (uid !== undefined && gid !== undefined) chownSync(path, uid, gid)
+}
+
+/** It may have ended meanwhile. */
+function signalQuietly(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
+  }
 }
 
 function childrenOf(pid: number): number[] {

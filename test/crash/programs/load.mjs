@@ -14,6 +14,8 @@ let hf = null
 let worker = null
 let isOver = false
 let loops = []
+/** Tells the reader of events to end. */
+let reading = null
 /** Numbers of items that were acknowledged, and codes of what was refused. */
 let known = nothing()
 
@@ -23,11 +25,26 @@ const orders = {
     return hf.status
   },
 
-  start({ name }) {
+  /** `finishes`: some items are claimed and completed call by call, so that it is known what was acknowledged. */
+  start({ name, finishes = false }) {
+    if (finishes) loops.push(repeat(() => finish()))
     for (let adder = 0; adder < adders; adder++)
       loops.push(repeat((round) => add(`${name}-${adder}-${round}`)))
     loops.push(repeat(() => count(name)))
     worker = hf.work('q', handle, { concurrency: 5 })
+  },
+
+  /** Reads every event from the beginning on, as long as it is not stopped. */
+  follow() {
+    reading = new AbortController()
+    loops.push(follow(reading.signal))
+  },
+
+  /** Stops at this event, which must be the last. */
+  async stopFollowing({ last }) {
+    while ((known.followed.at(-1) ?? 0) < last) await breath(breathMs)
+    reading.abort()
+    return known.followed
   },
 
   /** How far it is, without stopping. */
@@ -44,24 +61,58 @@ const orders = {
 
   async rest() {
     isOver = true
+    reading?.abort()
     await Promise.all(loops)
     await hf?.close()
-    ;[hf, worker, isOver, loops, known] = [null, null, false, [], nothing()]
+    ;[hf, worker, isOver, loops, reading, known] = [null, null, false, [], null, nothing()]
   },
 }
 
 function nothing() {
-  return { added: [], counted: 0, handled: [], refused: [], lost: 0 }
+  return {
+    added: [],
+    doubtful: [],
+    counted: 0,
+    handled: [],
+    finished: [],
+    followed: [],
+    refused: [],
+    lost: 0,
+  }
 }
 
 async function add(number) {
-  await hf.queue('q').add({ number })
+  try {
+    await hf.queue('q').add({ number })
+  } catch (error) {
+    if (error.facts?.inDoubt) known.doubtful.push(number)
+    throw error
+  }
   known.added.push(number)
 }
 
 async function count(name) {
   await hf.state(`counter of ${name}`).update((value) => (value ?? 0) + 1)
   known.counted++
+}
+
+async function finish() {
+  const { outcome, item } = await hf.queue('q').next()
+  if (outcome !== 'claimed') return
+  known.handled.push(item.payload.number)
+  await hf.queue('q').complete(item.id)
+  known.finished.push(item.id)
+}
+
+async function follow(signal) {
+  while (!signal.aborted) {
+    try {
+      for await (const { seq } of hf.events({ since: known.followed.at(-1) ?? 0, signal }))
+        known.followed.push(seq)
+    } catch (error) {
+      known.refused.push({ code: error.code, message: error.message, inDoubt: error.facts?.inDoubt ?? null })
+    }
+  }
 }
 
 async function handle({ payload }, { signal }) {

@@ -1,0 +1,82 @@
+/** Three servers under load: primaries that die, freeze or fall silent, and hosts that answer nobody. */
+import { afterAll, expect, test } from 'vitest'
+import { openHere } from '../crash/support.ts'
+import { leaveGround } from '../support/server-ground.ts'
+import { Cluster } from './cluster.ts'
+import { Fleet } from './fleet.ts'
+
+const rounds = Number(process.env.HOLDFAST_TEST_CLUSTER_ROUNDS ?? 3)
+/** A question that stays open is given up after 10 s; then there is a search. */
+const foundWithinMs = 20_000
+
+afterAll(() => leaveGround())
+
+test('a primary that freezes is left for its successor, and nobody goes back to it when it wakes [X6]', {
+  timeout: 120_000,
+}, async () => {
+  const cluster = await Cluster.create()
+  const fleet = await Fleet.start(cluster)
+
+  cluster.primary.server.freeze()
+  const former = await cluster.failOver()
+  await fleet.findsPrimary(foundWithinMs)
+  former.server.thaw()
+  await cluster.primary.server.endSessions()
+  await fleet.goesOn()
+  const late = await openHere(cluster.store, { agent: 'late', background: false })
+  await late.queue('late').add('work')
+
+  expect(late.status.server?.timeline).toBe(await cluster.primary.server.timeline())
+  await fleet.expectWhole()
+})
+
+test(`${rounds} primaries in a row are killed, and each comes back as a standby [X6]`, {
+  timeout: rounds * 60_000,
+}, async () => {
+  const cluster = await Cluster.create()
+  const fleet = await Fleet.start(cluster)
+
+  for (let round = 0; round < rounds; round++) {
+    await cluster.primary.server.kill()
+    const former = await cluster.failOver()
+    await fleet.findsPrimary(foundWithinMs)
+    await cluster.rebuild(former)
+    await fleet.goesOn()
+  }
+
+  await fleet.expectWhole()
+})
+
+test('a host that answers nobody delays no process that looks for the primary among the others [S5b-19]', {
+  timeout: 120_000,
+}, async () => {
+  const cluster = await Cluster.create()
+  const fleet = await Fleet.start(cluster)
+
+  await cluster.primary.server.kill()
+  const next = await cluster.findSuccessor()
+  const silent = cluster.standbys.find((node) => node !== next)
+  silent?.place.stall()
+  await cluster.failOver()
+  await fleet.findsPrimary(foundWithinMs)
+  silent?.place.mend()
+  await fleet.goesOn()
+
+  await fleet.expectWhole()
+})
+
+test('a region that falls silent is left for another, and nobody goes back when it is heard again [X6]', {
+  timeout: 120_000,
+}, async () => {
+  const cluster = await Cluster.create()
+  const fleet = await Fleet.start(cluster)
+
+  cluster.primary.place.stall()
+  const former = await cluster.failOver()
+  await fleet.findsPrimary(foundWithinMs)
+  former.place.mend()
+  await cluster.primary.server.endSessions()
+  await fleet.goesOn()
+
+  await fleet.expectWhole()
+})

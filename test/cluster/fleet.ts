@@ -1,0 +1,140 @@
+/**
+ * Processes at work on a cluster: some add, count, handle and complete, one reads every event, one only listens. They
+ * write down what was acknowledged; at the end the store must say the same.
+ */
+import type { Event, Holdfast } from 'holdfast'
+import { expect } from 'vitest'
+import { goesOn } from '../crash/load.ts'
+import { wholeAudit } from '../crash/server-store.ts'
+import { type Actor, expectCompletedOnce, openHere, print, startActor, until } from '../crash/support.ts'
+import type { Cluster } from './cluster.ts'
+
+interface Known {
+  readonly added: readonly string[]
+  /** Whether these were added is not known to whoever asked. */
+  readonly doubtful: readonly string[]
+  readonly counted: number
+  readonly value: number
+  readonly handled: readonly string[]
+  /** Ids of items whose completion was acknowledged call by call. */
+  readonly finished: readonly string[]
+  readonly refused: readonly { readonly code: string; readonly message: string }[]
+  readonly lost: number
+}
+
+export class Fleet {
+  readonly #cluster: Cluster
+  readonly #listener: Holdfast
+  readonly #loads: readonly Actor[]
+  readonly #reader: Actor
+
+  private constructor(cluster: Cluster, listener: Holdfast, loads: readonly Actor[], reader: Actor) {
+    this.#cluster = cluster
+    this.#listener = listener
+    this.#loads = loads
+    this.#reader = reader
+  }
+
+  static async start(cluster: Cluster): Promise<Fleet> {
+    const { store } = cluster
+    const listener = await openHere(store, { agent: 'listener' })
+    const reader = await startActor('load')
+    await reader.ask('open', { store, agent: 'reader' })
+    await reader.ask('follow')
+    const names = ['left', 'middle', 'right']
+    const loads = await Promise.all(
+      names.map(async (name) => {
+        const load = await startActor('load')
+        await load.ask('open', { store, agent: name })
+        await load.ask('start', { name, finishes: true })
+        return load
+      }),
+    )
+    const fleet = new Fleet(cluster, listener, loads, reader)
+    await fleet.goesOn()
+    return fleet
+  }
+
+  /** Each process gets on with everything it does, for a while. */
+  async goesOn(): Promise<void> {
+    for (let times = 0; times < 10; times++) await goesOn(this.#loads)
+  }
+
+  /** Each process works on the primary, also who only listens, from now on within this time. */
+  async findsPrimary(withinMs: number): Promise<void> {
+    const startedAt = performance.now()
+    const timeline = await this.#cluster.primary.server.timeline()
+    const patience = { patience: withinMs }
+    const isThere = async (actor: Actor) => {
+      const { server } = await actor.ask<Holdfast['status']>('status')
+      return server?.timeline === timeline
+    }
+    await Promise.all([
+      goesOn(this.#loads),
+      until('who listens has found it', () => this.#listener.status.server?.timeline === timeline, patience),
+      until('who reads has found it', () => isThere(this.#reader), patience),
+    ])
+    const tookMs = performance.now() - startedAt
+    print(`every process had found the primary after ${Math.round(tookMs)} ms`)
+    expect(tookMs).toBeLessThan(withinMs)
+  }
+
+  /** What the processes were told is what the store says: nothing is missing, nothing there twice, nothing skipped. */
+  async expectWhole(): Promise<void> {
+    const known = await Promise.all(
+      this.#loads.map((load) => load.ask<Known>('stop', {}, { patience: 60_000 })),
+    )
+    await this.#drain()
+    const events = await wholeAudit(this.#listener, this.#cluster.primary.server)
+    const last = events.at(-1)?.seq ?? 0
+    const followed = await this.#reader.ask<number[]>('stopFollowing', { last })
+
+    const ofQueue = events.filter(({ queue }) => queue === 'q')
+    expectAllAdded(known, ofQueue)
+    expectAllFinished(known, ofQueue)
+    expect(known.map(({ value }) => value)).toEqual(known.map(({ counted }) => counted))
+    expect(followed).toEqual(events.map(({ seq }) => seq))
+    expect(known.flatMap(({ refused }) => refused)).toEqual([])
+    expect(known.map(({ lost }) => lost)).toEqual(known.map(() => 0))
+    print(
+      `${known.flatMap(({ added }) => added).length} items, ${events.length} events, ${sum(known)} counts`,
+    )
+  }
+
+  /** Also nothing held: a worker that stops gives back what it has claimed and not begun. */
+  async #drain(): Promise<void> {
+    const rest = this.#listener.work('q', () => {}, { concurrency: 20 })
+    await until('nothing is left', async () => {
+      const { pending, blocked, processing } = await this.#listener.queue('q').stats()
+      return pending + blocked + processing === 0
+    })
+    await rest.stop()
+  }
+}
+
+function sum(known: readonly Known[]): number {
+  return known.reduce((total, { counted }) => total + counted, 0)
+}
+
+function expectAllAdded(known: readonly Known[], events: readonly Event[]): void {
+  const doubtful = new Set(known.flatMap((each) => each.doubtful))
+  const created = events
+    .filter(({ kind }) => kind === 'item.created')
+    .map(({ change }) => numberOf(change?.payload))
+    .filter((number) => !doubtful.has(number))
+  expect(created.sort()).toEqual(known.flatMap(({ added }) => added).sort())
+}
+
+function expectAllFinished(known: readonly Known[], events: readonly Event[]): void {
+  const created = events.filter(({ kind }) => kind === 'item.created').map(({ id }) => id)
+  expectCompletedOnce(events, created)
+  const isCreated = new Set(created)
+  expect(known.flatMap(({ finished }) => finished).filter((id) => !isCreated.has(id))).toEqual([])
+  expect(events.filter(({ kind }) => kind === 'item.reclaimed')).toEqual([])
+  const handled = known.flatMap((each) => each.handled)
+  expect(handled.length).toBe(new Set(handled).size)
+}
+
+function numberOf(payload: unknown): string {
+  return (JSON.parse(String(payload)) as { number: string }).number
+}
