@@ -13,7 +13,7 @@ import type { QueueView } from './operations/queue-define.ts'
 import type { RecoveryReport } from './operations/recovery.ts'
 import type { RecoveryStats } from './operations/recovery-stats.ts'
 import type { ItemView, LeaseView, LockView } from './operations/view.ts'
-import { checkPayload, type PayloadSchema } from './payload.ts'
+import { type PayloadSchema, parsed, payloadOf, storable } from './payload.ts'
 import { waitForWork, waitIsOver } from './runtime/claim-wait.ts'
 import type { Lease } from './runtime/keeper.ts'
 import type { CallOptions, Session } from './session.ts'
@@ -36,7 +36,10 @@ export interface QueueOptions<Payload> {
   readonly leaseMs?: number
   /** Length of leases of its items and its lock that nobody renews; default 300 s, of tasks 30 min. */
   readonly manualLeaseMs?: number
-  /** Any Standard Schema (zod, valibot, arktype, …); checked on add and on claim. */
+  /**
+   * Any Standard Schema (zod, valibot, arktype, …). What is stored is the payload as JSON has it, once the schema accepts
+   * it in that form; what the schema makes of it is given with a claim. Lists, `get` and `peek` show what is stored.
+   */
   readonly schema?: PayloadSchema<Payload>
 }
 
@@ -191,7 +194,7 @@ export class Queue<Payload = unknown> {
   ): Promise<{ item: QueueItem<Payload>; position: number | null; totalPending: number }> {
     const asked = withWallTime(optionsOf('queue.add', options))
     // Awaited here, or the stack of a refusal would not name the caller.
-    return await this.#write('queue.add', { ...asked, payload: await this.#checked(payload) })
+    return await this.#write('queue.add', { ...asked, payload: await this.#storable(payload) })
   }
 
   /** Adds up to 1,000 plain items at once, all or none. */
@@ -204,7 +207,7 @@ export class Queue<Payload = unknown> {
       items.map(async (each) =>
         each !== Object(each)
           ? each
-          : given({ ...withWallTime(each), payload: await this.#checked(each.payload) }),
+          : given({ ...withWallTime(each), payload: await this.#storable(each.payload) }),
       ),
     )
     return await this.#write('queue.addMany', options, { items: checked })
@@ -221,8 +224,18 @@ export class Queue<Payload = unknown> {
     totalPending: number
   }> {
     const asked = withWallTime(optionsOf('queue.submit', options))
-    const payload = asked.payload === undefined ? null : await this.#checked(asked.payload)
+    const payload = await this.#submitted(key, asked)
     return await this.#write('queue.submit', { ...asked, key, payload })
+  }
+
+  /** Without a payload it is null, which has to fit too; but an open change keeps the one it has. */
+  async #submitted(key: string, { payload }: Pick<SubmitOptions<Payload>, 'payload'>): Promise<unknown> {
+    if (payload !== undefined) return this.#storable(payload)
+    if (!this.#options.schema) return null
+    return this.#storable(null).catch(async (error) => {
+      if ((await this.get(key))?.outcome !== null) throw error
+      return null
+    })
   }
 
   /** The item that would be claimed next. */
@@ -323,7 +336,7 @@ export class Queue<Payload = unknown> {
     const { lost } = error.facts as { lost?: LeaseRef }
     const item = lost?.kind === 'item' ? await this.get(lost.id) : null
     if (item?.outcome !== 'badly' || item.token !== lost?.token) return false
-    return this.#checked(item.payload).then(
+    return this.#parsed(item.payload).then(
       () => false,
       () => true,
     )
@@ -400,7 +413,7 @@ export class Queue<Payload = unknown> {
   ): Promise<{ item: QueueItem<Payload> } | { error: unknown; hasFailed: boolean }> {
     if (!this.#options.schema) return { item: item as QueueItem<Payload> }
     try {
-      return { item: { ...item, payload: await this.#checked(item.payload) } }
+      return { item: { ...item, payload: await this.#parsed(item.payload) } }
     } catch (error) {
       return { error, hasFailed: await this.#failUnfit(item, error, options) }
     }
@@ -715,8 +728,12 @@ export class Queue<Payload = unknown> {
     return { sent: id, id, token: this.#session.tokenFor('item', id, options) }
   }
 
-  #checked(payload: unknown): Promise<Payload> {
-    return checkPayload(this.#options.schema, payload, this.name)
+  async #storable(payload: unknown): Promise<unknown> {
+    return (await storable(this.#options.schema, payload, payloadOf(this.name))).input
+  }
+
+  #parsed(stored: unknown): Promise<Payload> {
+    return parsed(this.#options.schema, stored, payloadOf(this.name))
   }
 
   /** Who acts and how is split off; everything else is input, so that an unknown option is refused by its schema. */

@@ -6,7 +6,7 @@ import { given, optionsOf, orReject } from './input.ts'
 import { parseInput } from './operations/operation.ts'
 import type { SavedView, StatePage, StateView } from './operations/state.ts'
 import type { StateHistory } from './operations/state-history.ts'
-import { checkValue, type PayloadSchema } from './payload.ts'
+import { documentAt, type PayloadSchema, parsed, storable } from './payload.ts'
 import { UpdateOrder } from './runtime/update-order.ts'
 import type { Session } from './session.ts'
 
@@ -16,7 +16,10 @@ export interface StateEntry<Value> extends Omit<StateView, 'value'> {
 }
 
 export interface StateOptions<Value> {
-  /** Any Standard Schema (zod, valibot, arktype, …); checked on every read and write. */
+  /**
+   * Any Standard Schema (zod, valibot, arktype, …). What is saved is the value as JSON has it, once the schema accepts
+   * it in that form; what the schema makes of it is given on every read.
+   */
   readonly schema?: PayloadSchema<Value>
 }
 
@@ -96,18 +99,19 @@ export class State<Value = unknown> {
   /** The document with its version; null when there is none. INVALID when it does not fit the schema. */
   async get(): Promise<StateEntry<Value> | null> {
     const entry = await this.#session.call<StateView | null>('state.get', { key: this.key })
-    return entry && { ...entry, value: await this.#checked(entry.value) }
+    return entry && { ...entry, value: await this.#parsed(entry.value) }
   }
 
   /** Saves a value, one version up. Without `expectedVersion` it overwrites whatever is there. */
   async set(value: Value, options: StateSetOptions = {}): Promise<SavedView> {
-    return this.#save('state.set', options, { value: await this.#checked(value) })
+    const { input } = await storable(this.#schema, value, documentAt(this.key))
+    return this.#save('state.set', options, { value: input })
   }
 
   async #save(
     operation: 'state.set' | 'state.save',
     options: StateSetOptions,
-    input: { readonly value: Value; readonly update?: string },
+    input: { readonly value: unknown; readonly update?: string },
   ): Promise<SavedView> {
     const saved = await this.#write<SavedView>(operation, options, input)
     this.#session.logger.debug?.({ key: this.key, version: saved.version }, 'state.saved')
@@ -131,18 +135,18 @@ export class State<Value = unknown> {
     try {
       for (let attempts = 1; ; attempts++) {
         const found = await order.read()
-        const entry = found && { ...found, value: await this.#checked(found.value) }
+        const entry = found && { ...found, value: await this.#parsed(found.value) }
         const version = entry?.version ?? 0
         const changed = await change(entry?.value ?? null, version)
         if (changed === undefined)
           return { outcome: 'unchanged', value: entry?.value ?? null, version, attempts }
-        const value = await this.#checked(changed)
+        const { input, output } = await storable(this.#schema, changed, documentAt(this.key))
         signal?.throwIfAborted()
         try {
           const expected = { ...by, expectedVersion: version }
-          const saved = await this.#save('state.save', expected, { value, update: order.id })
+          const saved = await this.#save('state.save', expected, { value: input, update: order.id })
           order.saved()
-          return { outcome: 'saved', value, version: saved.version, attempts }
+          return { outcome: 'saved', value: output, version: saved.version, attempts }
         } catch (error) {
           if (!isHoldfastError(error) || error.code !== 'VERSION_MISMATCH') throw error
           this.#conflicted(error, { attempt: attempts, attemptsMax })
@@ -223,8 +227,8 @@ export class State<Value = unknown> {
     return this.#session.call('state.version', { key: this.key })
   }
 
-  #checked(value: unknown): Promise<Value> {
-    return checkValue(this.#schema, value, { what: 'value', noun: 'state', name: this.key })
+  #parsed(stored: unknown): Promise<Value> {
+    return parsed(this.#schema, stored, documentAt(this.key))
   }
 
   /** Who acts and how is split off; everything else is input, so that an unknown option is refused by its schema. */

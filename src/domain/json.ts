@@ -7,6 +7,8 @@ import type { Json } from './item.ts'
 
 /** Deeper than anybody means, and well within what every engine can read. */
 export const depthMax = 200
+/** The largest payload, document, result or set of facts. */
+export const payloadBytesMax = 256 * 1024
 
 export type JsonPath = readonly (string | number)[]
 

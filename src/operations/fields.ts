@@ -1,14 +1,13 @@
 /** Input fields that several operations share, each with its bounds. */
 import * as z from 'zod'
 import type { Json } from '../domain/item.ts'
-import { depthMax, JsonFault, jsonCopy, jsonText } from '../domain/json.ts'
+import { depthMax, JsonFault, jsonCopy, jsonText, payloadBytesMax } from '../domain/json.ts'
 import { leaseMsMax } from '../domain/lease.ts'
 import { isName, nameLengthMax } from '../domain/name.ts'
 import { isText } from '../domain/text.ts'
 import type { State } from '../domain/workflow.ts'
 import { InvalidError } from '../errors.ts'
 
-const payloadBytesMax = 256 * 1024
 export const batchMax = 1000
 const pageMax = 500
 export const priorityMax = 10

@@ -1,8 +1,8 @@
 /** Queues and documents with a schema: what is stored, what comes out, and what becomes of that which does not fit. */
 import type { Workflow } from 'holdfast'
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import * as z from 'zod'
-import { claimed, claimedWithLock, refusalCode } from '../support/outcomes.ts'
+import { claimed, claimedMany, claimedWithLock, present, refusal, refusalCode } from '../support/outcomes.ts'
 import { type Engine, forEachEngine } from '../support/stores.ts'
 
 /** Its held state knows no failure. */
@@ -92,6 +92,130 @@ forEachEngine((engine) => {
     const again = await q.next(options)
 
     expect([first.outcome, again.outcome]).toEqual(['empty', 'empty'])
+  })
+
+  describe('a schema whose output is not its input', () => {
+    const schema = z.object({ at: z.coerce.date(), tries: z.string().transform(Number).default(1) })
+    const given = { at: new Date(0), tries: '5' } as never
+    const stored = { at: '1970-01-01T00:00:00.000Z', tries: '5' }
+    const made = { at: new Date(0), tries: 5 }
+
+    test('leaves the input in the queue, and claims are given the output [S5c-5]', async () => {
+      const { hf, env } = await engine.open()
+      const q = hf.queue('jobs', { schema })
+
+      const { item } = await q.add(given)
+      await q.addMany([{ payload: given }, { payload: given }])
+      await q.submit('w1', { headSha: 'abcd', payload: given })
+      const shown = [
+        item,
+        await present(q.peek()),
+        await present(q.get('w1')),
+        ...(await q.list()).items,
+      ].map(({ payload }) => payload)
+      const [created] = await q.events(item.id)
+      const { item: first } = await claimed(q.next())
+      const [second] = await claimedMany(q.claimMany(1))
+      const seen: unknown[] = []
+      const worker = hf.work(q, ({ payload }) => void seen.push(payload))
+      await env.advance(100)
+      await worker.stop()
+
+      expect(shown).toEqual(shown.map(() => stored))
+      expect(JSON.parse(created?.change?.payload as string)).toEqual(stored)
+      expect([first.payload, second?.payload, ...seen]).toEqual([made, made, made, made])
+    })
+
+    test('leaves the input in a document, and whoever reads it is given the output [S5c-5]', async () => {
+      const { hf } = await engine.open()
+      const plan = hf.state('plan', { schema })
+
+      await plan.set(given)
+      const entry = await present(plan.get())
+      const watched = (await plan.watch().next()).value
+      const update = await plan.update((value) => {
+        expect(value).toEqual(made)
+        return { ...value, tries: '6' } as never
+      })
+
+      expect([entry.value, watched?.value]).toEqual([made, made])
+      expect(update).toMatchObject({ outcome: 'saved', value: { at: new Date(0), tries: 6 } })
+      expect((await plan.history()).entries.map(({ value }) => value)).toEqual([
+        { ...stored, tries: '6' },
+        stored,
+      ])
+    })
+
+    test('leaves out what only the schema adds [S5c-5]', async () => {
+      const { hf } = await engine.open()
+      const q = hf.queue('jobs', { schema })
+
+      const { item } = await q.add({ at: new Date(0) } as never)
+
+      expect(item.payload).toEqual({ at: stored.at })
+      expect((await claimed(q.next())).item.payload).toEqual({ ...made, tries: 1 })
+    })
+  })
+
+  test('what JSON makes of a value has to fit, since nothing else will ever be read [S5c-5]', async () => {
+    const { hf } = await engine.open()
+    const schema = z.object({ at: z.date() })
+    const [q, plan] = [hf.queue('jobs', { schema }), hf.state('plan', { schema })]
+    const value = { at: new Date(0) }
+
+    const codes = [
+      await refusalCode(() => q.add(value)),
+      await refusalCode(() => q.addMany([{ payload: value }])),
+      await refusalCode(() => q.submit('w1', { headSha: 'abcd', payload: value })),
+      await refusalCode(() => plan.set(value)),
+      await refusalCode(() => plan.update(() => value)),
+    ]
+
+    expect(codes).toEqual(codes.map(() => 'INVALID'))
+    expect((await q.list()).items).toEqual([])
+    expect(await plan.get()).toBeNull()
+  })
+
+  test('what was checked is what is stored, also of an object that has another text each time [S5c-5]', async () => {
+    const { hf } = await engine.open()
+    const q = hf.queue<unknown>('jobs', { schema: z.literal(1) })
+    let asked = 0
+    const odd = { toJSON: () => ++asked }
+
+    const { item } = await q.add(odd)
+
+    expect(item.payload).toBe(1)
+  })
+
+  test('what is no JSON is refused with its path, before the schema sees it [S5c-5]', async () => {
+    const { hf } = await engine.open()
+    let seen = 0
+    const schema = z.any().refine(() => ++seen)
+    const value = { list: [1, new Map()] }
+
+    const ofQueue = await refusal(() => hf.queue('jobs', { schema }).add(value))
+    const ofState = await refusal(() => hf.state('plan', { schema }).set(value))
+
+    for (const { code, message } of [ofQueue, ofState]) {
+      expect(code).toBe('INVALID')
+      expect(message).toContain('list.1: is of the class Map')
+    }
+    expect(seen).toBe(0)
+  })
+
+  test('a change without a payload is refused where its schema needs one, but may move on an open one [S5c-5]', async () => {
+    const { hf } = await engine.open()
+    const q = hf.queue('main', { workflow: 'merge', schema: z.string() })
+    const open = hf.queue('free', { schema: z.string().nullable() })
+
+    const code = await refusalCode(() => q.submit('w1', { headSha: 'abcd' }))
+    await q.submit('w1', { headSha: 'abcd', payload: 'text' })
+    const moved = await q.submit('w1', { headSha: 'abce' })
+    const { item } = await open.submit('w1', { headSha: 'abcd' })
+
+    expect(code).toBe('INVALID')
+    expect(moved).toMatchObject({ outcome: 'updated', item: { payload: 'text', data: { headSha: 'abce' } } })
+    expect(item.payload).toBeNull()
   })
 
   test('cleanup takes any idempotency key [S5c-4]', async () => {

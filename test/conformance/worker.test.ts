@@ -551,7 +551,7 @@ forEachEngine((engine) => {
   describe('a payload schema', () => {
     const schema = z.object({ url: z.url(), tries: z.int().default(1) })
 
-    test('is checked and completed when an item is added', async () => {
+    test('is checked when an item is added, and completes it when it is claimed', async () => {
       const { hf } = await engine.open()
       const q = hf.queue('fetch', { schema })
 
@@ -559,7 +559,8 @@ forEachEngine((engine) => {
       const code = await refusalCode(() => q.add({ url: 'nonsense', tries: 1 }))
       const many = await refusalCode(() => q.addMany([{ payload: { url: 'nonsense', tries: 1 } }]))
 
-      expect(item.payload).toEqual({ url: 'https://example.com', tries: 1 })
+      expect(item.payload).toEqual({ url: 'https://example.com' })
+      expect((await claimed(q.next())).item.payload).toEqual({ url: 'https://example.com', tries: 1 })
       expect([code, many]).toEqual(['INVALID', 'INVALID'])
       expect(await q.stats()).toMatchObject({ total: 1 })
     })
