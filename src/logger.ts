@@ -19,6 +19,8 @@ export const logNames = [
   'state.gave_up',
   'process.rejoined',
   'store.warning',
+  'store.branch_refused',
+  'store.branch_adopted',
   'locks.summary',
   'locks.many_stale',
   'cleanup.done',

@@ -280,6 +280,8 @@ test('the names of log lines are these, and no others', () => {
     'state.conflict',
     'state.gave_up',
     'state.saved',
+    'store.branch_adopted',
+    'store.branch_refused',
     'store.warning',
     'worker.failed',
     'worker.stopping',

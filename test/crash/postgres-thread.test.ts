@@ -92,7 +92,7 @@ test('a store that cannot be opened for want of a right is told so, and leaves n
   const store = own.newStore()
   const proxy = await own.openProxy()
   await (await openHere(store)).close()
-  await own.query(store, allButTimelines(schemaOf(store)))
+  await own.query(store, allButLanes(schemaOf(store)))
 
   const refused = await refusal(() => openHere(proxy.through(store).replace('tester:', 'half:')))
 
@@ -101,11 +101,11 @@ test('a store that cannot be opened for want of a right is told so, and leaves n
 })
 
 /** A role that may do everything but what is done last when a store is opened. */
-function allButTimelines(schema: string): string {
+function allButLanes(schema: string): string {
   return `create role half login password 'secret';
 grant usage on schema ${schema} to half;
 grant all on all tables in schema ${schema} to half;
-revoke insert on ${schema}.timeline from half`
+revoke insert on ${schema}.lane from half`
 }
 
 const refuseItems = `create function holdfast.refuse() returns trigger language plpgsql as

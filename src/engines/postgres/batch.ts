@@ -73,6 +73,8 @@ export interface BatchPlace {
   readonly seenYounger: Set<string>
   /** Behind a pooler nothing lasts longer than a transaction. */
   readonly isPooled: boolean
+  /** The mark of the branch it is for. */
+  readonly branch: string
   /** For tests that move time: the times that take the place of the server's own. */
   readonly times: { readonly now: number; readonly wall: number } | null
   /** Whether those times have changed since. */
@@ -116,6 +118,7 @@ const snapshot: Query = { text: beginSnapshot, values: [] }
 const seenYoungerMax = 10_000
 /** For the session: a transaction that is rolled back would take them back. */
 const moveTimes = `select set_config('holdfast.now_ms', $1, false), set_config('holdfast.wall_ms', $2, false)`
+const expectBranch = 'select holdfast.expect_branch($1)'
 const enter = `insert into holdfast.lane as l (id, batch, at, namespace, instance)
 values ($1, $2, holdfast.wall_ms(), $3, $4)
 on conflict (id) do update set batch = excluded.batch, at = excluded.at,
@@ -192,7 +195,8 @@ export class Batch {
     const items = this.#itemQueries(first)
     // One statement is a snapshot by itself; behind a pooler it needs a transaction all the same.
     const isSnapshot = this.#place.isPooled || items.length + distinct(first).length > 1
-    await this.#sendAll([...this.#movedTimes(), ...(isSnapshot ? [snapshot] : []), ...items], first)
+    const opening = isSnapshot ? [snapshot, ...this.#expectingBranch()] : []
+    await this.#sendAll([...this.#movedTimes(), ...opening, ...items], first)
     this.#place.noteClock(this.#clock)
     const isPartial = members.some(({ needs }) =>
       needs.some(({ plan, answers }) => plan.isPartial?.(answers)),
@@ -260,6 +264,7 @@ export class Batch {
     const opening = [
       ...this.#movedTimes(),
       { text: begin, values: [] },
+      ...this.#expectingBranch(),
       ...this.#entering(members),
       ...this.#itemQueries(needs),
     ]
@@ -357,6 +362,12 @@ export class Batch {
   #movedTimes(): Query[] {
     const moved = this.#place.times
     return moved ? [{ text: moveTimes, values: [String(moved.now), String(moved.wall)] }] : []
+  }
+
+  /** A connection of our own leads to the server it was opened to. */
+  #expectingBranch(): Query[] {
+    const { isPooled, branch } = this.#place
+    return isPooled ? [{ text: expectBranch, values: [branch] }] : []
   }
 
   /** Takes the names, all in one order, then the lane: who waits for a name has no number as a transaction yet. */

@@ -18,20 +18,30 @@ export class Disconnected extends Error {
   }
 }
 
-/** A standby says the first to a write and the second to `begin … read write`: the primary is elsewhere by now. */
-const standbyCodes = new Set(['25006', '0A000'])
+/**
+ * The primary is elsewhere by now: a standby says the first to a write and the second to `begin … read write`; ours is
+ * said by a primary on another branch.
+ */
+const elsewhereCodes = new Set(['25006', '0A000', 'HF003'])
 
 /** Lost, or said by the server to end: shut down, killed, timed out inside a transaction. Or it became a standby. */
 export function isDisconnect(error: unknown): boolean {
   const code = sqlState(error)
   if (code === null) return error instanceof Disconnected
-  if (standbyCodes.has(code)) return true
+  if (elsewhereCodes.has(code)) return true
   return code.startsWith('08') || code.startsWith('57P') || code === '25P03' || code === '25P04'
 }
 
 /** A row or a name was held by another: for too long, or where nobody waits. */
 export function isLockedOut(error: unknown): boolean {
   return sqlState(error) === '55P03'
+}
+
+/** There is no such table, column or function. */
+const missingCodes = new Set(['42P01', '42703', '42883'])
+
+export function isMissing(error: unknown): boolean {
+  return missingCodes.has(sqlState(error) ?? '')
 }
 
 /** Only the server's words have a severity; what the driver or the system says has codes of its own. */
@@ -148,7 +158,12 @@ function untrusted(location: string, cause: Error): HoldfastError {
   })
 }
 
-export function unavailable(location: string, cause: unknown, next = goesOn): HoldfastError {
+/** What a server was refused for says what to do better than we can. */
+function nextAfter(cause: unknown): string {
+  return cause instanceof HoldfastError && cause.code === 'STORE_UNAVAILABLE' ? cause.next : goesOn
+}
+
+export function unavailable(location: string, cause: unknown, next = nextAfter(cause)): HoldfastError {
   return new HoldfastError('STORE_UNAVAILABLE', {
     what: `${location} cannot be reached (${reasonOf(cause)}); nothing was changed`,
     next,

@@ -2,12 +2,12 @@
  * The PostgreSQL engine: group commit over two connections. One lane runs the batches of writes; the other answers
  * reads, renews leases, which must not wait behind a batch, and hears what others ring.
  */
-import { doubtfulForMs } from '../../domain/clock-check.ts'
 import type { Environment } from '../../environment.ts'
 import { closedError, isHoldfastError } from '../../errors.ts'
 import { prepare } from '../../operations/decide.ts'
 import type { Command, Engine, EngineOptions, StoreStatus } from '../engine.ts'
 import { type Address, parseAddress } from './address.ts'
+import { Branches } from './branches.ts'
 import { classify, openAgain, unavailable } from './classify.ts'
 import { movedOffset, ServerClock } from './clock.ts'
 import { ClockMark } from './clock-mark.ts'
@@ -17,7 +17,7 @@ import { isRead, Lane, type LaneOptions, patienceMs } from './lane.ts'
 import { LinePlaces } from './line-places.ts'
 import { Listener } from './listener.ts'
 import { assertUsableStore, settleManualGrace } from './marks.ts'
-import { migrate, schemaVersion } from './migrate.ts'
+import { migrate, type Run, schemaVersion } from './migrate.ts'
 import type { Row } from './plan.ts'
 import {
   findPrimary,
@@ -25,11 +25,12 @@ import {
   type Search,
   type ServerFacts,
   searchPrimary,
+  Undecided,
   type Wanted,
 } from './servers.ts'
 import { begin, type SessionOptions } from './settings.ts'
 import { askStandbys, readStandbys, type Standbys, standbysAfter } from './standbys.ts'
-import { isRecentTimeline, noteTimeline } from './timeline.ts'
+import { enterBranch, type MarkedBranch } from './timeline.ts'
 import { Wake } from './wake.ts'
 
 /** What keeps leases alive goes past the batches. */
@@ -38,24 +39,27 @@ const urgent = new Set(['lease.renew', 'lease.check', 'instance.beat'])
 /** How old what is known of the standbys may be, while the store is used. */
 const standbysEveryMs = 2_000
 
+/** How often all hosts are asked while the connection to one of them holds. */
+const lookAroundEveryMs = 60_000
+
 export async function openPostgres(url: string, options: EngineOptions): Promise<PostgresEngine> {
   const address = parseAddress(url)
   const connections: Connection[] = []
   try {
-    const wanted = wantedFrom(0, options)
+    const wanted = wantedFrom(null, options)
     const [first, second] = await bothOf([findPrimary(address, wanted), findPrimary(address, wanted)])
     connections.push(first.connection, second.connection)
     const { connection, facts } = first
-    if (facts.timeline !== second.facts.timeline)
+    const { manualGraceMs, branch } = await prepareStore(connection, address, options)
+    if ([second.facts, branch].some(({ server }) => server !== facts.server))
       throw unavailable(address.shown, new Error('its hosts change places at this moment'), openAgain)
-    const manualGraceMs = await prepareStore(connection, address, options)
     const offset = options.environment.isLocal
       ? await movedOffset(options.environment, (query) => connection.send(query))
       : null
     const engine = new PostgresEngine(
       address,
       facts,
-      { offset, manualGraceMs },
+      { offset, manualGraceMs, branch },
       connections as [Connection, Connection],
       options,
     )
@@ -83,30 +87,39 @@ async function bothOf(meetings: [Promise<Met>, Promise<Met>]): Promise<[Met, Met
 async function prepareStore(
   connection: Connection,
   { schema, shown }: Address,
-  { manualGraceMs }: EngineOptions,
-): Promise<number> {
-  const run = (text: string, values: readonly unknown[] = []) => connection.send({ text, values })
+  { manualGraceMs, environment }: EngineOptions,
+): Promise<{ manualGraceMs: number; branch: MarkedBranch }> {
+  const run = runOn(connection)
   try {
     await Promise.all([run(begin), migrate(run, schema)])
-    const [grace] = await Promise.all([
+    const [grace, branch] = await Promise.all([
       settleManualGrace(run, manualGraceMs),
+      enterBranch(run, markFrom(environment)),
       assertUsableStore(run, shown),
       raiseEventBase(run),
     ])
     await run('commit')
-    return grace
+    return { manualGraceMs: grace, branch }
   } catch (error) {
     await run('rollback')
     throw error
   }
 }
 
+function runOn(connection: Connection): Run {
+  return (text, values = []) => connection.send({ text, values })
+}
+
+function markFrom({ id, host }: Environment): { mark: string; by: string } {
+  return { mark: id(), by: host.identity.hostName }
+}
+
 function sessionOf({ busyTimeoutMs, durability }: EngineOptions): SessionOptions {
   return { lockTimeoutMs: busyTimeoutMs, durability }
 }
 
-function wantedFrom(timelineMin: number, options: EngineOptions): Wanted {
-  return { timelineMin, environment: options.environment, ...sessionOf(options) }
+function wantedFrom(branches: Wanted['branches'], options: EngineOptions): Wanted {
+  return { branches, environment: options.environment, ...sessionOf(options) }
 }
 
 function typedAtOpen(error: unknown, { shown }: Address): unknown {
@@ -121,6 +134,7 @@ export class PostgresEngine implements Engine {
   readonly #clock: ServerClock
   /** Null where tests move time: that clock is theirs. */
   readonly #clockMark: ClockMark | null
+  readonly #branches: Branches
   readonly #wake: Wake
   readonly #batches: Lane
   readonly #side: Lane
@@ -130,12 +144,13 @@ export class PostgresEngine implements Engine {
   #standbys: Standbys
   #standbysAskedAt: number
   #status: StoreStatus | null = null
+  #cancelLook: () => void = () => {}
   #closed = false
 
   constructor(
     address: Address,
     facts: ServerFacts,
-    { offset, manualGraceMs }: { offset: number | null; manualGraceMs: number },
+    { offset, manualGraceMs, branch }: { offset: number | null; manualGraceMs: number; branch: MarkedBranch },
     [first, second]: [Connection, Connection],
     options: EngineOptions,
   ) {
@@ -150,6 +165,8 @@ export class PostgresEngine implements Engine {
       options.log('warn', 'clock.doubtful', doubt),
     )
     this.#clockMark = offset === null ? this.#makeClockMark(options) : null
+    this.#branches = new Branches(branch, options)
+    if (branch.isRecent) this.#clock.doubt(`the server is on timeline ${branch.timeline} since a moment ago`)
     const linePlaces = new LinePlaces(options.environment)
     const shared: Omit<LaneOptions, 'connect' | 'staysConnected' | 'looksAhead'> = {
       address,
@@ -163,7 +180,11 @@ export class PostgresEngine implements Engine {
       times: () => this.#times(),
       isDoubtful: () => this.#clock.isDoubtful,
       outage: () => this.#clock.outage,
-      onClock: ({ now }, askedAt) => this.#clock.note(now, askedAt),
+      branch: () => this.#branches.used.mark,
+      onClock: ({ now }, askedAt) => {
+        this.#branches.answered()
+        this.#clock.note(now, askedAt)
+      },
       onLost: () => this.#clock.missed(),
       onCommitted: (wakes) => this.#committed(wakes),
     }
@@ -197,21 +218,17 @@ export class PostgresEngine implements Engine {
     const { wakeUrl } = this.#address
     if (wakeUrl !== null) this.#listener = new Listener(this.#environment, () => this.#listenAt(wakeUrl))
     const { connection } = this.#side
-    const { timeline } = this.#facts
     try {
-      const noted = noteTimeline(timeline, this.#hostName, connection)
-      const [isRecent] = await Promise.all([
-        isRecentTimeline(timeline, doubtfulForMs, connection),
-        noted,
+      await Promise.all([
         this.#listenOn(connection),
         this.#batches.register(),
         this.#side.register(),
         connection.send(askStandbys).then((rows) => this.#noteStandbys(rows)),
         this.#clockMark?.look(connection),
       ])
-      if (isRecent) this.#clock.doubt(`the server is on timeline ${timeline} since a moment ago`)
       this.#clockMark?.enter(connection)
       if (this.#options.recoverOnOpen) await this.#clockMark?.wait(connection)
+      this.#lookAround()
     } catch (error) {
       // Or what was lost would be found again, for ever.
       await this.close()
@@ -236,10 +253,6 @@ export class PostgresEngine implements Engine {
       engineVersion: version,
       server: { timeline, fsync, synchronousCommit, ...this.#standbys },
     }
-  }
-
-  get #hostName(): string {
-    return this.#environment.host.identity.hostName
   }
 
   get isDoubtful(): boolean {
@@ -297,13 +310,15 @@ export class PostgresEngine implements Engine {
     if (wakes) this.#wake.ring()
   }
 
-  /** The primary again. On a new timeline another server decides from now on: its clock is not trusted at once. */
+  /** The primary again. On a new branch another server decides from now on: its clock is not trusted at once. */
   async #connect(search: Search): Promise<Connection> {
-    const { connection, facts } = await searchPrimary(
-      this.#address,
-      wantedFrom(this.#facts.timeline, this.#options),
-      search,
-    )
+    const branches = this.#branches
+    const judged = { used: branches.used, judge: branches.meet.bind(branches) }
+    const wanted = wantedFrom(judged, this.#options)
+    const { connection, facts } = await searchPrimary(this.#address, wanted, search).catch((error) => {
+      if (error instanceof Undecided) branches.refuseBoth()
+      throw error
+    })
     try {
       await this.#outside(this.#follow(facts, connection))
       return connection
@@ -317,21 +332,63 @@ export class PostgresEngine implements Engine {
     return this.#environment.outside?.(work) ?? work
   }
 
-  /** Noted before it counts: what could not be written down is met again. */
+  /**
+   * A connection that holds says nothing of the other hosts. One of them may have been promoted while ours lives on,
+   * and others may use that one already: what we change would be thrown away.
+   */
+  #lookAround(): void {
+    if (this.#address.hosts.length === 1) return
+    const ms = lookAroundEveryMs * (0.75 + 0.5 * this.#environment.random())
+    this.#cancelLook = this.#environment.timer(ms, () => {
+      void this.#outside(this.#assertBest()).finally(() => {
+        if (!this.#closed) this.#lookAround()
+      })
+    })
+  }
+
+  async #assertBest(): Promise<void> {
+    try {
+      const { connection, facts } = await findPrimary(
+        this.#address,
+        wantedFrom(this.#branches, this.#options),
+      )
+      connection.destroy(new Error('it was only looked at'))
+      if (facts.server !== this.#facts.server) this.#leaveServer(`timeline ${facts.timeline} was found`)
+    } catch (error) {
+      // Else there is nothing better than what we have.
+      if (error instanceof Undecided) this.#leaveServer(error.what)
+    }
+  }
+
+  #leaveServer(why: string): void {
+    if (this.#closed) return
+    for (const lane of [this.#batches, this.#side]) lane.connection.destroy(new Error(why))
+  }
+
+  /** Marked before it counts: what could not be written down is met again. */
   async #follow(facts: ServerFacts, connection: Connection): Promise<void> {
-    const { timeline } = facts
-    if (timeline !== this.#facts.timeline) await noteTimeline(timeline, this.#hostName, connection)
-    const before = this.#facts.timeline
-    // The other lane may have met a later one meanwhile.
-    if (timeline < before) throw new Error(`timeline ${before} was seen, this one is ${timeline}`)
+    const { used } = this.#branches
+    const branch = await this.#enter(facts, connection)
+    // The other lane may have gone on with another one meanwhile.
+    if (this.#branches.judge(branch) === 'refused')
+      throw new Error(`a branch of timeline ${this.#branches.used.timeline} was met meanwhile`)
     this.#facts = facts
     this.#standbys = standbysAfter(this.#standbys, facts.synchronousStandbys)
     this.#standbysAskedAt = Number.NEGATIVE_INFINITY
     this.#status = null
-    if (timeline === before) return
-    this.#clock.doubt(`the server is on timeline ${timeline} after ${before}`)
-    const moved = new Error(`the primary is another server now, on timeline ${timeline}`)
-    for (const lane of [this.#batches, this.#side]) lane.connection.destroy(moved)
+    if (!this.#branches.use(branch)) return
+    this.#clock.doubt(`the server is on timeline ${branch.timeline} after ${used.timeline}`)
+    this.#leaveServer(`the primary is another server now, on timeline ${branch.timeline}`)
+  }
+
+  async #enter(facts: ServerFacts, connection: Connection): Promise<MarkedBranch> {
+    const { used } = this.#branches
+    if (facts.mark === used.mark) return { ...facts, mark: used.mark, isRecent: false }
+    const run = runOn(connection)
+    const [, branch] = await Promise.all([run(begin), enterBranch(run, markFrom(this.#environment))])
+    if (branch.server !== facts.server) throw new Error('another server answered in its place')
+    await run('commit')
+    return branch
   }
 
   /** Behind a pooler nobody can listen: then a direct URL is given for that, or polling alone serves. */
@@ -340,10 +397,7 @@ export class PostgresEngine implements Engine {
   }
 
   async #listenAt(url: string): Promise<Connection> {
-    const { connection } = await findPrimary(
-      parseAddress(url),
-      wantedFrom(this.#facts.timeline, this.#options),
-    )
+    const { connection } = await findPrimary(parseAddress(url), wantedFrom(this.#branches, this.#options))
     await this.#wake.listenOn(connection)
     return connection
   }
@@ -353,6 +407,7 @@ export class PostgresEngine implements Engine {
     if (this.#closed) return
     this.#closed = true
     this.#listener?.close()
+    this.#cancelLook()
     await Promise.all([this.#batches.close(), this.#side.close()])
     this.#wake.close()
   }

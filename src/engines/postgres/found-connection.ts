@@ -3,10 +3,12 @@ import { type Environment, pause } from '../../environment.ts'
 import { type HoldfastError, isHoldfastError } from '../../errors.ts'
 import type { Connection } from './connection.ts'
 import { jittered } from './jitter.ts'
-import type { Search } from './servers.ts'
+import { isMoreTelling, type Search } from './servers.ts'
 
 /** For a server that was found and lost again at once. */
 const reconnectMs = { first: 20, max: 2_000 }
+/** Hosts fail at different times: so long the reason that says most is kept. */
+const toldForMs = 5_000
 
 export interface FindOptions {
   readonly environment: Environment
@@ -21,7 +23,7 @@ export class FoundConnection {
   readonly #over = new AbortController()
   #current: Connection
   #searching: Promise<void> | null = null
-  #lastFailure: unknown = null
+  #lastFailure: { readonly error: unknown; readonly at: number } | null = null
   #unfit: HoldfastError | null = null
 
   constructor(connection: Connection, options: FindOptions) {
@@ -37,7 +39,7 @@ export class FoundConnection {
 
   /** Why it could not be found again, the last time it was tried. */
   get lastFailure(): unknown {
-    return this.#lastFailure
+    return this.#lastFailure?.error ?? null
   }
 
   /** Open; null when it was not found again within that time. Throws when there is a server that cannot be used. */
@@ -65,9 +67,7 @@ export class FoundConnection {
   async #searchUntilFound(): Promise<void> {
     const { environment, connect } = this.#options
     this.#unfit = null
-    const onFailure = (error: unknown) => {
-      this.#lastFailure = error
-    }
+    const onFailure = (error: unknown) => this.#noteFailure(error)
     for (let attempt = 1; !this.#current.isOpen && !this.#over.signal.aborted; attempt++) {
       try {
         const connection = await connect({ signal: this.#over.signal, onFailure })
@@ -83,6 +83,13 @@ export class FoundConnection {
         await pause(environment, jittered(reconnectMs, attempt, environment), this.#over.signal)
       }
     }
+  }
+
+  #noteFailure(error: unknown): void {
+    const now = this.#options.environment.monotonic()
+    const last = this.#lastFailure
+    if (last === null || now - last.at > toldForMs || !isMoreTelling(last.error, error))
+      this.#lastFailure = { error, at: now }
   }
 
   #use(connection: Connection): void {

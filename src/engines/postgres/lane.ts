@@ -70,6 +70,8 @@ export interface LaneOptions extends FindOptions {
   onRecovered(report: RecoveryReport, trigger: 'claim', ms: number): void
   onRecoveryFailed(error: unknown, trigger: 'claim', queue: string | null): void
   times(): { now: number; wall: number } | null
+  /** The mark of the branch that is used. */
+  branch(): string
   isDoubtful(): boolean
   /** When the server last gave no answer for long. */
   outage(): Outage | null
@@ -327,6 +329,7 @@ export class Lane {
       linePlaces: times === null ? linePlaces : null,
       acceptsShort: shorts > shortsMax,
       isPooled: address.isPooled,
+      branch: this.#options.branch(),
       avoidsDamaged: this.#avoidsDamaged,
       seenYounger: this.#seenYounger,
       isDoubtful,

@@ -1,19 +1,26 @@
 /** Finding the server that decides: asks all hosts, takes no standby, and none that fell behind what was seen. */
+import {
+  type Admission,
+  adoptAfterMs,
+  type Branch,
+  type BranchFacts,
+  chooseServer,
+} from '../../domain/branch.ts'
 import { type Environment, pause } from '../../environment.ts'
 import { HoldfastError } from '../../errors.ts'
 import type { Address, ServerHost } from './address.ts'
+import { isMissing } from './classify.ts'
 import type { Connection, ConnectionOptions } from './connection.ts'
-
 import { jittered } from './jitter.ts'
-
+import type { Row } from './plan.ts'
+import { inSchema } from './schema-name.ts'
 import { commitSetting } from './settings.ts'
-
 import { openOrTake } from './spare.ts'
+import { readBranch, selectBranch, selectHere } from './timeline.ts'
 
 /** What a server said of itself when it was met. */
-export interface ServerFacts {
+export interface ServerFacts extends BranchFacts {
   readonly version: string
-  readonly timeline: number
   readonly fsync: boolean
   readonly fullPageWrites: boolean
   readonly synchronousCommit: string
@@ -31,7 +38,8 @@ const quickAttempts = 5
 
 const askFacts = `select pg_is_in_recovery(), current_setting('server_version'), current_setting('server_version_num')::int,
 current_setting('fsync') = 'on', current_setting('full_page_writes') = 'on', current_setting('synchronous_commit'), current_setting('synchronous_standby_names'),
-case when pg_is_in_recovery() then 0 else ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int end, pg_backend_pid()`
+h.system, h.server, h.timeline, pg_backend_pid()
+from (${selectHere}) h`
 
 export interface Met {
   readonly connection: Connection
@@ -40,8 +48,8 @@ export interface Met {
 
 export interface Wanted extends ConnectionOptions {
   readonly environment: Environment
-  /** A server that is behind what was seen before lost a failover. */
-  readonly timelineMin: number
+  /** What this process has used before, and whether it may go on with a primary; null: it has used none. */
+  readonly branches: { readonly used: Branch; judge(met: BranchFacts): Admission } | null
 }
 
 /**
@@ -66,9 +74,9 @@ export interface Search {
  */
 export function searchPrimary(address: Address, wanted: Wanted, search: Search): Promise<Met> {
   const { environment } = wanted
-  const failures = new Map<ServerHost, unknown>()
-  const isHopeless = () => failures.size === address.hosts.length && [...failures.values()].some(isUnfit)
-  return bestOf(address, wanted, async (host, { found, over, giveUp }) => {
+  const isHopeless = (failures: Asking['failures']) =>
+    failures.size === address.hosts.length && [...failures.values()].some(isUnfit)
+  return bestOf(address, wanted, async (host, { found, over, giveUp, failures }) => {
     const signal = AbortSignal.any([over, search.signal])
     for (let attempt = 1; ; attempt++) {
       const isLast = found.aborted
@@ -78,7 +86,7 @@ export function searchPrimary(address: Address, wanted: Wanted, search: Search):
         return await (environment.outside?.(meeting) ?? meeting)
       } catch (error) {
         failures.set(host, error)
-        if (isHopeless()) giveUp()
+        if (isHopeless(failures)) giveUp()
         if (isLast || signal.aborted) throw error
         search.onFailure(error)
         await pause(environment, jittered(retryMs, attempt, environment), AbortSignal.any([found, signal]))
@@ -94,6 +102,8 @@ interface Asking {
   /** Nobody is waited for any more. */
   readonly over: AbortSignal
   giveUp(): void
+  /** What each host said last, where it could not be used. */
+  readonly failures: Map<ServerHost, unknown>
 }
 
 async function bestOf(
@@ -104,10 +114,15 @@ async function bestOf(
   const met: Met[] = []
   const found = new AbortController()
   const over = new AbortController()
-  const asking = { found: found.signal, over: over.signal, giveUp: () => over.abort() }
+  const failures = new Map<ServerHost, unknown>()
+  const asking = { found: found.signal, over: over.signal, giveUp: () => over.abort(), failures }
   const meetings = hosts.map(async (host) => {
-    const each = await ask(host, asking)
+    const each = await ask(host, asking).catch((error: unknown) => {
+      failures.set(host, error)
+      throw error
+    })
     if (over.signal.aborted) return leave(each)
+    failures.delete(host)
     met.push(each)
     found.abort()
   })
@@ -115,11 +130,17 @@ async function bestOf(
   await Promise.any(meetings).catch(() => {})
   await orSoon(all, environment)
   over.abort()
-  const [best, ...others] = met.sort((left, right) => right.facts.timeline - left.facts.timeline)
-  for (const other of others) leave(other)
-  if (best) return best
-  const failures = (await all).flatMap((each) => (each.status === 'rejected' ? [each.reason] : []))
-  throw failures.find(isUnfit) ?? failures[0]
+  const [first, ...others] = met
+  if (first === undefined) {
+    const reasons = (await all).flatMap((each) => (each.status === 'rejected' ? [each.reason] : []))
+    throw reasons.find(isUnfit) ?? reasons.reduce((best, each) => (isMoreTelling(each, best) ? each : best))
+  }
+  const refused = [...failures.values()].filter(isRefused).map(({ branch }) => branch)
+  const best = chooseServer([first.facts, ...others.map(({ facts }) => facts)], refused)
+  for (const each of met) if (each.facts !== best) leave(each)
+  const chosen = met.find(({ facts }) => facts === best)
+  if (chosen === undefined) throw new Undecided(first.facts)
+  return chosen
 }
 
 async function orSoon(all: Promise<unknown>, environment: Environment): Promise<void> {
@@ -137,36 +158,30 @@ function isUnfit(error: unknown): boolean {
 }
 
 async function meet(address: Address, host: ServerHost, wanted: Wanted): Promise<Met> {
-  const { timelineMin } = wanted
   const connection = await openOrTake(address, host, wanted)
   try {
-    const [row] = await connection.ask(askFacts)
-    const [
-      isStandby,
-      version,
-      number,
-      fsync,
-      fullPageWrites,
-      synchronousCommit,
-      standbys,
-      timeline,
-      backend,
-    ] = row as [boolean, string, string, boolean, boolean, string, string, string, number]
+    const [[said], [branch]] = await Promise.all([
+      connection.ask(askFacts),
+      connection.ask(inSchema(selectBranch, address.schema)).catch(noneWithoutStore),
+    ])
+    const [isStandby, version, number, fsync, fullPageWrites, synchronousCommit, standbys, ...rest] =
+      said as [boolean, string, string, boolean, boolean, string, string, ...Row]
+    const [system, server, timeline, backend] = rest as [string, string, number, number]
     connection.own(Number(backend))
     const facts: ServerFacts = {
       version,
-      timeline: Number(timeline),
       fsync,
       fullPageWrites,
       synchronousCommit: commitSetting(synchronousCommit, wanted.durability),
       synchronousStandbys: standbys,
+      ...(branch === undefined
+        ? { system, server, timeline: Number(timeline), mark: null, marks: [] }
+        : readBranch(branch)),
     }
     if (isStandby) throw notServing(host, 'it is a standby')
-    if (facts.timeline < timelineMin)
-      throw notServing(
-        host,
-        `it is on timeline ${facts.timeline}, behind ${timelineMin} that was seen before`,
-      )
+    if (facts.server !== server) throw notServing(host, 'another one answered in its place')
+    const { branches } = wanted
+    if (branches?.judge(facts) === 'refused') throw new RefusedBranch(host, facts, branches.used)
     assertFit(address, Number(number), facts)
     return { connection, facts }
   } catch (error) {
@@ -175,12 +190,59 @@ async function meet(address: Address, host: ServerHost, wanted: Wanted): Promise
   }
 }
 
+function noneWithoutStore(error: unknown): Row[] {
+  if (isMissing(error)) return []
+  throw error
+}
+
 function notServing({ host, port }: ServerHost, why: string): HoldfastError {
   return new HoldfastError('STORE_UNAVAILABLE', {
     what: `the server at ${host}:${port} does not serve: ${why}`,
     next: 'this process goes on looking for the primary',
     facts: { host, port },
   })
+}
+
+class RefusedBranch extends HoldfastError {
+  readonly branch: BranchFacts
+
+  constructor({ host, port }: ServerHost, branch: BranchFacts, used: Branch) {
+    const { timeline } = branch
+    const what =
+      timeline === used.timeline
+        ? `it is on another branch with the number ${timeline} than this process has used`
+        : `it is on timeline ${timeline}, and does not have what this process has used on ${used.timeline}`
+    super('STORE_UNAVAILABLE', {
+      what: `the server at ${host}:${port} does not serve: ${what}`,
+      next: `stop that server if its branch was thrown away; if it is the one to go on with, this process follows it when no other has answered for ${adoptAfterMs / 1000} s, or at once when it is restarted`,
+      facts: { host, port, timeline, used: used.timeline },
+    })
+    this.branch = branch
+  }
+}
+
+function isRefused(error: unknown): error is RefusedBranch {
+  return error instanceof RefusedBranch
+}
+
+/** Whoever is chosen, others may have chosen otherwise, and what one of them commits will be lost. */
+export class Undecided extends HoldfastError {
+  constructor({ timeline }: ServerFacts) {
+    super('STORE_UNAVAILABLE', {
+      what: `two servers are primaries on timeline ${timeline}, and both may be in use`,
+      next: 'stop one of them, the one whose changes are to be thrown away; this process then goes on',
+      facts: { timeline },
+    })
+  }
+}
+
+/** Whether the first of two reasons why there is no primary is of more use to an operator. */
+export function isMoreTelling(reason: unknown, other: unknown): boolean {
+  return tellingOf(reason) > tellingOf(other)
+}
+
+function tellingOf(reason: unknown): number {
+  return [HoldfastError, RefusedBranch, Undecided].findLastIndex((kind) => reason instanceof kind)
 }
 
 function assertFit(address: Address, version: number, { fsync, version: shown }: ServerFacts): void {

@@ -1,27 +1,75 @@
-/** Which primaries there were: each promotion begins a timeline, and the store notes when it was first seen. */
-import type { Connection } from './connection.ts'
+/**
+ * Which branches of the server's history the store was used on: one row each, with the mark that identifies it. What a
+ * server says of its branch comes from one statement: behind a pooler the next one may meet another server.
+ */
+import type { BranchFacts } from '../../domain/branch.ts'
+import { doubtfulForMs } from '../../domain/clock-check.ts'
+import type { Run } from './migrate.ts'
+import type { Row } from './plan.ts'
 
-export async function noteTimeline(timeline: number, by: string, connection: Connection): Promise<void> {
-  await connection.send({
-    text: 'insert into holdfast.timeline (timeline, seen_at, by) values ($1, (select holdfast.wall_ms()), $2) on conflict (timeline) do nothing',
-    values: [timeline, by],
-  })
+/** A branch that the store has marked. */
+export interface MarkedBranch extends BranchFacts {
+  readonly mark: string
+  /** A failover to it was first noticed a moment ago. */
+  readonly isRecent: boolean
 }
 
-/** Whether a failover to it was first noted no longer ago than this. */
-export async function isRecentTimeline(
-  timeline: number,
-  withinMs: number,
-  connection: Connection,
-): Promise<boolean> {
-  const [row] = await connection.send({
-    text: `select exists (
-  select 1
-  from holdfast.timeline t
-  where t.timeline = $1 and t.seen_at > (select holdfast.wall_ms()) - $2
-  and exists (select 1 from holdfast.timeline before where before.timeline < t.timeline)
-)`,
-    values: [timeline, withinMs],
-  })
-  return row?.[0] === true
+/** There is one for each failover, and what a process used last is among the newest. */
+const marksMax = 1_000
+
+/** Whether or not there is a store. A standby has no timeline of its own. */
+export const selectHere = `select c.system_identifier::text as system,
+  c.system_identifier || ' since ' || extract(epoch from pg_postmaster_start_time()) as server,
+  case when pg_is_in_recovery() then 0 else ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int end as timeline
+from pg_control_system() c`
+
+/** Fails where there is no store. */
+export const selectBranch = `select h.system, h.server, h.timeline, t.mark,
+  array(select m.mark from holdfast.timeline m order by m.seen_at desc limit ${marksMax}),
+  coalesce(t.seen_at > holdfast.wall_ms() - ${doubtfulForMs} and exists (select 1 from holdfast.timeline o where o.mark <> t.mark), false)
+from (${selectHere}) h
+left join holdfast.timeline t on t.system = h.system and t.timeline = h.timeline`
+
+/**
+ * Whoever comes second finds the mark of the first. On disk before it counts, whatever the program asked for: a server
+ * that forgets it in a crash would be taken for another branch.
+ */
+const enter = `insert into holdfast.timeline (mark, system, timeline, seen_at, by)
+select $1, h.system, h.timeline, holdfast.wall_ms(), $2
+from (${selectHere}) h
+where set_config('synchronous_commit', case current_setting('synchronous_commit') when 'off' then 'local' else current_setting('synchronous_commit') end, true) is not null
+on conflict (system, timeline) do nothing`
+
+export function readBranch(row: Row): BranchFacts & Pick<MarkedBranch, 'isRecent'> {
+  const [system, server, timeline, mark, marks, isRecent] = row as [
+    string,
+    string,
+    number,
+    string | null,
+    string[],
+    boolean,
+  ]
+  return { system, server, timeline: Number(timeline), mark, marks, isRecent }
+}
+
+/** In a transaction: the branch of this server, marked if it was not. */
+export async function enterBranch(
+  run: Run,
+  { mark, by }: { mark: string; by: string },
+): Promise<MarkedBranch> {
+  const found = await findBranch(run)
+  if (isMarked(found)) return found
+  await run(enter, [mark, by])
+  const entered = await findBranch(run)
+  if (isMarked(entered)) return entered
+  throw new Error('the branch that was just marked has no mark')
+}
+
+async function findBranch(run: Run): Promise<ReturnType<typeof readBranch>> {
+  const [row] = await run(selectBranch)
+  return readBranch(row as Row)
+}
+
+function isMarked(branch: ReturnType<typeof readBranch>): branch is MarkedBranch {
+  return branch.mark !== null
 }

@@ -48,7 +48,7 @@ export async function openPostgresTransfer(url: string, environment: Environment
   try {
     const { connection } = await findPrimary(address, {
       environment,
-      timelineMin: 0,
+      branches: null,
       durability: 'full',
       lockTimeoutMs,
       answerTimeoutMs,

@@ -20,11 +20,15 @@ create table holdfast.lane (
   instance text collate "C"
 ) with (fillfactor = 50);
 
--- Timelines of the primary this store was seen on.
+-- Branches of the server's history this store was used on. The number of a timeline does not identify one: standbys
+-- that are promoted apart from each other get the same, and so do servers that share nothing.
 create table holdfast.timeline (
-  timeline int primary key,
+  mark text collate "C" primary key,
+  system text collate "C" not null,
+  timeline int not null,
   seen_at bigint not null,
-  by text
+  by text,
+  unique (system, timeline)
 );
 
 -- Highest token a deleted row has had, so that tokens of a name only grow. In buckets, of which the highest counts:
@@ -566,6 +570,18 @@ create function holdfast.expect(met bigint, expected bigint) returns void langua
 begin
   if met <> expected then
     raise exception 'met % rows instead of %', met, expected using errcode = 'HF001';
+  end if;
+end $$;
+
+-- Behind a pooler the server may be another one since it was last asked: then the batch is for the branch of before.
+create function holdfast.expect_branch(used text) returns void language plpgsql as $$
+begin
+  if not exists (
+    select 1
+    from holdfast.timeline t
+    where t.mark = used and t.timeline = ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int
+  ) then
+    raise exception 'the primary is another server now' using errcode = 'HF003';
   end if;
 end $$;
 

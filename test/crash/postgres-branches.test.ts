@@ -1,0 +1,227 @@
+/**
+ * Branches of a server's history: standbys that were promoted apart from each other, with the same number or a lower
+ * one, and what was committed on a branch that was thrown away.
+ */
+import type { Holdfast, HoldfastError, OpenOptions } from 'holdfast'
+import { systemEnvironment } from 'holdfast/testing'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { collectLogs } from '../support/logs.ts'
+import { Pooler } from '../support/pooler.ts'
+import { TcpProxy } from '../support/proxy.ts'
+import { Server } from '../support/server.ts'
+import { leaveGround } from '../support/server-ground.ts'
+import { queryStore } from './server-store.ts'
+import { closeAfterHandles, openHere, until } from './support.ts'
+
+/** Every test begins with copies of it, and puts it out of sight of its processes when it is to be gone. */
+let origin: Server
+let stores = 0
+
+beforeAll(async () => {
+  origin = await Server.createLight('18')
+})
+afterAll(() => leaveGround())
+
+test('a second branch with the same number is refused, with what can be done, and followed after a minute without any other [S5b-14]', async () => {
+  const site = await openSite()
+  const { logger, named } = collectLogs()
+  const hf = await openHere(site.store, { ...fast, logger })
+  const [first, second] = await site.standbys(2)
+  await site.failOverTo(first)
+  await add(hf, 'on the first branch')
+  await site.failOverTo(second)
+
+  await untilRefused(hf, /another branch with the number 2 .*; stop that server .* 60 s/)
+  const late = await openHere(site.store, { agent: 'late', background: false })
+  await late.queue('q').add('on the second branch')
+  await add(hf, 'later')
+
+  expect([await first.timeline(), await second.timeline()]).toEqual([2, 2])
+  expect(named('store.branch_refused')).toMatchObject([{ level: 'warn', facts: { timeline: 2, known: 2 } }])
+  expect(named('store.branch_adopted')).toMatchObject([{ level: 'error', facts: { timeline: 2, known: 2 } }])
+  expect(await payloads(late)).toEqual(['on the second branch', 'later'])
+  expect(await payloads(late, 'tried')).toEqual([])
+})
+
+test('a branch with a lower number is refused, and followed after a minute without any other [S5b-14]', async () => {
+  const site = await openSite()
+  const { logger, named } = collectLogs()
+  const hf = await openHere(site.store, { ...fast, logger })
+  const [first, other] = await site.standbys(2)
+  await site.failOverTo(first)
+  await add(hf, 'on the second timeline')
+  await site.failOverTo(await first.createStandby('next'))
+  await add(hf, 'on the third timeline')
+  await site.failOverTo(other)
+
+  await untilRefused(hf, /it is on timeline 2, .* on 3/)
+  await add(hf, 'later')
+
+  expect(named('store.branch_adopted')).toMatchObject([{ level: 'error', facts: { timeline: 2, known: 3 } }])
+  expect(hf.status.server?.timeline).toBe(2)
+  expect(await payloads(hf)).toEqual(['later'])
+  expect(await payloads(hf, 'tried')).toEqual([])
+})
+
+test('of two primaries with the same number everybody uses the one that the store knows [S5b-14]', async () => {
+  const site = await openSite()
+  const hf = await openHere(site.store, fast)
+  const [first, second] = await site.standbys(2)
+  await site.failOverTo(first)
+  await add(hf, 'on the first branch')
+
+  await second.promote()
+  site.spare.leadTo(second)
+  site.place.reset()
+  await add(hf, 'still on the first branch')
+  const late = await openHere(site.store, { agent: 'late', background: false })
+
+  expect(await payloads(late)).toHaveLength(2)
+  expect(await site.marksOn(second)).toHaveLength(1)
+})
+
+test('two processes that use two branches with the same number stop when they see both, until one is gone [S5b-14]', async () => {
+  const site = await openSite()
+  const { logger, named } = collectLogs()
+  const left = await openHere(site.store, { ...fast, logger })
+  const [first, second] = await site.standbys(2)
+  await site.failOverTo(first)
+  await add(left, 'on the first branch')
+  await second.promote()
+  const elsewhere = await TcpProxy.open(second)
+  closeAfterHandles(() => elsewhere.close())
+  const right = await openHere(site.at(site.spare, elsewhere), fast)
+  await add(right, 'on the second branch')
+
+  site.spare.leadTo(second)
+  await untilRefused(left, undecided)
+  const opening = openHere(site.store, { agent: 'late', background: false })
+  await expect(opening).rejects.toThrow(undecided)
+  elsewhere.leadTo(first)
+  await untilRefused(right, undecided)
+  site.spare.cut()
+  await add(left, 'on the first branch again')
+  await add(right, 'here too')
+
+  expect(named('store.branch_refused')).toContainEqual(expect.objectContaining({ level: 'error' }))
+  expect(await payloads(left)).toEqual(['on the first branch', 'on the first branch again', 'here too'])
+})
+
+test('a promoted standby is found while the connection to its former primary holds [S5b-14]', async () => {
+  const site = await openSite()
+  const hf = await openHere(site.store, fast)
+  await add(hf, 'before')
+  const [standby] = await site.standbys(1)
+  await standby.promote()
+  site.spare.leadTo(standby)
+
+  await until('it has changed sides', () => hf.status.server?.timeline === 2)
+  await add(hf, 'after')
+
+  expect(await payloads(hf)).toEqual(['before', 'after'])
+})
+
+test('behind a pooler a new branch is noticed by the next transaction [S5b-14]', async () => {
+  const site = await openSite()
+  const pooler = await Pooler.open(origin, 3)
+  closeAfterHandles(() => pooler.close())
+  const url = `${pooler.through(site.storeOn(origin))}&wake=off&prepare=false`
+  const hf = await openHere(url, { background: false })
+  await hf.queue('q').add('before')
+  const [standby] = await site.standbys(1)
+  await standby.promote()
+
+  await pooler.leadTo(standby)
+  await hf.queue('q').add('after')
+
+  expect(hf.status.server?.timeline).toBe(2)
+  expect(await site.marksOn(standby)).toHaveLength(2)
+})
+
+const undecided = /two servers are primaries on timeline 2, .*; stop one of them/
+
+/** Its minutes are seconds: the clock by which it waits for servers runs faster. */
+const speed = 40
+const fast: OpenOptions = {
+  background: false,
+  environment: {
+    ...systemEnvironment,
+    monotonic: () => systemEnvironment.monotonic() * speed,
+    timer: (ms, run, keepsAlive) => systemEnvironment.timer(ms / speed, run, keepsAlive),
+  },
+}
+
+interface BranchSite {
+  readonly store: string
+  /** Where the primary is, and a place beside it. */
+  readonly place: TcpProxy
+  readonly spare: TcpProxy
+  standbys<Count extends 1 | 2>(count: Count): Promise<Count extends 1 ? [Server] : [Server, Server]>
+  /** Promoted, and in the place of whoever was there, which is seen by nobody any more. */
+  failOverTo(standby: Server): Promise<void>
+  /** The URL of the store at these places. */
+  at(...places: readonly TcpProxy[]): string
+  storeOn(server: Server): string
+  marksOn(server: Server): Promise<readonly string[]>
+}
+
+async function openSite(): Promise<BranchSite> {
+  const place = await TcpProxy.open(origin)
+  const spare = await TcpProxy.open({ port: 1 })
+  closeAfterHandles(() => Promise.all([place.close(), spare.close()]))
+  const schema = `branches_${++stores}`
+  const storeOn = (server: Server) => `${server.url}?schema=${schema}&allowUnsafeServer=true`
+  const at = (...places: readonly TcpProxy[]) => {
+    const hosts = places.map(({ port }) => `127.0.0.1:${port}`).join(',')
+    return storeOn(origin).replace(`127.0.0.1:${origin.port}`, hosts)
+  }
+  const store = at(spare, place)
+  return {
+    store,
+    at,
+    place,
+    spare,
+    storeOn,
+    async standbys(count) {
+      const created: Server[] = []
+      while (created.length < count) created.push(await origin.createStandby(`standby${created.length}`))
+      return created as never
+    },
+    async failOverTo(standby) {
+      place.leadTo({ port: 1 })
+      await standby.promote()
+      place.leadTo(standby)
+    },
+    async marksOn(server) {
+      const rows = await queryStore<{ mark: string }>(server, store, 'select mark from holdfast.timeline')
+      return rows.map(({ mark }) => mark)
+    },
+  }
+}
+
+/** Its patience is half a second, and a server may be found later than that. */
+async function add(hf: Holdfast, payload: string): Promise<void> {
+  await until(`"${payload}" was added`, async () => (await tryToAdd(hf, 'q', payload)) === null)
+}
+
+/** With a connection that holds, it may go on for a minute of its own. */
+async function untilRefused(hf: Holdfast, reason: RegExp): Promise<void> {
+  await until(`it is refused for ${reason}`, async () =>
+    reason.test((await tryToAdd(hf, 'tried', 'refused'))?.message ?? ''),
+  )
+}
+
+async function tryToAdd(hf: Holdfast, queue: string, payload: string): Promise<HoldfastError | null> {
+  const adding = hf.queue(queue).add(payload)
+  const error = await adding.then(
+    () => null,
+    (error: HoldfastError) => error,
+  )
+  if (error !== null) expect(error).toMatchObject({ code: 'STORE_UNAVAILABLE', facts: { inDoubt: false } })
+  return error
+}
+
+async function payloads(hf: Holdfast, queue = 'q'): Promise<unknown[]> {
+  const { items } = await hf.queue(queue).list()
+  return items.map(({ payload }) => payload)
+}
