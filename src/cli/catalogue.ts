@@ -158,6 +158,13 @@ export const catalogue: readonly Group[] = [
     load: async () => (await import('./verbs/config.ts')).configVerbs,
   },
   {
+    name: 'trust',
+    section: 'Set up:',
+    summary: 'accept the settings that a folder brings along',
+    isSingle: true,
+    load: async () => [(await import('./verbs/trust.ts')).trust],
+  },
+  {
     name: 'completion',
     section: 'Set up:',
     summary: 'completions for bash, zsh and fish',

@@ -2,8 +2,8 @@
 import { existsSync, mkdirSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { HoldfastError } from '../errors.ts'
+import { configText } from './config-file.ts'
 import { configName, type Home } from './location.ts'
-import { configText } from './settings.ts'
 
 /** True when it was not there. */
 export function makeHome({ folder }: Pick<Home, 'folder'>): boolean {

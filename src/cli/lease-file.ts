@@ -15,9 +15,9 @@ import {
   utimesSync,
   writeFileSync,
 } from 'node:fs'
-import { homedir } from 'node:os'
 import { join } from 'node:path'
 import type { Io } from './io.ts'
+import { stateFolder } from './state-folder.ts'
 
 /** What is leased. */
 export interface Leased {
@@ -137,9 +137,8 @@ export function copyLeaseFiles(from: string | null, to: string | null): void {
 export function leaseFolder(store: string, io: Io): string | null {
   if (store === 'sqlite::memory:' || store === ':memory:') return null
   if (!/^[a-z][a-z0-9+.-]+:\/\//.test(store)) return `${store.replace(/^sqlite:/, '')}-leases`
-  const state = io.env.XDG_STATE_HOME || join(homedir(), '.local', 'state')
   // Without user and password: the next command may be given another one.
   const place = store.replace(/\/\/[^/@]*@/, '//')
   const digest = createHash('sha256').update(place).digest('hex').slice(0, 16)
-  return join(state, 'holdfast', `${digest}-leases`)
+  return join(stateFolder(io), `${digest}-leases`)
 }

@@ -1,58 +1,119 @@
 /**
- * Where the store of a folder lies: the nearest `.holdfast/` upward; else that of the main work tree of the git
- * repository, so that agents in separate work trees share one store; else `.holdfast/` right here.
+ * Where the store of a folder lies: the nearest `.holdfast/` upward, as far as the user's home, a mount point or the
+ * root; else that of the main work tree of the git repository, so that agents in separate work trees share one store;
+ * else `.holdfast/` right here.
+ *
+ * Whoever wrote a folder decides what is in it. So a `.holdfast` that is a link, belongs to a stranger or can be written
+ * by everybody is never used: refused inside the own work tree, passed over above it.
  */
-import { existsSync, readFileSync, statSync } from 'node:fs'
-import { basename, dirname, join, resolve } from 'node:path'
+import { lstatSync, realpathSync, statSync } from 'node:fs'
+import { homedir } from 'node:os'
+import { basename, dirname, join, resolve, sep } from 'node:path'
+import { HoldfastError } from '../errors.ts'
+import { readPlainFile } from './plain-file.ts'
 
 export const folderName = '.holdfast'
 export const storeName = 'store.db'
 export const configName = 'config.toml'
 
+/** The longest path a system allows, with room; git's own files hold one each. */
+const gitFileBytes = 8192
+
 export interface Home {
   /** The `.holdfast` folder, whether it is there or not. */
   readonly folder: string
   readonly because: string
+  /** Folders found on the way that were not used, each with its reason. */
+  readonly passedOver: readonly string[]
 }
 
-export function findHome(cwd: string): Home {
-  const nearest = upward(cwd, (folder) => isFolder(join(folder, folderName)))
-  if (nearest !== null) return { folder: join(nearest, folderName), because: 'the nearest upward' }
-  const tree = mainWorkTree(cwd)
-  if (tree !== null)
-    return { folder: join(tree, folderName), because: 'the main work tree of this repository' }
-  return { folder: join(cwd, folderName), because: 'the current folder' }
+/** `owners`: whose folders may be used; null where folders have no owners. */
+export function findHome(cwd: string, owners: ReadonlySet<number> | null): Home {
+  const tree = upward(cwd).find((folder) => lstatSync(join(folder, '.git'), { throwIfNoEntry: false }))
+  const passedOver: string[] = []
+  for (const above of upward(cwd)) {
+    const folder = join(above, folderName)
+    const found = look(folder, owners)
+    if (found === 'usable') return { folder, because: 'the nearest upward', passedOver }
+    if (found === 'absent') continue
+    if (tree !== undefined && isWithin(above, tree)) throw unusable(folder, found)
+    passedOver.push(`${folder} is not used: ${found}`)
+  }
+  const main = tree === undefined ? null : mainWorkTree(tree)
+  const folder = join(main ?? cwd, folderName)
+  const found = look(folder, owners)
+  if (found !== 'usable' && found !== 'absent') throw unusable(folder, found)
+  const because = main === null ? 'the current folder' : 'the main work tree of this repository'
+  return { folder, because, passedOver }
 }
 
-function upward(from: string, isIt: (folder: string) => boolean): string | null {
-  for (let folder = resolve(from); ; folder = dirname(folder)) {
-    if (isIt(folder)) return folder
-    if (folder === dirname(folder)) return null
+/** Where nothing is looked for. */
+export function homeHere(cwd: string): Home {
+  return { folder: join(cwd, folderName), because: 'the current folder', passedOver: [] }
+}
+
+/** `usable`, `absent`, or why it is not used. */
+function look(folder: string, owners: ReadonlySet<number> | null): string {
+  const found = lstatSync(folder, { throwIfNoEntry: false })
+  if (found?.isSymbolicLink()) return 'it is a symbolic link'
+  if (!found?.isDirectory()) return 'absent'
+  if (owners === null) return 'usable'
+  if (!owners.has(found.uid)) return `it belongs to another user (uid ${found.uid})`
+  return (found.mode & 0o002) === 0 ? 'usable' : 'everybody may write to it'
+}
+
+function unusable(folder: string, why: string): HoldfastError {
+  return new HoldfastError('FORBIDDEN', {
+    what: `${folder} is not used: ${why}`,
+    next: 'name the store you mean with --store or HOLDFAST_URL, or make the folder your own (chown, chmod o-w)',
+    facts: { folder },
+  })
+}
+
+/** The folder, then those above it, up to the home of the user, the end of its file system or the root. */
+function upward(from: string): string[] {
+  const home = realPath(homedir())
+  const folders = [resolve(from)]
+  for (let folder = folders[0] as string; folder !== home; folder = dirname(folder)) {
+    const above = dirname(folder)
+    if (above === folder || deviceOf(above) !== deviceOf(folder)) break
+    folders.push(above)
+  }
+  return folders
+}
+
+function deviceOf(folder: string): number | undefined {
+  return statSync(folder, { throwIfNoEntry: false })?.dev
+}
+
+function realPath(path: string): string {
+  try {
+    return realpathSync(path)
+  } catch {
+    return path
   }
 }
 
-function isFolder(path: string): boolean {
-  return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false
+export function isWithin(path: string, folder: string): boolean {
+  return path === folder || path.startsWith(folder.endsWith(sep) ? folder : `${folder}${sep}`)
 }
 
-/** Read off the files, without starting git; null outside a repository, and in a bare one, which has no work tree. */
-function mainWorkTree(cwd: string): string | null {
-  const tree = upward(cwd, (folder) => existsSync(join(folder, '.git')))
-  if (tree === null) return null
+/** Read off the files, without starting git; the tree itself unless it is a linked one. */
+function mainWorkTree(tree: string): string {
   const mark = join(tree, '.git')
-  if (isFolder(mark)) return tree
-  const [, link] = /^gitdir: (.+)$/m.exec(readText(mark)) ?? []
+  const [, link] = /^gitdir: (.+)$/m.exec(readLine(mark)) ?? []
   if (link === undefined) return tree
   const gitFolder = resolve(tree, link)
-  const common = resolve(gitFolder, readText(join(gitFolder, 'commondir')).trim() || '.')
+  // A link is followed only if the repository knows this work tree: anybody can write a `.git` file.
+  const known = readLine(join(gitFolder, 'gitdir'))
+  if (known === '' || realPath(resolve(gitFolder, known)) !== realPath(mark)) return tree
+  const common = resolve(gitFolder, readLine(join(gitFolder, 'commondir')) || '.')
   // A submodule's folder is inside its parent's: it has no `commondir` and is a work tree of its own.
   return basename(common) === '.git' ? dirname(common) : tree
 }
 
-function readText(path: string): string {
-  try {
-    return readFileSync(path, 'utf8')
-  } catch {
-    return ''
-  }
+/** Empty for what is no plain file. */
+function readLine(path: string): string {
+  const found = readPlainFile(path, gitFileBytes)
+  return found !== null && 'text' in found ? found.text.trim() : ''
 }

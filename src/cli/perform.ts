@@ -12,7 +12,7 @@ import { type Field, fieldsOf, offeredFields, typedName } from './field.ts'
 import { type Io, readStdin, readText } from './io.ts'
 import { asTyped } from './misinput.ts'
 import { withNearestName } from './nearest.ts'
-import { type GlobalOptions, readSettings } from './settings.ts'
+import { type GlobalOptions, inspectSettings, readSettings } from './settings.ts'
 import { type Holding, holdingOf } from './token.ts'
 import { readJson, readValue, type Words } from './value.ts'
 import type { Input, Verb } from './verb.ts'
@@ -46,7 +46,8 @@ async function performTyped(
   io: Io,
   globals: GlobalOptions,
 ): Promise<number> {
-  const settings = await readSettings(io, globals)
+  const settings = await (verb.inspects ? inspectSettings : readSettings)(io, globals)
+  for (const note of settings.home.passedOver) io.err(`warning  ${printable(note)}\n`)
   const words = await readInput(verb, operation, given, io)
   const input = verb.shape?.(words, given.options) ?? words
   // Refused before anything is asked or opened, also where the verb does more than one thing.

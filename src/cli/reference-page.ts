@@ -1,8 +1,10 @@
 /** docs/reference/cli.md, made from the commands themselves. */
+
+import { configKeys } from './config-file.ts'
 import { exitCodes } from './exit.ts'
 import { globalOptions } from './program.ts'
 import { type CommandFacts, listCommands } from './reference.ts'
-import { configKey, settingNames, variables } from './settings.ts'
+import { variables } from './settings.ts'
 
 /** The whole page. */
 export async function referencePage(): Promise<string> {
@@ -32,7 +34,7 @@ export async function referencePage(): Promise<string> {
     '',
     ...table(
       ['in config.toml', 'variable'],
-      settingNames.map((name) => [code(configKey(name)), code(variables[name])]),
+      configKeys.map((name) => [code(name), code(variables[name])]),
     ),
     '',
     '## Exit codes',

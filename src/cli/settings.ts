@@ -1,12 +1,16 @@
 /** What a command works on and under which name: options, then the environment, then `config.toml`, then defaults. */
-import { existsSync, readFileSync } from 'node:fs'
 import { isAbsolute, join, resolve } from 'node:path'
-import { nearestName } from '../domain/name.ts'
-import { InvalidError } from '../errors.ts'
+import { withOwnCredentials } from '../domain/store-url.ts'
+import { HoldfastError, InvalidError } from '../errors.ts'
 import { getAgentIdSimple } from '../host/agent-id.ts'
+import { trustedOwners } from '../host/user.ts'
+import { type ConfigFile, type ConfigKey, lineOf, readConfig } from './config-file.ts'
 import { parseDuration } from './duration.ts'
+import { storeFile } from './home.ts'
 import type { Io } from './io.ts'
-import { configName, findHome, type Home, storeName } from './location.ts'
+import { configName, findHome, type Home, homeHere, storeName } from './location.ts'
+import { faultOfPlace } from './store-place.ts'
+import { isTrusted } from './trust.ts'
 
 /** One setting and where it came from. */
 export interface Setting<Value> {
@@ -16,6 +20,12 @@ export interface Setting<Value> {
 
 export interface Settings {
   readonly home: Home
+  /** Without settings where the store was named by an option or a variable. */
+  readonly config: ConfigFile
+  /** The user has accepted the file as it is. */
+  readonly trusted: boolean
+  /** What is left out because nobody has accepted it. */
+  readonly forbidden: readonly Forbidden[]
   readonly store: Setting<string>
   readonly namespace: Setting<string>
   readonly agent: Setting<string>
@@ -37,37 +47,115 @@ export const variables = {
   namespace: 'HOLDFAST_NAMESPACE',
   agent: 'HOLDFAST_AGENT',
   durability: 'HOLDFAST_DURABILITY',
-  busyTimeout: 'HOLDFAST_BUSY_TIMEOUT',
-} as const
-type Name = keyof typeof variables
-export const settingNames = Object.keys(variables) as Name[]
+  'busy-timeout': 'HOLDFAST_BUSY_TIMEOUT',
+} as const satisfies Record<ConfigKey, string>
 
+/** What a file may not say unless the user accepts it. */
+export interface Forbidden {
+  readonly key: ConfigKey
+  readonly where: string
+  readonly why: string
+}
+
+/** Throws FORBIDDEN where a file that nobody accepted would decide something it must not. */
 export async function readSettings(io: Io, options: GlobalOptions): Promise<Settings> {
-  const home = findHome(io.cwd)
-  const file = join(home.folder, configName)
-  const configured = await readConfig(file)
-  const given: Partial<Record<Name, string | undefined>> = options
-  const pick = (name: Name, otherwise: Setting<string>): Setting<string> => {
+  const settings = await inspectSettings(io, options)
+  const [first] = settings.forbidden
+  if (first) throw refusal(first, settings.config)
+  return settings
+}
+
+/** The same for whoever looks at the file itself: what it must not say is left out and listed. */
+export async function inspectSettings(io: Io, options: GlobalOptions): Promise<Settings> {
+  const given: Partial<Record<ConfigKey, string | undefined>> = options
+  const asked = (name: ConfigKey): Setting<string> | null => {
     const option = given[name]
     if (option !== undefined) return { value: option, origin: `--${name}` }
     const variable = io.env[variables[name]]
-    if (variable) return { value: variable, origin: variables[name] }
-    const value = configured[name]
-    return value === undefined ? otherwise : { value, origin: file }
+    return variable ? { value: variable, origin: variables[name] } : null
   }
-  const store = pick('store', { value: join(home.folder, storeName), origin: home.because })
-  const durability = pick('durability', { value: 'full', origin: 'default' })
+  const explicit = asked('store')
+  // Whoever names a store wants nothing from the folders above.
+  const home = explicit ? homeHere(io.cwd) : findHome(io.cwd, trustedOwners(io.env))
+  const config = explicit ? noConfig : await readConfig(join(home.folder, configName))
+  const trusted = Object.keys(config.settings).length > 0 && isTrusted(config, io)
+  const forbidden: Forbidden[] = []
+  const pick = (key: ConfigKey, otherwise: string, origin = 'default'): Setting<string> => {
+    const value = config.settings[key]
+    const chosen = asked(key)
+    if (chosen || value === undefined) return chosen ?? { value: otherwise, origin }
+    const why = trusted ? null : whyForbidden(key, value, home)
+    if (why === null) return { value, origin: config.path }
+    forbidden.push({ key, where: lineOf(config, key), why })
+    return { value: otherwise, origin }
+  }
+  const store = pick('store', join(home.folder, storeName), home.because)
+  const durability = pick('durability', 'full')
   // Longer than a program waits: fifty commands started at once all get their turn.
-  const busy = pick('busyTimeout', { value: '30s', origin: 'default' })
+  const busy = pick('busy-timeout', '30s')
   return {
     home,
-    // A path in the file means the same wherever the command is run.
-    store: { ...store, value: located(store.value, store.origin === file ? home.folder : io.cwd) },
-    namespace: pick('namespace', { value: 'default', origin: 'default' }),
-    agent: pick('agent', { value: getAgentIdSimple(), origin: 'default' }),
+    config,
+    trusted,
+    forbidden,
+    store: {
+      ...store,
+      value: explicit ? located(store.value, io.cwd) : placed(store, config.path, home),
+    },
+    namespace: pick('namespace', 'default'),
+    agent: pick('agent', getAgentIdSimple()),
     durability: { ...durability, value: readDurability(durability.value) },
     busyTimeoutMs: { ...busy, value: parseDuration(busy.value) },
   }
+}
+
+const noConfig: ConfigFile = { path: '', text: '', settings: {} }
+
+/** Null when any folder may say so. */
+function whyForbidden(key: ConfigKey, value: string, home: Home): string | null {
+  switch (key) {
+    case 'namespace':
+    case 'busy-timeout':
+      return null
+    case 'store': {
+      const file = storeFile(located(value, home.folder))
+      return file === null ? 'it is not a file in that folder' : faultOfPlace(file, home.folder)
+    }
+    case 'agent':
+      return 'commands would act under a name that you did not choose'
+    case 'durability':
+      return 'acknowledged changes could be lost without your knowing'
+  }
+}
+
+/** The store that goes with a folder: a path means the same wherever the command is run. */
+function placed(store: Setting<string>, config: string, home: Home): string {
+  // The password of a user is not for a server that a file names.
+  if (store.origin === config) return withOwnCredentials(located(store.value, home.folder))
+  const fault = faultOfPlace(store.value, home.folder)
+  if (fault === null) return store.value
+  throw new HoldfastError('FORBIDDEN', {
+    what: `the store in ${home.folder} is not used: ${fault}`,
+    next: 'remove the link, or name the store you mean with --store or HOLDFAST_URL',
+    facts: { folder: home.folder },
+  })
+}
+
+const ways: Readonly<Record<ConfigKey, string>> = {
+  store: '--store or HOLDFAST_URL',
+  namespace: '--namespace or HOLDFAST_NAMESPACE',
+  agent: '--agent or HOLDFAST_AGENT',
+  durability: 'HOLDFAST_DURABILITY',
+  'busy-timeout': 'HOLDFAST_BUSY_TIMEOUT',
+}
+
+/** Refused instead of ignored: half a fleet would work on another store, or under other names, than its config says. */
+export function refusal({ key, where, why }: Forbidden, config: ConfigFile): HoldfastError {
+  return new HoldfastError('FORBIDDEN', {
+    what: `${where}: "${key}" is not accepted from a folder: ${why}`,
+    next: `set ${ways[key]}; or, if you have read ${config.path} and wrote it or agree with it, run \`holdfast trust\``,
+    facts: { file: config.path, key },
+  })
 }
 
 /** A path made absolute; a URL as it is. */
@@ -78,66 +166,10 @@ export function located(store: string, from: string): string {
   return `sqlite:${resolve(from, rest)}`
 }
 
-function readDurability(value: string): 'full' | 'normal' {
+export function readDurability(value: string): 'full' | 'normal' {
   if (value === 'full' || value === 'normal') return value
   throw new InvalidError({
     what: `durability "${value}" is neither full nor normal`,
     next: 'full: every acknowledged change is on disk; normal: the last ones may be lost at a power failure',
   })
 }
-
-async function readConfig(file: string): Promise<Partial<Record<Name, string>>> {
-  if (!existsSync(file)) return {}
-  const text = readFileSync(file, 'utf8')
-  // The file that `init` makes says nothing yet, and most say nothing for ever.
-  if (!/^\s*[^#\s]/m.test(text)) return {}
-  const { parse } = await import('smol-toml')
-  let found: Record<string, unknown>
-  try {
-    found = parse(text)
-  } catch (cause) {
-    const [first = ''] = String((cause as Error).message).split('\n')
-    throw new InvalidError({ what: `${file}: ${first}`, next: 'fix the file', facts: { file }, cause })
-  }
-  return checked(file, found)
-}
-
-function checked(file: string, found: Record<string, unknown>): Partial<Record<Name, string>> {
-  const settings: Partial<Record<Name, string>> = {}
-  for (const [key, value] of Object.entries(found)) {
-    const name = settingNames.find((each) => configKey(each) === key)
-    if (name === undefined) {
-      const nearest = nearestName(key, settingNames.map(configKey))
-      throw new InvalidError({
-        what: `${file}: unknown setting "${key}"`,
-        next: nearest
-          ? `did you mean "${nearest}"?`
-          : `known settings: ${settingNames.map(configKey).join(', ')}`,
-        facts: { file, unknown: key },
-      })
-    }
-    if (typeof value !== 'string') {
-      throw new InvalidError({
-        what: `${file}: ${key} is not text`,
-        next: `write ${key} = "…"`,
-        facts: { file, key },
-      })
-    }
-    settings[name] = value
-  }
-  return settings
-}
-
-export function configKey(name: Name): string {
-  return name === 'busyTimeout' ? 'busy-timeout' : name
-}
-
-/** What `init` writes: everything that can be set, with its default. */
-export const configText = `# Settings of this store. Options of a command and HOLDFAST_* variables come before them.
-
-# store = "store.db"            # a path from this folder, or postgres://…
-# namespace = "default"         # everything in one namespace is invisible to the others
-# agent = "…"                   # the name commands act under; better set HOLDFAST_AGENT for each agent
-# durability = "full"           # normal: the last changes may be lost at a power failure
-# busy-timeout = "30s"          # how long to wait for other writers
-`

@@ -51,6 +51,8 @@ export interface Verb<Answer = unknown> {
   /** Something lost for good for others: asks on a terminal, needs `--yes` elsewhere. */
   readonly asks?: (call: Call) => Promise<string | null>
   readonly isHidden?: true
+  /** It looks at `config.toml` itself, so what is wrong with that file does not keep it from running. */
+  readonly inspects?: true
   /** Meant when the noun stands alone. */
   readonly isDefault?: true
   /** The store is made where there is none; others are refused. */

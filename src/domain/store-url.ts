@@ -9,3 +9,9 @@ export function withoutPassword(url: string, instead: '' | ':…'): string {
       .replace(/^(\w+:\/\/[^:@/?]*):.*@/, `$1${instead}@`)
   )
 }
+
+/** The same server, asked only with the user and password that the URL itself names. A path stays as it is. */
+export function withOwnCredentials(url: string): string {
+  if (!/^\w+:\/\//.test(url)) return url
+  return `${url}${url.includes('?') ? '&' : '?'}auth=url`
+}

@@ -1,6 +1,6 @@
 /** What of a store's URL may be shown. */
 import { expect, test } from 'vitest'
-import { withoutPassword } from '../../src/domain/store-url.ts'
+import { withOwnCredentials, withoutPassword } from '../../src/domain/store-url.ts'
 
 test.each([
   ['a path', '/var/store.db', '/var/store.db'],
@@ -27,4 +27,10 @@ test.each([
 
 test('something may stand in its place', () => {
   expect(withoutPassword('postgres://app:secret@db/x', ':…')).toBe('postgres://app:…@db/x')
+})
+
+test('a server named by a stranger is asked with what its URL says and nothing else; a path stays as it is', () => {
+  expect(withOwnCredentials('postgres://db/fleet')).toBe('postgres://db/fleet?auth=url')
+  expect(withOwnCredentials('postgres://db/fleet?schema=a')).toBe('postgres://db/fleet?schema=a&auth=url')
+  expect(withOwnCredentials('/folder/store.db')).toBe('/folder/store.db')
 })

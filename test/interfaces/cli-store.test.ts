@@ -146,6 +146,7 @@ describe('settings', () => {
     await shell.run('init')
     const file = join(shell.folder, '.holdfast', 'config.toml')
     writeFileSync(file, 'namespace = "team"\nagent = "filed"\ndurability = "normal"\nstore = "other.db"\n')
+    await shell.run('trust')
 
     const answer = await shell.runWith(
       { env: { HOLDFAST_AGENT: 'ada', HOLDFAST_BUSY_TIMEOUT: '2s' } },
@@ -161,6 +162,7 @@ describe('settings', () => {
         durability: { value: 'normal', origin: file },
         busyTimeoutMs: { value: 2000, origin: 'HOLDFAST_BUSY_TIMEOUT' },
       },
+      config: { file, trusted: true, refused: [] },
     })
   })
 

@@ -289,6 +289,11 @@ export const scripts: Readonly<Record<string, readonly string[]>> = {
     'events images',
     'config print',
     'config print --show-origin --namespace other',
+    'config set durability normal',
+    'config print',
+    'config set colour red',
+    'trust --remove',
+    'trust',
   ],
 }
 

@@ -62,7 +62,7 @@ function shellIn(folder: string): Shell {
         said.stderr += text
       },
       stdin: Readable.from(stdin === '' ? [] : [stdin]),
-      env: { PATH: process.env.PATH, HOLDFAST_AGENT: 'ada', ...env },
+      env: { PATH: process.env.PATH, HOLDFAST_AGENT: 'ada', XDG_STATE_HOME: join(folder, 'state'), ...env },
       cwd: folder,
       isTerminal: false,
       isTalkSeen: false,

@@ -1,38 +1,119 @@
 /** `holdfast config`. */
-
+import { renameSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { withoutPassword } from '../../domain/store-url.ts'
-import { formatDuration } from '../duration.ts'
-import type { Settings } from '../settings.ts'
+import { InvalidError } from '../../errors.ts'
+import { trustedOwners } from '../../host/user.ts'
+import { type ConfigKey, configKeys, readConfig, withSetting } from '../config-file.ts'
+import { formatDuration, parseDuration } from '../duration.ts'
+import { makeHome } from '../home.ts'
+import { configName, findHome } from '../location.ts'
+import { inspectSettings, readDurability, refusal, type Settings } from '../settings.ts'
+import { isTrusted, trust } from '../trust.ts'
 import { verb } from '../verb.ts'
 import { printable } from '../view.ts'
 
 interface Shown {
   readonly settings: Readonly<Record<string, { value: string | number; origin: string }>>
+  readonly config: ShownConfig | null
   readonly withOrigin: boolean
+}
+
+/** The file that has a say, and whether the user has accepted it. */
+interface ShownConfig {
+  readonly file: string
+  readonly trusted: boolean
+  readonly refused: readonly string[]
 }
 
 const print = verb<Shown>({
   name: 'print',
   summary: 'What is set: options, then HOLDFAST_* variables, then config.toml, then defaults.',
   options: [{ flags: '--show-origin', description: 'where each setting comes from' }],
+  inspects: true,
   async act({ settings, options }) {
-    return { settings: shownSettings(settings), withOrigin: options.showOrigin === true }
+    const withOrigin = options.showOrigin === true
+    return { settings: shownSettings(settings), config: shownConfig(settings), withOrigin }
   },
-  text({ settings, withOrigin }, view) {
+  text({ settings, config, withOrigin }, view) {
     const rows = Object.entries(settings).map(([name, { value, origin }]) => {
       const shown = name === 'busyTimeoutMs' ? formatDuration(value as number) : printable(String(value))
       return [name.replace('busyTimeoutMs', 'busy-timeout'), shown, printable(origin)]
     })
-    if (withOrigin) return view.table(['setting', 'value', 'origin'], rows)
-    return view.pairs(rows.map(([name = '', value = '']) => [name, value]))
+    const shown = withOrigin
+      ? view.table(['setting', 'value', 'origin'], rows)
+      : view.pairs(rows.map(([name = '', value = '']) => [name, value]))
+    return config === null ? shown : `${shown}\n\n${configLines(config).map(printable).join('\n')}`
   },
-  json: ({ settings, withOrigin }) =>
-    withOrigin
-      ? { settings }
-      : {
-          settings: Object.fromEntries(Object.entries(settings).map(([name, { value }]) => [name, value])),
-        },
+  json: ({ settings, config, withOrigin }) => ({
+    settings: withOrigin
+      ? settings
+      : Object.fromEntries(Object.entries(settings).map(([name, { value }]) => [name, value])),
+    config,
+  }),
 })
+
+function configLines({ file, trusted, refused }: ShownConfig): string[] {
+  if (trusted) return [`trusted: ${file}`]
+  return refused.length === 0 ? [] : [...refused, 'accept it with `holdfast trust`']
+}
+
+function shownConfig({ config, trusted, forbidden }: Settings): ShownConfig | null {
+  if (Object.keys(config.settings).length === 0) return null
+  const refused = forbidden.map(({ key, where, why }) => `refused: ${where}: "${key}": ${why}`)
+  return { file: config.path, trusted, refused }
+}
+
+interface Written {
+  readonly file: string
+  readonly setting: ConfigKey
+  readonly value: string
+}
+
+const set = verb<Written>({
+  name: 'set',
+  summary: 'Change a setting in config.toml and accept the file as it is then.',
+  arguments: [
+    ['<name>', configKeys.join(', ')],
+    ['<value>', 'as it is written in the file'],
+  ],
+  inspects: true,
+  async act({ io, rest: [name = '', value = ''] }) {
+    const setting = settingOf(name, value)
+    const home = findHome(io.cwd, trustedOwners(io.env))
+    makeHome(home)
+    const config = await readConfig(join(home.folder, configName))
+    const [foreign] = (await inspectSettings({ ...io, env: {} }, {})).forbidden.filter(
+      ({ key }) => key !== setting,
+    )
+    // Accepting the whole file would accept what somebody else wrote into it.
+    if (foreign && !isTrusted(config, io)) throw refusal(foreign, config)
+    const text = await withSetting(config, setting, value)
+    const fresh = `${config.path}.${process.pid}`
+    writeFileSync(fresh, text, { flag: 'wx' })
+    renameSync(fresh, config.path)
+    trust({ path: config.path, text }, io)
+    return { file: config.path, setting, value: withoutPassword(value, ':…') }
+  },
+  text: ({ file, setting, value }, view) =>
+    view.pairs([
+      [setting, printable(value)],
+      ['written to', file],
+    ]),
+})
+
+function settingOf(name: string, value: string): ConfigKey {
+  const setting = configKeys.find((each) => each === name)
+  if (setting === undefined) {
+    throw new InvalidError({
+      what: `unknown setting "${name}"`,
+      next: `known settings: ${configKeys.join(', ')}`,
+    })
+  }
+  if (setting === 'durability') readDurability(value)
+  if (setting === 'busy-timeout') parseDuration(value)
+  return setting
+}
 
 function shownSettings({ store, namespace, agent, durability, busyTimeoutMs }: Settings): Shown['settings'] {
   return {
@@ -44,4 +125,4 @@ function shownSettings({ store, namespace, agent, durability, busyTimeoutMs }: S
   }
 }
 
-export const configVerbs = [print]
+export const configVerbs = [print, set]

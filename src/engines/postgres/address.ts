@@ -1,5 +1,5 @@
 /** `postgres://user:password@host:port,host:port/database?schema=holdfast`: where the servers are, and what is ours there. */
-import { withoutPassword } from '../../domain/store-url.ts'
+import { withOwnCredentials, withoutPassword } from '../../domain/store-url.ts'
 import { InvalidError } from '../../errors.ts'
 
 export interface ServerHost {
@@ -12,6 +12,8 @@ export interface Address {
   readonly hosts: readonly ServerHost[]
   readonly user: string | undefined
   readonly password: string | undefined
+  /** Nothing is added from PGPASSWORD or a password file: the URL may come from a stranger. */
+  readonly isComplete: boolean
   readonly database: string | undefined
   readonly schema: string
   /** False behind a pooler that cannot keep prepared statements (PgBouncer before 1.21). */
@@ -27,7 +29,7 @@ export interface Address {
   readonly shown: string
 }
 
-const known = ['schema', 'prepare', 'wake', 'allowUnsafeServer', 'sslmode']
+const known = ['schema', 'prepare', 'wake', 'allowUnsafeServer', 'sslmode', 'auth']
 /** A password ends at the last @ before a slash; one with a slash in it would be taken for a host and a database. */
 const pattern = /^postgres(?:ql)?:\/\/(?:([^:@/]*)(?::([^/]*))?@)?([^@/?]*)(?:\/([^@/?]*))?(?:\?(.*))?$/
 const schemaPattern = /^[a-z_][a-z0-9_]{0,62}$/
@@ -53,11 +55,12 @@ export function parseAddress(url: string): Address {
     hosts: hosts.split(',').map((each) => parseHost(each, url)),
     user: decoded(user, url),
     password: decoded(password, url),
+    isComplete: isCompleteIn(options.get('auth'), url),
     database: decoded(database, url),
     schema,
     prepares: options.get('prepare') !== 'false',
     isPooled: wake !== null,
-    wakeUrl: wakeOf(wake, url),
+    wakeUrl: wakeOf(wake, options.get('auth'), url),
     allowUnsafeServer: options.get('allowUnsafeServer') === 'true',
     ssl: sslOf(options.get('sslmode'), url),
     shown: withoutPassword(url, ''),
@@ -84,11 +87,17 @@ function decoded(text: string | undefined, url: string): string | undefined {
 }
 
 /** Looked at here: who listens tries for ever, and nobody would hear why it fails. */
-function wakeOf(wake: string | null, url: string): string | null {
+function wakeOf(wake: string | null, auth: string | null, url: string): string | null {
   if (wake === null || wake === 'off') return null
   if (!isPostgresUrl(wake)) throw badUrl(url, 'wake is neither off nor the URL of a server')
-  parseAddress(wake)
-  return wake
+  const wakeUrl = auth === null ? wake : withOwnCredentials(wake)
+  parseAddress(wakeUrl)
+  return wakeUrl
+}
+
+function isCompleteIn(auth: string | null, url: string): boolean {
+  if (auth === null || auth === 'url') return auth === 'url'
+  throw badUrl(url, `auth "${auth}" is not url, which is all it can be`)
 }
 
 function sslOf(mode: string | null, url: string): Address['ssl'] {

@@ -105,7 +105,8 @@ export class Connection {
       host,
       port,
       user: address.user,
-      password: address.password,
+      // A function keeps the driver from looking for a password of its own.
+      password: address.password ?? (address.isComplete ? () => '' : undefined),
       database: address.database,
       ssl: address.ssl,
       pipeline: true,

@@ -1,0 +1,49 @@
+/**
+ * Which `config.toml` files the user has accepted, each as it was at that time. A file that was found in a folder belongs
+ * to whoever wrote that folder, so by itself it may not point commands at a server, another path or another name.
+ */
+import { createHash } from 'node:crypto'
+import { mkdirSync, realpathSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { ConfigFile } from './config-file.ts'
+import type { Io } from './io.ts'
+import { readPlainFile } from './plain-file.ts'
+import { stateFolder } from './state-folder.ts'
+
+type Accepted = Pick<ConfigFile, 'path' | 'text'>
+
+const recordBytesMax = 16 * 1024
+
+export function isTrusted(config: Accepted, io: Pick<Io, 'env'>): boolean {
+  const found = readPlainFile(recordOf(config, io), recordBytesMax)
+  return found !== null && 'text' in found && found.text === recordText(config)
+}
+
+/** Takes the place of what was accepted before. */
+export function trust(config: Accepted, io: Pick<Io, 'env'>): void {
+  const record = recordOf(config, io)
+  mkdirSync(folderOf(io), { recursive: true, mode: 0o700 })
+  const fresh = `${record}.${process.pid}`
+  writeFileSync(fresh, recordText(config), { mode: 0o600 })
+  renameSync(fresh, record)
+}
+
+export function distrust(config: Accepted, io: Pick<Io, 'env'>): void {
+  rmSync(recordOf(config, io), { force: true })
+}
+
+function folderOf(io: Pick<Io, 'env'>): string {
+  return join(stateFolder(io), 'trusted')
+}
+
+function recordOf(config: Accepted, io: Pick<Io, 'env'>): string {
+  return join(folderOf(io), `${digest(realpathSync(config.path)).slice(0, 32)}.json`)
+}
+
+function recordText(config: Accepted): string {
+  return `${JSON.stringify({ path: realpathSync(config.path), sha256: digest(config.text) })}\n`
+}
+
+function digest(text: string): string {
+  return createHash('sha256').update(text).digest('hex')
+}

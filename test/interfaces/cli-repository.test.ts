@@ -1,0 +1,381 @@
+/** A folder belongs to whoever wrote it: what a cloned repository brings along decides nothing that could hurt. */
+import { execFileSync } from 'node:child_process'
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { createServer, type Socket } from 'node:net'
+import { join } from 'node:path'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import { aShell, type Shell } from '../support/cli.ts'
+
+const stranger = 65_534
+const isRoot = process.getuid?.() === 0
+
+/** A repository as it was cloned, with a config of its author's. */
+function aClone(shell: Shell, config: string): { repository: string; holdfast: string; config: string } {
+  const repository = join(shell.folder, 'clone')
+  const holdfast = join(repository, '.holdfast')
+  mkdirSync(join(repository, '.git'), { recursive: true })
+  mkdirSync(holdfast)
+  writeFileSync(join(holdfast, 'config.toml'), config)
+  return { repository, holdfast, config: join(holdfast, 'config.toml') }
+}
+
+function inClone(shell: Shell, cwd: string, env: Record<string, string> = {}) {
+  return (...args: string[]) => shell.runWith({ cwd, env }, ...args)
+}
+
+/** Speaks just enough of PostgreSQL to ask for a password in clear text, and refuses whatever it is given. */
+async function aServerThatAsks(onPassword: (password: string) => void): Promise<number> {
+  const askForPassword = Buffer.from([0x52, 0, 0, 0, 8, 0, 0, 0, 3])
+  const fields = 'SFATAL\0C28P01\0Mno\0\0'
+  const refuse = Buffer.concat([Buffer.from([0x45, 0, 0, 0, fields.length + 4]), Buffer.from(fields)])
+  const server = createServer((socket) => {
+    socket.on('error', () => {})
+    socket.once('data', () => {
+      socket.write(askForPassword)
+      socket.once('data', (answer) => {
+        onPassword(answer.subarray(5, -1).toString())
+        socket.end(refuse)
+      })
+    })
+  }).listen(0, '127.0.0.1')
+  onTestFinished(() => void server.close())
+  await new Promise((listening) => server.once('listening', listening))
+  return (server.address() as { port: number }).port
+}
+
+describe('a config that came with a repository', () => {
+  test.each([
+    ['a file outside', 'store = "../../victim.txt"', 'HOLDFAST_URL'],
+    ['an absolute path', 'store = "/etc/passwd"', 'HOLDFAST_URL'],
+    ['a server', 'store = "postgres://127.0.0.1:1/x"', 'HOLDFAST_URL'],
+    ['memory', 'store = "sqlite::memory:"', 'HOLDFAST_URL'],
+    ['the folder itself', 'store = "."', 'HOLDFAST_URL'],
+    ['a durability', 'durability = "normal"', 'HOLDFAST_DURABILITY'],
+  ])('may not name %s: the line is refused with the way out [S5d-1]', async (_, line, way) => {
+    const shell = aShell()
+    const { repository, holdfast } = aClone(shell, `# hello\n${line}\n`)
+    const run = inClone(shell, repository)
+
+    const refused = await run('queue', 'add', 'q', '1')
+
+    expect(refused.code).toBe(1)
+    expect(refused.stderr).toContain('config.toml, line 2')
+    expect(refused.stderr).toContain(way)
+    expect(refused.stderr).toContain('holdfast trust')
+    expect(existsSync(join(shell.folder, 'victim.txt'))).toBe(false)
+    expect(existsSync(join(holdfast, 'store.db'))).toBe(false)
+  })
+
+  test('may not choose a name to act under [S5d-1]', async () => {
+    const shell = aShell()
+    const { repository } = aClone(shell, 'agent = "ssh-ed25519 AAAA"\n')
+    const run = inClone(shell, repository, { HOLDFAST_AGENT: '' })
+
+    expect(await run('queue', 'add', 'q', '1')).toMatchObject({ code: 1 })
+    expect(await run('--agent', 'ada', 'queue', 'add', 'q', '1')).toMatchObject({ code: 0 })
+  })
+
+  test('may name a store inside its own folder, a namespace and a bounded wait [S5d-1]', async () => {
+    const shell = aShell()
+    const text = 'store = "stores/ours.db"\nnamespace = "team"\nbusy-timeout = "10s"\n'
+    const { repository, holdfast } = aClone(shell, text)
+    const run = inClone(shell, repository)
+
+    expect(await run('queue', 'add', 'q', '1')).toMatchObject({ code: 0 })
+    expect(existsSync(join(holdfast, 'stores', 'ours.db'))).toBe(true)
+    expect((await run('--namespace', 'default', 'queue', 'peek', 'q')).code).not.toBe(0)
+  })
+
+  test('is not read where the store is named by option or variable [S5d-2]', async () => {
+    const shell = aShell()
+    const { repository } = aClone(shell, 'agent = "mallory"\nstore = "/etc/passwd"\n')
+    const own = join(shell.folder, 'own.db')
+
+    const byOption = await inClone(shell, repository)('--store', own, 'queue', 'add', 'q', '1')
+    const byVariable = await inClone(shell, repository, { HOLDFAST_URL: own })('queue', 'stats', 'q')
+
+    expect([byOption.code, byVariable.code]).toEqual([0, 0])
+  })
+
+  test('is silent at a tab, and connects to nobody [S5d-1]', async () => {
+    const shell = aShell()
+    const visitors: Socket[] = []
+    const server = createServer((socket) => visitors.push(socket)).listen(0, '127.0.0.1')
+    onTestFinished(() => void server.close())
+    await new Promise((listening) => server.once('listening', listening))
+    const { port } = server.address() as { port: number }
+    const { repository } = aClone(shell, `store = "postgres://127.0.0.1:${port}/x"\n`)
+
+    const answer = await inClone(shell, repository, { PGPASSWORD: 'secret' })(
+      'complete',
+      '--',
+      'queue',
+      'list',
+      '',
+    )
+
+    expect(answer).toEqual({ code: 0, stdout: '', stderr: '' })
+    expect(visitors).toEqual([])
+  })
+
+  test('that is trusted and names a server gets no password of the user [S5d-1]', async () => {
+    const shell = aShell()
+    const passwords: string[] = []
+    const port = await aServerThatAsks((password) => passwords.push(password))
+    const { repository } = aClone(shell, `store = "postgres://ada@127.0.0.1:${port}/x"\n`)
+    vi.stubEnv('PGPASSWORD', 'hunter2')
+    onTestFinished(() => void vi.unstubAllEnvs())
+    const run = inClone(shell, repository)
+    await run('trust')
+
+    const fromFile = await run('queue', 'stats', 'q')
+    const fromUser = await run('--store', `postgres://ada@127.0.0.1:${port}/x`, 'queue', 'stats', 'q')
+
+    expect([fromFile.code, fromUser.code]).not.toContain(0)
+    expect(passwords).toContain('hunter2')
+    expect(passwords.indexOf('hunter2')).toBeGreaterThan(0)
+    expect(passwords.slice(0, passwords.indexOf('hunter2')).every((password) => password === '')).toBe(true)
+  })
+
+  test('that the user trusts is followed, until it changes [S5d-1]', async () => {
+    const shell = aShell()
+    const { repository, config } = aClone(shell, 'durability = "normal"\n')
+    const run = inClone(shell, repository)
+
+    const trusted = await run('trust')
+    const shown = await run('config', 'print')
+    const followed = await run('queue', 'add', 'q', '1')
+    writeFileSync(config, 'durability = "normal"\nagent = "mallory"\n')
+    const changed = await inClone(shell, repository, { HOLDFAST_AGENT: '' })('queue', 'add', 'q', '1')
+    await run('trust')
+    await run('trust', '--remove')
+    const removed = await run('queue', 'add', 'q', '1')
+
+    expect(trusted.stdout).toContain('normal')
+    expect(shown.stdout).toContain('trusted')
+    expect([trusted.code, followed.code, changed.code, removed.code]).toEqual([0, 0, 1, 1])
+  })
+
+  test('that one user trusts is not trusted by another, nor under another path [S5d-1]', async () => {
+    const shell = aShell()
+    const { repository } = aClone(shell, 'durability = "normal"\n')
+    await inClone(shell, repository)('trust')
+    const other = join(shell.folder, 'other')
+    execFileSync('cp', ['-r', repository, other])
+
+    const elsewhere = await inClone(shell, other)('queue', 'add', 'q', '1')
+    const another = { XDG_STATE_HOME: join(shell.folder, 'another') }
+    const somebody = await inClone(shell, repository, another)('queue', 'add', 'q', '1')
+
+    expect([elsewhere.code, somebody.code]).toEqual([1, 1])
+  })
+
+  test('says in `config print` what it may not, and nothing is hidden [S5d-1]', async () => {
+    const shell = aShell()
+    const { repository } = aClone(shell, 'durability = "normal"\n')
+    const run = inClone(shell, repository)
+
+    const { stdout, code } = await run('config', 'print')
+    const json = JSON.parse((await run('config', 'print', '--json')).stdout)
+
+    expect(code).toBe(0)
+    expect(stdout).toMatch(/refused.*line 1.*durability/)
+    expect(json.config).toMatchObject({ trusted: false, refused: [expect.stringContaining('durability')] })
+    expect(json.settings.durability).toBe('full')
+  })
+
+  test('is written and trusted by `config set`, and lines of others are not trusted along [S5d-1]', async () => {
+    const shell = aShell()
+    const { repository, config } = aClone(shell, '# ours\nnamespace = "team"\n')
+    const run = inClone(shell, repository)
+
+    const set = await run('config', 'set', 'durability', 'normal')
+    const print = JSON.parse((await run('config', 'print', '--json')).stdout)
+    writeFileSync(config, 'store = "/etc/passwd"\n')
+    const along = await run('config', 'set', 'durability', 'normal')
+
+    expect(set.code).toBe(0)
+    expect(print).toMatchObject({
+      settings: { durability: 'normal', namespace: 'team' },
+      config: { trusted: true, refused: [] },
+    })
+    expect(along.code).toBe(1)
+    expect(readFileSync(config, 'utf8')).toBe('store = "/etc/passwd"\n')
+  })
+
+  test.each([
+    ['durability', 'fast'],
+    ['busy-timeout', '10'],
+    ['colour', 'red'],
+  ])('takes only what `config set` can mean: %s = %s', async (name, value) => {
+    const shell = aShell()
+
+    const answer = await shell.run('config', 'set', name, value)
+
+    expect(answer.code).toBe(2)
+    expect(existsSync(join(shell.folder, '.holdfast'))).toBe(false)
+  })
+})
+
+describe('a file in the place of a config', () => {
+  test('that is a link or a device is not read [S5d-3]', async () => {
+    const shell = aShell()
+    const { repository, config } = aClone(shell, '')
+    rmSync(config)
+    symlinkSync('/dev/zero', config)
+
+    const answer = await inClone(shell, repository)('queue', 'add', 'q', '1')
+
+    expect(answer).toMatchObject({ code: 1, stderr: expect.stringContaining('symbolic link') })
+  })
+
+  test('that is a pipe is not waited for [S5d-3]', async () => {
+    const shell = aShell()
+    const { repository, config } = aClone(shell, '')
+    rmSync(config)
+    execFileSync('mkfifo', [config])
+
+    const answer = await inClone(shell, repository)('queue', 'add', 'q', '1')
+
+    expect(answer).toMatchObject({ code: 1, stderr: expect.stringContaining('not a regular file') })
+  })
+
+  test('of more than 64 KiB is refused, and one of line breaks is read at once [S5d-3]', async () => {
+    const shell = aShell()
+    const { repository, config } = aClone(shell, '#'.repeat(70_000))
+    const run = inClone(shell, repository)
+
+    const large = await run('queue', 'add', 'q', '1')
+    writeFileSync(config, '\n'.repeat(65_000))
+    const startedAt = performance.now()
+    const breaks = await run('queue', 'add', 'q', '1')
+
+    expect(large).toMatchObject({ code: 1, stderr: expect.stringContaining('64 KiB') })
+    expect(breaks.code).toBe(0)
+    // A regular expression that tries every start took 23 s.
+    expect(performance.now() - startedAt).toBeLessThan(10_000)
+  })
+
+  test('of git is read only as far as a path is long [S5d-2] [S5d-3]', async () => {
+    const shell = aShell()
+    const { repository } = aClone(shell, '')
+    rmSync(join(repository, '.git'), { recursive: true })
+    rmSync(join(repository, '.holdfast'), { recursive: true })
+    symlinkSync('/dev/zero', join(repository, '.git'))
+
+    const answer = await inClone(shell, repository)('queue', 'add', 'q', '1')
+
+    expect(answer.code).toBe(0)
+    expect(existsSync(join(repository, '.holdfast', 'store.db'))).toBe(true)
+  })
+})
+
+describe('links that came with a repository', () => {
+  test.each(['store.db', 'store.db-wal', 'store.db-shm'])('%s leads nowhere [S5d-1]', async (name) => {
+    const shell = aShell()
+    const { repository, holdfast } = aClone(shell, '')
+    symlinkSync(join(shell.folder, 'victim'), join(holdfast, name))
+
+    const answer = await inClone(shell, repository)('queue', 'add', 'q', '1')
+
+    expect(answer).toMatchObject({ code: 1, stderr: expect.stringContaining('symbolic link') })
+    expect(existsSync(join(shell.folder, 'victim'))).toBe(false)
+  })
+
+  test('a linked folder, as .holdfast or inside it, leads to no other store [S5d-1]', async () => {
+    const shell = aShell()
+    const other = join(shell.folder, 'other', '.holdfast')
+    mkdirSync(other, { recursive: true })
+    const { repository, holdfast } = aClone(shell, 'store = "way/store.db"\n')
+    symlinkSync(other, join(holdfast, 'way'))
+    const run = inClone(shell, repository)
+
+    const inside = await run('queue', 'add', 'q', '1')
+    rmSync(holdfast, { recursive: true })
+    symlinkSync(other, holdfast)
+    const itself = await run('queue', 'add', 'q', '1')
+
+    expect([inside.code, itself.code]).toEqual([1, 1])
+    expect(existsSync(join(other, 'store.db'))).toBe(false)
+  })
+
+  test('a .git file is followed only to a repository that knows this work tree [S5d-2]', async () => {
+    const shell = aShell()
+    const victim = join(shell.folder, 'victim')
+    const tree = join(shell.folder, 'tree')
+    const bait = join(shell.folder, 'bait')
+    mkdirSync(victim)
+    mkdirSync(bait)
+    const git = (...args: string[]) =>
+      execFileSync('git', ['-c', 'user.name=t', '-c', 'user.email=t@example.com', ...args], {
+        cwd: victim,
+        stdio: 'pipe',
+      })
+    git('init', '--quiet')
+    git('commit', '--quiet', '--allow-empty', '-m', 'first')
+    git('worktree', 'add', '--quiet', tree)
+    writeFileSync(join(bait, '.git'), readFileSync(join(tree, '.git')))
+
+    await inClone(shell, bait)('queue', 'add', 'q', '1')
+    await inClone(shell, tree)('queue', 'add', 'q', '1')
+
+    expect(existsSync(join(bait, '.holdfast', 'store.db'))).toBe(true)
+    expect(existsSync(join(victim, '.holdfast', 'store.db'))).toBe(true)
+  })
+})
+
+describe('a .holdfast of another user', () => {
+  test.skipIf(!isRoot)('is refused inside the work tree and passed over above it [S5d-2]', async () => {
+    const shell = aShell()
+    const { repository, holdfast } = aClone(shell, '')
+    const above = join(shell.folder, '.holdfast')
+    mkdirSync(above)
+    chownSync(above, stranger, stranger)
+    const run = inClone(shell, repository)
+    rmSync(holdfast, { recursive: true })
+
+    const passedOver = await run('queue', 'add', 'q', '1')
+    chownSync(holdfast, stranger, stranger)
+    const refused = await run('queue', 'add', 'q', '1')
+    const bySudo = await inClone(shell, repository, { SUDO_UID: String(stranger) })('queue', 'stats', 'q')
+
+    expect(passedOver).toMatchObject({ code: 0, stderr: expect.stringContaining('belongs to another user') })
+    expect(existsSync(join(above, 'store.db'))).toBe(false)
+    expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('HOLDFAST_URL') })
+    expect(bySudo.code).toBe(0)
+  })
+
+  test('that everybody may write to is refused; one of a group is fine [S5d-2]', async () => {
+    const shell = aShell()
+    const { repository, holdfast } = aClone(shell, '')
+    const run = inClone(shell, repository)
+
+    chmodSync(holdfast, 0o777)
+    const open = await run('queue', 'add', 'q', '1')
+    chmodSync(holdfast, 0o770)
+    const shared = await run('queue', 'add', 'q', '1')
+
+    expect([open.code, shared.code]).toEqual([1, 0])
+  })
+
+  test('above many clones one store of their own serves them all [S5d-2]', async () => {
+    const shell = aShell()
+    const { repository, holdfast } = aClone(shell, '')
+    rmSync(holdfast, { recursive: true })
+    mkdirSync(join(shell.folder, '.holdfast'))
+
+    const answer = await inClone(shell, repository)('queue', 'add', 'q', '1')
+
+    expect(answer).toMatchObject({ code: 0, stderr: '' })
+    expect(existsSync(join(shell.folder, '.holdfast', 'store.db'))).toBe(true)
+  })
+})
