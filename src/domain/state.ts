@@ -59,8 +59,14 @@ function preferredAfter(
   }
 }
 
-/** Many round trips to a server; and who dies meanwhile delays the others by no more. */
-export const preferenceMs = 1000
+/** Many round trips to a busy server. An update whose process dies meanwhile delays the others by no more than this. */
+export const preferenceMs = 2000
+
+/**
+ * How long an update holds back in all, for one preferred update after another. Then it goes on regardless, at the cost
+ * of whoever is preferred: too soon, and on a busy machine that one loses again and again.
+ */
+export const holdBackMaxMs = 5 * preferenceMs
 
 /** For how long this update should wait because another goes first. */
 export function heldBackMs(state: State | null, update: string, now: number): number {

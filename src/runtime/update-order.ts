@@ -3,7 +3,7 @@
  * the others, again and again; so one that has lost twice is preferred from its next read on, and others hold back
  * for a while. Only the order is decided here: every save is still checked by its version.
  */
-import { conflictWaitMs, preferenceMs } from '../domain/state.ts'
+import { conflictWaitMs, holdBackMaxMs } from '../domain/state.ts'
 import { pause } from '../environment.ts'
 import type { StateView } from '../operations/state.ts'
 import type { FoundState } from '../operations/state-update.ts'
@@ -29,10 +29,10 @@ export class UpdateOrder {
     this.#signal = signal
   }
 
-  /** The document, once nobody goes before this update, or after a second. */
+  /** The document, once nobody goes before this update, or after `holdBackMaxMs`. */
   async read(): Promise<StateView | null> {
     const { environment } = this.#session
-    const until = environment.monotonic() + preferenceMs
+    const until = environment.monotonic() + holdBackMaxMs
     for (let look = 1; ; look++) {
       this.#signal?.throwIfAborted()
       const { entry, heldBackMs } = await this.#look()
@@ -72,7 +72,7 @@ export class UpdateOrder {
     try {
       await this.#session.call('state.giveWay', { key: this.#key, update: this.id })
     } catch {
-      // Its preference lapses within a second; what the update itself led to matters more.
+      // Its preference lapses by itself; what the update itself led to matters more.
     }
   }
 }
