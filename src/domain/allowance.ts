@@ -1,7 +1,13 @@
-/** Limits a minute, counted in the store: what goes beyond one gets a later place, nothing is turned away here. */
+/**
+ * Limits per minute, counted in the store: what goes beyond one gets a later place, nothing is turned away here. Those
+ * who share an allowance may have different limits; each is kept in every minute that one of its places lies in.
+ *
+ * A place that lies ahead is always a minute after another one, so places form chains with one place in each minute,
+ * and the last place of each chain says it all. There are no more chains than the largest limit.
+ */
 export interface Allowance {
   readonly name: string
-  /** Times of what was let through, oldest first, no more than the limit can ask for; some may lie ahead. */
+  /** The last place of each chain, oldest first; some may lie ahead. */
   readonly marks: readonly number[]
   /** The newest of them. */
   readonly at: number
@@ -12,16 +18,14 @@ export const allowanceWindowMs = 60_000
 
 export type Marks = readonly number[]
 
-/** The earliest place under the limit (0 = no limit): now, or when the oldest of the last `limit` is a minute old. */
+/** The earliest place under the limit (0 = no limit): now, or in the chain that is the first to leave room for it. */
 export function takePlace(marks: Marks, limit: number, now: number): { at: number; marks: Marks } {
   if (limit === 0) return { at: now, marks }
-  const oldest = marks[marks.length - limit]
-  const at = oldest === undefined ? now : Math.max(now, oldest + allowanceWindowMs)
-  const all = [...marks, at]
-  // Others may count by a larger limit, so what lies within the minute stays.
-  const isNeeded = (mark: number, index: number) =>
-    index >= all.length - limit || (mark > now - allowanceWindowMs && mark <= now)
-  return { at, marks: all.filter(isNeeded) }
+  const chains = marks.filter((mark) => mark > now - allowanceWindowMs)
+  // So many others go on after this chain has ended, one fewer than the limit.
+  const [ending] = chains.splice(Math.max(0, chains.length - limit), chains.length < limit ? 0 : 1)
+  const at = ending === undefined ? now : ending + allowanceWindowMs
+  return { at, marks: [...chains, at].sort((one, other) => one - other) }
 }
 
 /** The row after its marks changed; null when there is nothing to write. */

@@ -9,6 +9,8 @@ export const retryBackoff: Backoff = Object.freeze({ baseMs: 1_000, factor: 2, m
 
 /** `attempt` counts from 1. The result lies in [half, whole] of the step, so a retry is never immediate. */
 export function backoffMs(backoff: Backoff, attempt: number, random: number): number {
-  const step = Math.min(backoff.maxMs, backoff.baseMs * backoff.factor ** (attempt - 1))
+  // The growth may be infinite, of which zero times would be no number.
+  const growth = Math.min(backoff.factor ** (attempt - 1), Number.MAX_VALUE)
+  const step = Math.min(backoff.maxMs, backoff.baseMs * growth)
   return Math.round(step / 2 + (step / 2) * random)
 }

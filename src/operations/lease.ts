@@ -49,11 +49,11 @@ export const renew = operation({
   effect: 'write',
   internal: true,
   input: () => z.strictObject({ leases: z.array(renewal()).max(renewalsMax) }),
-  output: () => z.object({ renewed: z.array(lease()), lost: z.array(lease()) }),
+  output: () => z.object({ lost: z.array(lease()) }),
   needs: ({ leases }) => leaseNeeds(leases),
   decide({ items, locks }, { leases }, { agent, now }) {
     const changes: Change[] = []
-    const renewed: LeaseRef[] = []
+    const lost: LeaseRef[] = []
     const itemById = new Map(items.map((item) => [item.id, item]))
     const lockById = new Map(locks.map((lock) => [lockRef(lock), lock]))
     for (const each of leases) {
@@ -64,10 +64,9 @@ export const renew = operation({
         changes.push({ table: 'item', before: item, after: renewLease(item, now, each.leaseMs) })
       else if (lock && isHolder(lock, claimant) && !isOver(lock, now))
         changes.push({ table: 'lock', before: lock, after: renewLease(lock, now, each.leaseMs) })
-      else continue
-      renewed.push(each)
+      else lost.push({ kind: each.kind, id: each.id, token: each.token })
     }
-    return { changes, result: { renewed, lost: leases.filter((each) => !renewed.includes(each)) } }
+    return { changes, result: { lost } }
   },
 })
 

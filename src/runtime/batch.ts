@@ -46,7 +46,7 @@ export interface BatchOptions<Item> {
   readonly completion?: 'processed' | 'successful'
   /** Stops before the next item; the run is paused. */
   readonly signal?: AbortSignal
-  /** Called once, by the runner whose record completed the run, while it still holds the lock. */
+  /** Called once, by the runner that completed the run, while it still holds the lock. */
   readonly onComplete?: (progress: ProgressView) => unknown
 }
 
@@ -94,8 +94,17 @@ export class Batch<Item> {
   }
 
   async work(): Promise<ProgressView> {
-    const begun = await this.#begin()
-    if (begun.status === 'completed') return begun
+    const known = await this.#runs.get(this.#run)
+    if (known?.status === 'completed') return known
+    const begun = await this.#begin(known)
+    // There was nothing left to do.
+    if (begun.status === 'completed') this.#last = begun
+    const ended = begun.status === 'completed' ? begun : await this.#workOn(begun)
+    if (this.#last) await this.#options.onComplete?.(this.#last)
+    return ended
+  }
+
+  async #workOn(begun: ProgressView): Promise<ProgressView> {
     this.#completion = begun.completion
     const rest = this.#rest(begun.cursor)
     const lines = this.#options.concurrency ?? concurrencyFor(begun.remaining ?? Number.POSITIVE_INFINITY)
@@ -104,13 +113,10 @@ export class Batch<Item> {
     await rest.return(undefined)
     const ended = await this.#end()
     if (this.#error !== null) throw this.#error
-    if (this.#last) await this.#options.onComplete?.(this.#last)
     return ended
   }
 
-  async #begin(): Promise<ProgressView> {
-    const known = await this.#runs.get(this.#run)
-    if (known?.status === 'completed') return known
+  async #begin(known: ProgressView | null): Promise<ProgressView> {
     const total = this.#options.total ?? this.#count()
     const under = { lock: this.#lock, token: this.#lease.token, ...(total === undefined ? {} : { total }) }
     if (known) return this.#runs.resume(this.#run, under)

@@ -18,7 +18,7 @@ forEachEngine((engine) => {
   }
 
   test.each([...operations.keys()])(
-    '%s refuses bad input in words, and changes nothing [X4]',
+    '%s refuses bad input in words, changes nothing, and a read answers what its schema declares [X4] [S5c-27]',
     async (name) => {
       const { input, effect } = operations.get(name) ?? expect.fail('it is in the table')
       const { hf, store, there } = await furnishedFor(effect)
@@ -43,11 +43,38 @@ forEachEngine((engine) => {
 
       expect([...refused, ...keys, ...others]).toEqual([])
       expect(after).toEqual(before)
-      if (effect === 'read') expect(await contents(hf, store)).toEqual(before)
+      if (effect === 'read') {
+        expect(await contents(hf, store)).toEqual(before)
+        await expectDeclared(hf, name, soundInput(input, samples))
+      }
       await lookAround(hf)
     },
   )
+
+  test('a renewal answers what its schema declares [S5c-27]', async () => {
+    const { hf } = await engine.open(options)
+    await hf.queue('jobs').add(null)
+    const { item } = await claimed(hf.queue('jobs').next())
+    const lease = { kind: 'item', token: item.token, leaseMs: 60_000 }
+
+    await expectDeclared(hf, 'lease.renew', {
+      leases: [
+        { ...lease, id: item.id },
+        { ...lease, id: 'lost' },
+      ],
+    })
+  })
 })
+
+/** Whatever else an answer has, nobody who reads the schema knows of it. */
+async function expectDeclared(hf: Holdfast, name: string, sound: unknown): Promise<void> {
+  const answer = await hf.execute(name, sound).catch(() => null)
+  if (answer !== null) expect(asJson(answer)).toEqual(asJson(operations.get(name)?.output.parse(answer)))
+}
+
+function asJson(value: unknown): unknown {
+  return JSON.parse(JSON.stringify(value))
+}
 
 /** Keys of repetition that are none and yet were not refused. */
 async function acceptedKeys(hf: Holdfast, name: string, sound: unknown): Promise<string[]> {
@@ -130,7 +157,7 @@ interface Furnished {
 }
 
 /** A store in which every operation finds something to act on. */
-async function furnish({ hf, store }: Opened): Promise<Furnished> {
+async function furnish({ hf, store, env }: Opened): Promise<Furnished> {
   const jobs = hf.queue('jobs')
   const main = hf.queue('main', { workflow: 'merge' })
   await Promise.all([
@@ -153,6 +180,11 @@ async function furnish({ hf, store }: Opened): Promise<Furnished> {
     hf.tasks.addTask('two', { key: 'T-2' }),
     hf.execute('progress.start', { run: 'run-1', lock: 'press', token: press.lock.lease.token }),
   ])
+  // A lapsed lease that was taken back, so that there is a history of recoveries.
+  await jobs.add(null, { key: 'lost', priority: 0 })
+  await claimed(jobs.next({ leaseMs: 0, agent: 'zoe' }))
+  await env.advance(1)
+  await hf.recovery.detectAndRecoverStale()
   const there = {
     held: held.token,
     merging: merging.token,

@@ -246,6 +246,40 @@ forEachEngine((engine) => {
     expect(closed).toEqual([[8, true]])
   })
 
+  describe('its closing step runs, once', () => {
+    const closing = () => {
+      const closed: number[] = []
+      const onComplete = ({ processed }: { processed: number }) => void closed.push(processed)
+      return { closed, options: { gapMs: 0, onComplete } }
+    }
+
+    test('when resuming it with fewer items completes it [S5c-18]', async () => {
+      const { hf } = await engine.open({ agent: 'ada' })
+      const { closed, options } = closing()
+      const pauseAtB = async (item: string) => {
+        if (item === 'b') await hf.locks.progress.pause('c1')
+      }
+      await hf.locks.runBatch('c1', letters, pauseAtB, { ...options, concurrency: 1 })
+
+      const resumed = await hf.locks.runBatch('c1', ['a', 'b'], () => expect.fail('it worked'), options)
+      await hf.locks.runBatch('c1', ['a', 'b'], () => expect.fail('it worked'), options)
+
+      expect(resumed).toMatchObject({ outcome: 'completed', progress: { done: 2, total: 2 } })
+      expect(closed).toEqual([2])
+    })
+
+    test('when there was nothing to do from the start [S5c-18]', async () => {
+      const { hf } = await engine.open({ agent: 'ada' })
+      const { closed, options } = closing()
+
+      const report = await hf.locks.runBatch('c1', [], () => expect.fail('it worked'), options)
+      await hf.locks.runBatch('c1', [], () => expect.fail('it worked'), options)
+
+      expect(report).toMatchObject({ outcome: 'completed', progress: { done: 0, total: 0 } })
+      expect(closed).toEqual([0])
+    })
+  })
+
   test('a store that fails stops it, with the error, before the next item [L12] [P5] [P6]', async () => {
     const { hf } = await engine.open({ agent: 'ada' })
     const worked: string[] = []

@@ -37,18 +37,65 @@ test('no minute ever has more than the limit, whenever one asks [A5] [A7]', () =
         const within = places.filter((at) => at >= from && at < from + allowanceWindowMs)
         expect(within.length).toBeLessThanOrEqual(limit)
       }
-      expect(marks.length).toBeLessThanOrEqual(2 * limit)
+      expect(marks.length).toBeLessThanOrEqual(limit)
     }),
   )
 })
 
 test('one who counts by a smaller limit forgets nothing that a larger one needs [A5]', () => {
   let marks: Marks = [100, 100, 100, 100]
-
   marks = takePlace(marks, 2, 200).marks
 
-  expect(marks.filter((mark) => mark <= 200)).toHaveLength(4)
-  expect(takePlace(marks, 6, 200).at).toBe(200)
+  const places = [200, 201, 202].map((now) => {
+    const place = takePlace(marks, 6, now)
+    marks = place.marks
+    return place.at
+  })
+
+  expect(places).toEqual([200, 201, 60_100])
+})
+
+test('one who counts by a larger limit does not make those who count by a smaller one forget [S5c-19]', () => {
+  const first = takePlace([], 1, 100)
+  const second = takePlace(first.marks, 1, 150)
+  const other = takePlace(second.marks, 6, 200)
+  const third = takePlace(other.marks, 1, 250)
+
+  expect([first.at, second.at, other.at, third.at]).toEqual([100, 60_100, 200, 120_100])
+})
+
+test('nobody waits for those who were put off by a smaller limit [S5c-19]', () => {
+  let marks: Marks = []
+  for (let time = 0; time < 100; time++) marks = takePlace(marks, 1, 100).marks
+
+  expect(takePlace(marks, 2, 200).at).toBe(200)
+})
+
+test('whatever the limits, each is kept by who counts by it, and what is remembered is bounded [S5c-19]', () => {
+  const asks = fc.array(fc.record({ limit: fc.integer({ min: 1, max: 6 }), wait: fc.nat(40_000) }), {
+    maxLength: 80,
+  })
+  fc.assert(
+    fc.property(asks, (each) => {
+      let now = 0
+      let marks: Marks = []
+      const places: number[] = []
+      for (const { limit, wait } of each) {
+        now += wait
+        const place = takePlace(marks, limit, now)
+        marks = place.marks
+        places.push(place.at)
+
+        // In every minute that it lies in, those there are by now.
+        const starts = places.filter((at) => at <= place.at && at > place.at - allowanceWindowMs)
+        for (const from of starts) {
+          const within = places.filter((at) => at >= from && at < from + allowanceWindowMs)
+          expect(within.length).toBeLessThanOrEqual(limit)
+        }
+        expect(marks.length).toBeLessThanOrEqual(6)
+      }
+    }),
+  )
 })
 
 test('marks are kept as a new version of their row, and only when there are new ones', () => {

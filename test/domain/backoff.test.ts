@@ -43,6 +43,12 @@ describe('waiting before a retry', () => {
     )
   })
 
+  test('without a base there is no wait, however often it failed [S5c-14]', () => {
+    const none = { baseMs: 0, factor: 10, maxMs: 300_000 }
+
+    expect([1, 309, 310, 5_000].map((attempt) => backoffMs(none, attempt, 0.5))).toEqual([0, 0, 0, 0])
+  })
+
   test('different draws spread a herd of retries over the second half of the step', () => {
     const constant = { baseMs: 1_000, factor: 1, maxMs: 1_000 }
 
