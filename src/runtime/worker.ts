@@ -323,11 +323,10 @@ export class Worker<Payload> {
       this.#hasLock = true
       return [{ item: answer.item, lease: answer.lease as Lease }]
     }
-    // Idle workers do not sit on the lock: another slot's queue may be longer than ours.
-    if (answer.outcome === 'empty' && this.#hasLock) {
-      this.#hasLock = false
-      await this.#queue.releaseProcessingLock()
-    }
+    // Nobody sits on the lock without an item: others may want it, and a pause may last. Noted when it is given back, so
+    // that a failure is made good after the next look.
+    if (this.#hasLock && answer.outcome !== 'held') await this.#queue.releaseProcessingLock()
+    this.#hasLock = false
     return answer
   }
 

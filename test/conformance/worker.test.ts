@@ -358,6 +358,60 @@ forEachEngine((engine) => {
       expect(await q.getProcessingLock()).toBeNull()
     })
 
+    test('gives its lock back while its queue is paused, and takes it again afterwards [S5c-6]', async () => {
+      const { hf, env } = await engine.open()
+      const q = hf.queue('main', { workflow: 'merge' })
+      await q.submit('w1', { headSha: 'abcd' })
+      let finish = () => {}
+      const seen: unknown[] = []
+      const worker = hf.work(q, async ({ key, id }) => {
+        seen.push(key)
+        await new Promise<void>((resolve) => (finish = resolve))
+        await q.fail(id, 'over')
+      })
+      await env.advance(100)
+      await q.submit('w2', { headSha: 'abcd' })
+
+      await q.pause()
+      await env.advance(60_000)
+      const during = await q.getProcessingLock()
+      finish()
+      await env.advance(3_000)
+      const after = await q.getProcessingLock()
+      await q.resume()
+      await env.advance(3_000)
+      const again = await q.getProcessingLock()
+      finish()
+      await env.advance(100)
+      await worker.stop()
+
+      expect(during).toMatchObject({ holder: hf.agent, stale: false })
+      expect(after).toBeNull()
+      expect(again).toMatchObject({ holder: hf.agent })
+      expect(seen).toEqual(['w1', 'w2'])
+    })
+
+    test('that could not give its lock back does so when the store is back [S5c-6]', async () => {
+      const { hf, env, store } = await engine.open()
+      const q = hf.queue('main', { workflow: 'merge' })
+      await q.submit('w1', { headSha: 'abcd' })
+      const worker = hf.work(q, async ({ id }) => {
+        await q.fail(id, 'over')
+        mend = await store.damage.failEvents()
+      })
+      let mend = async () => {}
+
+      await env.advance(1_000)
+      const during = await q.getProcessingLock()
+      await mend()
+      await env.advance(10_000)
+      const after = await q.getProcessingLock()
+      await worker.stop()
+
+      expect(during).toMatchObject({ holder: hf.agent })
+      expect(after).toBeNull()
+    })
+
     test('that has stopped leaves nothing at its signal', async () => {
       const { hf, q } = await openJobs(engine)
       const { signal } = new AbortController()
