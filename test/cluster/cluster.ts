@@ -1,6 +1,7 @@
 /**
  * Three PostgreSQL servers, of which one is the primary and the others follow it. What an HA manager does is done here
- * by hand, step by step: cut the former primary off, promote whoever has most, have the others follow.
+ * by hand, step by step: cut the former primary off, promote whoever has most, have the others follow. They can be in
+ * three regions; then what goes from one to another takes its time.
  */
 
 import { closeAfterHandles, until } from '../crash/support.ts'
@@ -13,17 +14,37 @@ type NodeName = (typeof nodeNames)[number]
 /** A place for a server. The server may be replaced by a copy of the primary, as pg_rewind would do. */
 export class Node {
   readonly name: NodeName
-  /** How clients reach it. */
-  readonly place: TcpProxy
+  /** How clients of each region reach it. */
+  readonly ways: readonly TcpProxy[]
   /** Where it gets its changes from while it is a standby. */
   readonly link: TcpProxy
-  server: Server
+  #server: Server
 
-  constructor(name: NodeName, server: Server, { place, link }: { place: TcpProxy; link: TcpProxy }) {
+  constructor(name: NodeName, server: Server, ways: readonly TcpProxy[], link: TcpProxy) {
     this.name = name
-    this.server = server
-    this.place = place
+    this.#server = server
+    this.ways = ways
     this.link = link
+  }
+
+  get server(): Server {
+    return this.#server
+  }
+
+  /** From now on clients that come here reach this server. */
+  take(server: Server): void {
+    this.#server = server
+    for (const way of this.ways) way.leadTo(server)
+    this.mend()
+  }
+
+  /** No client hears of it any more, and none is told, until `mend`; it lives on. */
+  stall(): void {
+    for (const way of this.ways) way.stall()
+  }
+
+  mend(): void {
+    for (const way of this.ways) way.mend()
   }
 }
 
@@ -44,17 +65,17 @@ export class Cluster {
     this.#isSynchronous = isSynchronous
   }
 
-  static async create({ isSynchronous = true } = {}): Promise<Cluster> {
+  /** `delayMs`: so long a message takes from one region to another. */
+  static async create({ isSynchronous = true, delayMs = 0 } = {}): Promise<Cluster> {
     const server = await Server.createLight('18')
     const nodes: Node[] = []
     for (const name of nodeNames) {
-      const way = { place: await TcpProxy.open(nowhere), link: await TcpProxy.open(nowhere) }
-      closeAfterHandles(() => Promise.all([way.place.close(), way.link.close()]))
-      nodes.push(new Node(name, server, way))
+      const ways = await Promise.all(nodeNames.map((region) => openWay(region === name ? 0 : delayMs)))
+      nodes.push(new Node(name, server, ways, await openWay(delayMs)))
     }
     const cluster = new Cluster(nodes, isSynchronous)
     await server.configure(lasting)
-    cluster.primary.place.leadTo(server)
+    cluster.primary.take(server)
     for (const node of cluster.standbys) await cluster.join(node)
     // Not before: nobody could acknowledge anything.
     if (isSynchronous) await cluster.primary.server.configure(anyOther)
@@ -62,15 +83,17 @@ export class Cluster {
     return cluster
   }
 
-  /** Names all three, in the order of their names. */
-  get store(): string {
-    return this.storeAt(this.nodes.map(({ place }) => place))
+  /** As clients of each region name it: with all three hosts, in the order of their names. */
+  get stores(): string[] {
+    const { url, port } = this.primary.server
+    return nodeNames.map((_, region) => {
+      const hosts = this.nodes.map(({ ways }) => `127.0.0.1:${ways[region]?.port}`).join(',')
+      return `${url.replace(`127.0.0.1:${port}`, hosts)}?schema=cluster&allowUnsafeServer=true`
+    })
   }
 
-  storeAt(places: readonly { readonly port: number }[]): string {
-    const { url, port } = this.primary.server
-    const hosts = places.map((place) => `127.0.0.1:${place.port}`).join(',')
-    return `${url.replace(`127.0.0.1:${port}`, hosts)}?schema=cluster&allowUnsafeServer=true`
+  get store(): string {
+    return this.stores[0] as string
   }
 
   get primary(): Node {
@@ -87,9 +110,7 @@ export class Cluster {
     node.link.leadTo(server)
     node.link.mend()
     const settings = { ...lasting, ...(this.#isSynchronous ? anyOther : {}) }
-    node.server = await server.createStandby(node.name, { through: node.link, settings })
-    node.place.leadTo(node.server)
-    node.place.mend()
+    node.take(await server.createStandby(node.name, { through: node.link, settings }))
   }
 
   /** Every standby follows, and what is committed from now on is on one of them at least. */
@@ -139,4 +160,11 @@ export class Cluster {
     await this.join(node)
     await this.isInStep()
   }
+}
+
+async function openWay(delayMs: number): Promise<TcpProxy> {
+  const way = await TcpProxy.open(nowhere)
+  way.delayMs = delayMs
+  closeAfterHandles(() => way.close())
+  return way
 }

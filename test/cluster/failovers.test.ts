@@ -56,10 +56,10 @@ test('a host that answers nobody delays no process that looks for the primary am
   await cluster.primary.server.kill()
   const next = await cluster.findSuccessor()
   const silent = cluster.standbys.find((node) => node !== next)
-  silent?.place.stall()
+  silent?.stall()
   await cluster.failOver()
   await fleet.findsPrimary(foundWithinMs)
-  silent?.place.mend()
+  silent?.mend()
   await fleet.goesOn()
 
   await fleet.expectWhole()
@@ -71,10 +71,10 @@ test('a region that falls silent is left for another, and nobody goes back when 
   const cluster = await Cluster.create()
   const fleet = await Fleet.start(cluster)
 
-  cluster.primary.place.stall()
+  cluster.primary.stall()
   const former = await cluster.failOver()
   await fleet.findsPrimary(foundWithinMs)
-  former.place.mend()
+  former.mend()
   await cluster.primary.server.endSessions()
   await fleet.goesOn()
 

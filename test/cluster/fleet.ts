@@ -36,16 +36,16 @@ export class Fleet {
   }
 
   static async start(cluster: Cluster): Promise<Fleet> {
-    const { store } = cluster
+    const { store, stores } = cluster
     const listener = await openHere(store, { agent: 'listener' })
     const reader = await startActor('load')
     await reader.ask('open', { store, agent: 'reader' })
     await reader.ask('follow')
     const names = ['left', 'middle', 'right']
     const loads = await Promise.all(
-      names.map(async (name) => {
+      names.map(async (name, region) => {
         const load = await startActor('load')
-        await load.ask('open', { store, agent: name })
+        await load.ask('open', { store: stores[region], agent: name })
         await load.ask('start', { name, finishes: true })
         return load
       }),
