@@ -1,6 +1,7 @@
 /** Three servers under load: primaries that die, freeze or fall silent, and hosts that answer nobody. */
+import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, expect, test } from 'vitest'
-import { openHere } from '../crash/support.ts'
+import { openHere, print, until } from '../crash/support.ts'
 import { leaveGround } from '../support/server-ground.ts'
 import { Cluster } from './cluster.ts'
 import { Fleet } from './fleet.ts'
@@ -8,6 +9,8 @@ import { Fleet } from './fleet.ts'
 const rounds = Number(process.env.HOLDFAST_TEST_CLUSTER_ROUNDS ?? 3)
 /** A question that stays open is given up after 10 s; then there is a search. */
 const foundWithinMs = 20_000
+/** Longer than a question may stay open, and shorter than a call waits. */
+const withoutStandbysMs = 15_000
 
 afterAll(() => leaveGround())
 
@@ -78,5 +81,32 @@ test('a region that falls silent is left for another, and nobody goes back when 
   await cluster.primary.server.endSessions()
   await fleet.goesOn()
 
+  await fleet.expectWhole()
+})
+
+test('without standbys nothing is acknowledged, connections at most double, and then everything goes on [X6]', {
+  timeout: 120_000,
+}, async () => {
+  const cluster = await Cluster.create()
+  const fleet = await Fleet.start(cluster)
+  const { server } = cluster.primary
+  const usual = await server.countSessions()
+
+  for (const { link } of cluster.standbys) link.cut()
+  await until('no standby is left', async () => (await server.countStandbys()) === 0)
+  const before = await fleet.acknowledged()
+  const goneAt = performance.now()
+  const counts: number[] = []
+  while (performance.now() - goneAt < withoutStandbysMs) {
+    counts.push(await server.countSessions())
+    await pause(250)
+  }
+  const meanwhile = await fleet.acknowledged()
+  for (const { link } of cluster.standbys) link.mend()
+  await fleet.goesOn()
+
+  print(`${usual} connections, then at most ${Math.max(...counts)}`)
+  expect(meanwhile).toBe(before)
+  expect(Math.max(...counts)).toBeLessThanOrEqual(2 * usual)
   await fleet.expectWhole()
 })

@@ -60,6 +60,14 @@ export class Fleet {
     for (let times = 0; times < 10; times++) await goesOn(this.#loads)
   }
 
+  /** How much was acknowledged so far, of everything. */
+  async acknowledged(): Promise<number> {
+    const looks = await Promise.all(
+      this.#loads.map((load) => load.ask<{ added: number; counted: number }>('look')),
+    )
+    return looks.reduce((total, { added, counted }) => total + added + counted, 0)
+  }
+
   /** Each process works on the primary, also who only listens, from now on within this time. */
   async findsPrimary(withinMs: number): Promise<void> {
     const startedAt = performance.now()

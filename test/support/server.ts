@@ -253,6 +253,20 @@ export class Server {
     await this.query((client) => client.query(sql))
   }
 
+  async countSessions(): Promise<number> {
+    return this.#count("from pg_stat_activity where application_name = 'holdfast'")
+  }
+
+  async countStandbys(): Promise<number> {
+    return this.#count('from pg_stat_replication')
+  }
+
+  async #count(rows: string): Promise<number> {
+    const sql = `select count(*)::int as count ${rows}`
+    const { rows: answer } = await this.query((client) => client.query<{ count: number }>(sql))
+    return answer[0]?.count ?? 0
+  }
+
   /** Settings that need no restart. */
   async configure(settings: Settings): Promise<void> {
     await this.query(async (client) => {
