@@ -156,7 +156,10 @@ async function end(session: Session): Promise<void> {
 }
 
 export interface EventOptions {
-  /** Only events after this sequence number; default from the beginning. */
+  /**
+   * Only events after this sequence number; default 0, from the oldest that is kept. Where retention has removed some of
+   * them, NOT_FOUND names the last that is gone (`facts.checkpoint`).
+   */
   readonly since?: number
   /** Ends the iteration. */
   readonly signal?: AbortSignal

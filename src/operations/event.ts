@@ -5,6 +5,7 @@ import * as z from 'zod'
 import { eventKinds, foldEvent, type Image, replicaKey, type StoredEvent, subjects } from '../domain/event.ts'
 import { decideSealable, isAnyOld } from '../domain/sealing.ts'
 import type { Change, Checkpoint, ImageRow } from '../engines/engine.ts'
+import { NotFoundError } from '../errors.ts'
 import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
 import { beforeOf, isPast, past } from './horizon.ts'
@@ -34,7 +35,11 @@ export const list = operation({
   effect: 'read',
   input: () =>
     z.strictObject({
-      since: z.int().min(0).optional().describe('Only events after this sequence number.'),
+      since: z
+        .int()
+        .min(0)
+        .optional()
+        .describe('Only events after this sequence number; 0 = from the oldest that is kept.'),
       subject: z.enum(subjects).optional().describe('Only events of this kind of thing.'),
       id: fields.text(300).optional().describe('Only events of the thing with this id.'),
       newest: z.boolean().optional().describe('The last ones, still oldest first.'),
@@ -50,9 +55,23 @@ export const list = operation({
       id: input.id ?? null,
       newest: input.newest ?? false,
     } as const,
+    // Read after the events: what is removed in between is noticed.
+    checkpoint: { select: 'checkpoint' } as const,
   }),
-  decide: ({ events }) => ({ changes: [], result: events as EventView[] }),
+  decide({ events, checkpoint }, { since = 0 }) {
+    if (checkpoint !== null && since > 0 && since < checkpoint.seq) throw removedEvents(since, checkpoint.seq)
+    return { changes: [], result: events as EventView[] }
+  },
 })
+
+/** Whoever has seen some events must not go on behind a gap without knowing. */
+function removedEvents(since: number, checkpoint: number): NotFoundError {
+  return new NotFoundError({
+    what: `the events after ${since} are no longer kept: those up to ${checkpoint} were removed`,
+    next: `begin with what the removed ones left behind (\`holdfast events images\`) and go on after ${checkpoint}`,
+    facts: { since, checkpoint },
+  })
+}
 
 type ImageKey = Pick<ImageRow, 'subject' | 'id'>
 

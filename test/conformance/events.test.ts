@@ -4,10 +4,59 @@ import { type Replica, renewalFields, replay } from 'holdfast/testing'
 import { describe, expect, test } from 'vitest'
 import { readFeed } from '../support/feed.ts'
 import { walkTo } from '../support/merge.ts'
-import { claimed, refusalCode } from '../support/outcomes.ts'
-import { forEachEngine } from '../support/stores.ts'
+import { claimed, refusal, refusalCode } from '../support/outcomes.ts'
+import { forEachEngine, whenReadable } from '../support/stores.ts'
 
 forEachEngine((engine) => {
+  describe('a reader of a store whose oldest events were removed', () => {
+    /** With the numbers of all there were, and that of the last that is gone. */
+    const sealed = async () => {
+      const { hf, env } = await engine.open({ background: false })
+      for (let number = 0; number < 6; number++) await hf.queue('jobs').add(number)
+      const all = (await readFeed(hf)).map(({ seq }) => seq)
+      const past = { from: env.now(), ageMs: 0 }
+      const { through } = (await hf.execute('events.seal', { past, through: all[3] })) as { through: number }
+      return { hf, all, through }
+    }
+    const first = async (events: AsyncGenerator<Event>) => (await events.next()).value?.seq
+
+    test('begins with the oldest that is left when it asks for all [S5c-16]', async () => {
+      const { hf, all, through } = await sealed()
+
+      expect(through).toBe(all[3])
+      expect(await first(hf.events())).toBe(all[4])
+      expect(await first(hf.events({ since: 0 }))).toBe(all[4])
+      expect(await first(hf.events({ since: through }))).toBe(all[4])
+    })
+
+    test('is told where they begin when it would skip some [S5c-16]', async () => {
+      const { hf, all, through } = await sealed()
+      const since = all[2] as number
+
+      const refused = await refusal(() => hf.events({ since }).next())
+
+      expect(refused).toMatchObject({ code: 'NOT_FOUND', facts: { since, checkpoint: through } })
+      expect(refused.message).toContain(String(through))
+      expect(await refusalCode(() => hf.execute('events.list', { since, subject: 'item' }))).toBe('NOT_FOUND')
+    })
+
+    test('that was too slow is told, instead of going on behind the gap [S5c-16]', async () => {
+      const { hf, env } = await engine.open({ background: false })
+      for (let number = 0; number < 501; number++) await hf.queue('jobs').add(number)
+      await whenReadable(hf)
+      const events = hf.events()
+      for (let read = 0; read < 500; read++) await events.next()
+      await hf.queue('jobs').add('newest')
+      await whenReadable(hf)
+
+      const past = { from: env.now(), ageMs: 0 }
+      for (let more = true; more; )
+        ({ more } = (await hf.execute('events.seal', { past })) as { more: boolean })
+
+      expect(await refusalCode(() => events.next())).toBe('NOT_FOUND')
+    })
+  })
+
   test('each change of an item has its event, in order, by whom and under which token [Q25] [X2]', async () => {
     const { hf, env } = await engine.open()
     const q = hf.queue('main', { workflow: 'merge' })
