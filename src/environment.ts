@@ -94,3 +94,18 @@ export function pause(environment: Environment, ms: number, signal?: AbortSignal
     signal?.addEventListener('abort', finish, { once: true })
   })
 }
+
+/** False when the work takes longer; it goes on then, and nobody hears whether it failed. */
+export async function settlesWithin(
+  environment: Environment,
+  ms: number,
+  work: Promise<unknown>,
+): Promise<boolean> {
+  const over = new AbortController()
+  const late = pause(environment, ms, over.signal).then(() => false)
+  try {
+    return await Promise.race([work.then(() => true), late])
+  } finally {
+    over.abort()
+  }
+}

@@ -6,8 +6,8 @@ import { shown } from './domain/text.ts'
 import type { StoreStatus } from './engines/engine.ts'
 import { absoluteUrl, openEngine } from './engines/open.ts'
 import { isPostgresUrl } from './engines/postgres/address.ts'
-import { type Environment, pause } from './environment.ts'
-import { closedError, InvalidError } from './errors.ts'
+import { type Environment, pause, settlesWithin } from './environment.ts'
+import { closedError, HoldfastError, InvalidError } from './errors.ts'
 import { Fleet } from './fleet.ts'
 import { defaultAgent } from './host/agent-id.ts'
 import { systemEnvironment } from './host/system.ts'
@@ -31,7 +31,7 @@ import { Redelivery } from './runtime/redelivery.ts'
 import { reportStaleLocks, type StaleLocksOptions } from './runtime/stale-locks.ts'
 import { stopOnSignals } from './runtime/stop-signals.ts'
 import { openThreaded } from './runtime/threaded-engine.ts'
-import { type Handler, Worker, type WorkOptions } from './runtime/worker.ts'
+import { drainDefaultMs, type Handler, lastAnswersMs, Worker, type WorkOptions } from './runtime/worker.ts'
 import { Session, type StoreRecoveryReport } from './session.ts'
 import { type States, statesOf } from './state.ts'
 import { Tasks } from './tasks.ts'
@@ -43,7 +43,7 @@ import { Tasks } from './tasks.ts'
 export async function open(store: string, options: OpenOptions = {}): Promise<Holdfast> {
   assertUrl(store)
   const url = absoluteUrl(store)
-  const settings = parseOptions(options)
+  const settings = parseOptions(options, isPostgresUrl(url) ? 'postgres' : 'sqlite')
   const environment: Environment = settings.environment ?? systemEnvironment
   const agent = settings.agent ?? defaultAgent()
   const failures = new RecoveryFailures(environment, agent)
@@ -58,6 +58,7 @@ export async function open(store: string, options: OpenOptions = {}): Promise<Ho
     durability: settings.durability,
     busyTimeoutMs: settings.busyTimeoutMs,
     recoverOnOpen: settings.recovery.onOpen,
+    patienceMs: settings.patienceMs,
     recoverOnClaim: settings.recovery.onClaim,
     manualGraceMs: settings.manualGraceMs,
     hasCaretaker: settings.background,
@@ -310,12 +311,16 @@ export class Holdfast {
 
   async #close(): Promise<void> {
     this.#session.isClosed = true
-    const { engine } = this.#session
+    const { engine, environment } = this.#session
+    const deadline = environment.monotonic() + drainDefaultMs + 2 * lastAnswersMs
+    const leaving = this.#leave()
+    let isInTime = true
     try {
-      await this.#leave()
+      isInTime = await settlesWithin(environment, drainDefaultMs + 2 * lastAnswersMs, leaving)
     } finally {
-      await engine.close()
+      await engine.close(Math.max(0, deadline - environment.monotonic()))
     }
+    if (!isInTime) throw notLeft(this.status.location)
   }
 
   async #leave(): Promise<void> {
@@ -339,6 +344,14 @@ export class Holdfast {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close()
   }
+}
+
+function notLeft(location: string): HoldfastError {
+  return new HoldfastError('STORE_UNAVAILABLE', {
+    what: `${location} did not answer before it was closed`,
+    next: 'what this process still held is free when its leases have lapsed, or when others notice that it has ended',
+    facts: { location },
+  })
 }
 
 /** Without a handler every job would be claimed and fail. */

@@ -6,13 +6,24 @@ import { type CallOptions, type Session, textOf } from './session.ts'
 
 type Who = CallOptions & { readonly token?: number | undefined }
 
+interface LockGrant extends LeaseRef {
+  /** How often its holder has acquired it and not released it. */
+  depth: number
+}
+
+export interface Released {
+  readonly released: boolean
+  /** How often it is still held by its holder. */
+  readonly depth: number
+}
+
 /** Manual grants that are never released here must not pile up; their holders know their tokens. */
 const namesMax = 10_000
 
 export class LockGrants {
   readonly #session: Session
   /** By agent and name; the latest last. */
-  readonly #granted = new Map<string, LeaseRef[]>()
+  readonly #granted = new Map<string, LockGrant[]>()
 
   constructor(session: Session) {
     this.#session = session
@@ -24,7 +35,7 @@ export class LockGrants {
     const id = lockRef(lock)
     const key = this.#keyOf(lock.name, options)
     const others = this.#granted.get(key)?.filter((each) => each.id !== id) ?? []
-    others.push({ kind: 'lock', id, token })
+    others.push({ kind: 'lock', id, token, depth: lock.depth })
     this.#granted.set(key, others)
     if (this.#granted.size > namesMax) this.#forgetOldest()
     if (!this.#session.isBound(options)) return null
@@ -44,16 +55,34 @@ export class LockGrants {
     return options.token ?? this.#granted.get(this.#keyOf(name, options))?.at(-1)?.token
   }
 
-  /** The grant ended in good order. */
-  end(name: string, token: number | undefined, options: CallOptions): void {
-    const granted = this.#forget(name, token, options)
-    if (granted) this.#session.keeper.drop(granted)
+  /** Releases one grant; answers what the store did. */
+  release(name: string, token: number | undefined, input: object, options: CallOptions): Promise<Released> {
+    const grant = this.#find(name, token, options)
+    const isLast = grant === undefined || this.#session.endings.countOf(grant) + 1 >= grant.depth
+    // Repeated, it would give back one more of several.
+    const key = isLast ? {} : { idempotencyKey: options.idempotencyKey ?? this.#session.environment.id() }
+    return this.#session.end<Released>(
+      { operation: 'locks.releaseLock', input, options: { ...options, ...key } },
+      {
+        lease: grant ?? { kind: 'lock', id: name, token: token ?? 0 },
+        isLast,
+        hasEnded: ({ depth }) => {
+          if (grant) grant.depth = depth
+          return depth === 0
+        },
+        forget: () => void this.#forget(name, token, options),
+      },
+    )
   }
 
   /** The grant was lost: its work is told. */
   lose(name: string, token: number | undefined, options: CallOptions, reason: string): void {
     const granted = this.#forget(name, token, options)
     if (granted) this.#session.keeper.lose(granted, reason)
+  }
+
+  #find(name: string, token: number | undefined, options: CallOptions): LockGrant | undefined {
+    return this.#granted.get(this.#keyOf(name, options))?.find((each) => each.token === token)
   }
 
   #forget(name: string, token: number | undefined, options: CallOptions): LeaseRef | undefined {

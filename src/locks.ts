@@ -1,8 +1,9 @@
 /** `hf.locks`: named locks, with a line for those who wait, reservations of paths, and progress of runs. */
-import { pause } from './environment.ts'
+import { settlesWithin } from './environment.ts'
 import { InvalidError, isHoldfastError } from './errors.ts'
 import { assertSignal, given, inputOf, knownOptionsOf, optionsOf, orReject, waitNames } from './input.ts'
 import { LockGrants } from './lock-grants.ts'
+import { isReservation, type LeaseRef, lockNameOf } from './operations/lease.ts'
 import type { NamedAcquireOutcome } from './operations/lock.ts'
 import type { LockInfo } from './operations/lock-read.ts'
 import type { ProgressView } from './operations/progress-view.ts'
@@ -15,6 +16,7 @@ import { Batch, type BatchHandler, type BatchItems, type BatchOptions } from './
 import { assertBatch } from './runtime/batch-options.ts'
 import type { Lease } from './runtime/keeper.ts'
 import { type LockAnswer, waitForLock } from './runtime/lock-wait.ts'
+import { drainDefaultMs } from './runtime/worker.ts'
 import type { CallOptions, Session } from './session.ts'
 
 export interface AcquireOptions extends ClaimOptions {
@@ -82,8 +84,6 @@ export interface StartupReport {
 }
 
 const keptMax = 500
-/** As long as a worker gives its handlers. */
-const drainMs = 30_000
 
 export class Locks {
   /** How far runs are. */
@@ -121,11 +121,14 @@ export class Locks {
     assertSignal('locks.acquireLock', signal)
     assertNoPlace(options)
     signal?.throwIfAborted()
+    const isThis = ({ kind, id }: LeaseRef) => kind === 'lock' && lockNameOf(id) === name
+    const givenBack = waitMs > 0 ? null : this.#session.whenGivenBack(isThis)
+    if (givenBack !== null) await givenBack
     const { leaseMs } = options
     const token = options.reentrant ? this.#grants.tokenFor(name, options) : options.token
     const input = inputOf(options, { name, leaseMs, token }, waitNames)
     if (waitMs > 0) {
-      const wait = { input, options, waitMs, signal, closing: this.#closing.signal }
+      const wait = { input, options, waitMs, signal, closing: this.#closing.signal, isThis }
       return this.#granted(await this.#watched(waitForLock(this.#session, wait)), options)
     }
     const requestedAt = this.#session.environment.monotonic()
@@ -154,13 +157,8 @@ export class Locks {
   /** Gives a lock back by its token. False, and nothing changed, when that is not the current one. */
   async releaseLock(name = defaultLock, options: TokenOptions = {}): Promise<boolean> {
     const token = this.#grants.tokenFor(name, optionsOf('locks.releaseLock', options))
-    const { released, depth } = await this.#call<{ released: boolean; depth: number }>(
-      'locks.releaseLock',
-      options,
-      { name, token },
-    )
-    if (depth === 0) this.#grants.end(name, token, options)
-    return released
+    const input = inputOf(options, { name, token })
+    return (await this.#grants.release(name, token, input, options)).released
   }
 
   /** Whether a lock is held now by an agent (default: this handle's) or for a run. */
@@ -221,6 +219,8 @@ export class Locks {
   }
 
   async #reserve(patterns: string | readonly string[], options: ReserveOptions): Promise<ReservedPaths> {
+    const givenBack = this.#session.whenGivenBack(isReservation)
+    if (givenBack !== null) await givenBack
     const requestedAt = this.#session.environment.monotonic()
     const answer = await this.#call<ReserveOutcome>('locks.reserve', options, {
       patterns: typeof patterns === 'string' ? [patterns] : patterns,
@@ -299,16 +299,17 @@ export class Locks {
       const progress = await new Batch({ ...parts, closing }, items, handler, batch).work()
       return { outcome: progress.status, progress }
     } finally {
-      await this.releaseLock(lock, { token })
+      // What became of the run is what counts: a release that was not answered is repeated, or the lock lapses.
+      await this.releaseLock(lock, { token }).catch((error: unknown) => {
+        this.#session.logger.warn({ run, lock, error: String(error) }, 'release.failed')
+      })
     }
   }
 
   /** Ends waits and batches of this handle; items under way are finished, unless that takes too long. */
   async close(): Promise<void> {
     this.#closing.abort()
-    const settled = new AbortController()
-    const all = Promise.all(this.#pending).then(() => settled.abort())
-    await Promise.race([all, pause(this.#session.environment, drainMs, settled.signal)])
+    await settlesWithin(this.#session.environment, drainDefaultMs, Promise.all(this.#pending))
   }
 
   #call<Result>(operation: string, options: CallOptions, more: object): Promise<Result> {

@@ -6,6 +6,7 @@ export const logNames = [
   'recovery.failed',
   'lease.reclaimed',
   'renew.failed',
+  'release.failed',
   'clock.jumped',
   'clock.doubtful',
   'process.wedged',

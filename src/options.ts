@@ -70,13 +70,21 @@ export const openOptions = z.strictObject({
     .max(600_000)
     .default(5_000)
     .describe('How long to wait for other processes that write or recover the log before BUSY, ms.'),
+  patienceMs: z
+    .int()
+    .min(0)
+    .max(600_000)
+    .optional()
+    .describe(
+      'How long a call waits for a store that is away, ms; default 35 s on PostgreSQL, 20 s elsewhere. The `waitMs` of a call goes before it.',
+    ),
   leaseMs: z
     .int()
     .min(0)
     .max(86_400_000)
-    .default(30_000)
+    .optional()
     .describe(
-      'Length of the leases that this process renews unless the call or the queue sets one, ms; at least 500. Leases that nobody renews have their own.',
+      'Length of the leases that this process renews unless the call or the queue sets one, ms; at least 500, default 60 s on PostgreSQL, 30 s elsewhere. Leases that nobody renews have their own.',
     ),
   manualGraceMs: z
     .int()
@@ -134,7 +142,9 @@ export interface OpenOptions {
   readonly durability?: 'full' | 'normal' | undefined
   /** How long to wait for other processes that write or recover the log before BUSY, ms. */
   readonly busyTimeoutMs?: number | undefined
-  /** Length of the leases that this process renews unless the call or the queue sets one, ms; at least 500. Leases that nobody renews have their own. */
+  /** How long a call waits for a store that is away, ms; default 35 s on PostgreSQL, 20 s elsewhere. The `waitMs` of a call goes before it. */
+  readonly patienceMs?: number | undefined
+  /** Length of the leases that this process renews unless the call or the queue sets one, ms; at least 500, default 60 s on PostgreSQL, 30 s elsewhere. Leases that nobody renews have their own. */
   readonly leaseMs?: number | undefined
   /** How long after its end a lease that nobody renews is left alone, ms; default 0. Saved in the store, for everyone who opens it later. */
   readonly manualGraceMs?: number | undefined
@@ -164,10 +174,19 @@ export interface RecoveryOptions {
   readonly pauseReason: string
 }
 
-export interface Settings extends Omit<z.output<typeof openOptions>, 'recovery' | 'retention'> {
+export interface Settings
+  extends Omit<z.output<typeof openOptions>, 'recovery' | 'retention' | 'leaseMs' | 'patienceMs'> {
+  readonly leaseMs: number
+  readonly patienceMs: number
   readonly recovery: RecoveryOptions
   readonly retention: RetentionOptions
 }
+
+/** A usual failover takes up to half a minute: a lease outlasts one, and a call waits for its end. */
+const times = Object.freeze({
+  sqlite: { leaseMs: 30_000, patienceMs: 20_000 },
+  postgres: { leaseMs: 60_000, patienceMs: 35_000 },
+})
 
 const noRecovery: RecoveryOptions = Object.freeze({
   onOpen: false,
@@ -178,13 +197,16 @@ const noRecovery: RecoveryOptions = Object.freeze({
 })
 
 /** Fills in defaults; refuses unknown options with the nearest known name. */
-export function parseOptions(options: unknown): Settings {
+export function parseOptions(options: unknown, engine: keyof typeof times): Settings {
   const checked = check(openOptions, options ?? {})
   if (!checked.isSound) throw invalidOption(checked.issues[0])
   const { recovery: triggers, retention: kept, ...rest } = checked.value
-  if (rest.background) assertRenewable(rest.leaseMs)
+  const { leaseMs = times[engine].leaseMs, patienceMs = times[engine].patienceMs } = rest
+  if (rest.background) assertRenewable(leaseMs)
   return {
     ...rest,
+    leaseMs,
+    patienceMs,
     recovery: triggers === false ? noRecovery : recovery.parse(triggers === true ? {} : triggers),
     retention: withWholePath(retention.parse(kept)),
   }

@@ -6,7 +6,7 @@ import type { Workflow } from './domain/workflow.ts'
 import { InvalidError, isHoldfastError } from './errors.ts'
 import { assertSignal, given, inputOf, keyOfPiece, knownOptionsOf, optionsOf, orReject } from './input.ts'
 import type { EventView } from './operations/event.ts'
-import { type LeaseRef, lockRef } from './operations/lease.ts'
+import { type LeaseRef, lockNameOf, lockRef } from './operations/lease.ts'
 import type { AcquireOutcome } from './operations/processing-lock.ts'
 import type { ClaimManyOutcome, ClaimOutcome } from './operations/queue-claim.ts'
 import type { QueueView } from './operations/queue-define.ts'
@@ -270,7 +270,8 @@ export class Queue<Payload = unknown> {
     assertWait(operation, waitMs, options.idempotencyKey)
     assertSignal(operation, signal)
     const taken: LeaseRef[] = []
-    const claim = () => this.#session.withRoom(leases, options, () => this.#claim(operation, options, taken))
+    const claim = (patienceMs?: number) =>
+      this.#session.withRoom(leases, options, () => this.#claim(operation, options, taken, patienceMs))
     if (waitMs === 0) return claim()
     const isEnough = ({ outcome }: Claim<Payload>) => outcome === 'claimed'
     const giveBack = () => this.#giveBack(taken, options)
@@ -287,12 +288,19 @@ export class Queue<Payload = unknown> {
   }
 
   /** `taken` gets what is new with the claim: its holder may be granted again what it has already. */
-  async #claim(operation: string, options: ClaimOptions, taken: LeaseRef[]): Promise<Claim<Payload>> {
+  async #claim(
+    operation: string,
+    options: ClaimOptions,
+    taken: LeaseRef[],
+    patienceMs?: number,
+  ): Promise<Claim<Payload>> {
+    const givenBack = this.#session.whenGivenBack((lease) => this.#isClaimedBy(operation, lease), patienceMs)
+    if (givenBack !== null) await givenBack
     const newLocks: LeaseRef[] = []
     try {
       for (let round = 0; ; round++) {
         const requestedAt = this.#session.environment.monotonic()
-        const answer = await this.#claimRound(operation, options, round)
+        const answer = await this.#claimRound(operation, options, round, patienceMs)
         if (answer === passedOver) continue
         if (answer.outcome !== 'claimed') return answer
         const fresh = this.#newIn(answer, options)
@@ -319,11 +327,12 @@ export class Queue<Payload = unknown> {
   }
 
   /** Each round is a request of its own; one that is repeated may have met an item that did not fit. */
-  async #claimRound(operation: string, options: ClaimOptions, round: number) {
+  async #claimRound(operation: string, options: ClaimOptions, round: number, patienceMs: number | undefined) {
     const { leaseMs, idempotencyKey } = options
     const asked = round === 0 ? options : { ...options, ...keyOfPiece(idempotencyKey, round) }
     try {
-      return await this.#write<ClaimOutcome>(operation, asked, { leaseMs, token: this.#lockToken(options) })
+      const more = { leaseMs, token: this.#lockToken(options) }
+      return await this.#write<ClaimOutcome>(operation, asked, more, patienceMs)
     } catch (error) {
       if (idempotencyKey === undefined || !(await this.#isOfUnfit(error))) throw error
       return passedOver
@@ -353,6 +362,11 @@ export class Queue<Payload = unknown> {
         this.#session.logger.warn({ queue: this.name, error: String(error) }, 'worker.failed')
       }
     }
+  }
+
+  /** The processing lock; and with it the item that its holder has not finished. */
+  #isClaimedBy(operation: string, { kind, id }: LeaseRef): boolean {
+    return kind === 'item' ? operation === 'queue.nextWithLock' : lockNameOf(id) === this.#lockName
   }
 
   #newIn({ item, lease, lock }: Extract<ClaimOutcome, { outcome: 'claimed' }>, options: ClaimOptions) {
@@ -428,7 +442,9 @@ export class Queue<Payload = unknown> {
       await this.fail(id, failure, { ...given({ agent: options.agent }), token, retryable: false })
       return true
     } catch (refusal) {
-      this.#session.ended('item', id, token, options)
+      // What was not answered is asked again.
+      const isAsked = this.#session.endings.countOf({ kind: 'item', id, token }) > 0
+      if (!isAsked) this.#session.ended('item', id, token, options)
       this.#session.logger.warn({ queue: this.name, error: String(refusal) }, 'worker.failed')
       return false
     }
@@ -462,21 +478,19 @@ export class Queue<Payload = unknown> {
     ref: string,
     options: TokenOptions & { result?: unknown; expectedVersion?: number } = {},
   ): Promise<QueueItem<Payload>> {
-    return this.#guarded('queue.complete', ref, {}, options)
+    return this.#finish('queue.complete', ref, {}, options)
   }
 
   /** Reports a handled failure; tried again with growing delays while attempts are left. */
   fail(ref: string, error: Failure, options: FailOptions = {}): Promise<QueueItem<Payload>> {
-    return this.#guarded('queue.fail', ref, { error: reported(error) }, options)
+    return this.#finish('queue.fail', ref, { error: reported(error) }, options)
   }
 
   /** Gives an item back unfinished. False, and nothing changed, when it was no longer yours. */
   async release(ref: string, options: TokenOptions & { reason?: string } = {}): Promise<boolean> {
     optionsOf('queue.release', options)
-    const { sent, id, token } = this.#granted(ref, options) ?? (await this.#found(ref, options))
-    const released = await this.#write<boolean>('queue.release', options, { ref: sent, token })
-    this.#session.ended('item', id, token, options)
-    return released
+    const named = this.#granted(ref, options) ?? (await this.#found(ref, options))
+    return await this.#end<boolean>('queue.release', named, {}, options, () => true)
   }
 
   get(ref: string): Promise<QueueItem<Payload> | null> {
@@ -556,6 +570,8 @@ export class Queue<Payload = unknown> {
   }
 
   async #acquireProcessingLock(options: ClaimOptions & { reason?: string }): Promise<ProcessingLock> {
+    const givenBack = this.#session.whenGivenBack(({ id }) => lockNameOf(id) === this.#lockName)
+    if (givenBack !== null) await givenBack
     const requestedAt = this.#session.environment.monotonic()
     const answer = await this.#write<AcquireOutcome>('queue.acquireProcessingLock', {
       ...options,
@@ -569,9 +585,13 @@ export class Queue<Payload = unknown> {
   /** Gives the processing lock back; its item stays claimed. False when it is not yours. */
   async releaseProcessingLock(options: TokenOptions = {}): Promise<boolean> {
     const token = this.#lockToken(optionsOf('queue.releaseProcessingLock', options))
-    const released = await this.#write<boolean>('queue.releaseProcessingLock', options, { token })
-    this.#session.ended('lock', this.#lockName, token, options)
-    return released
+    const input = this.#named(inputOf(options, { token }))
+    const request = { operation: 'queue.releaseProcessingLock', input, options }
+    return await this.#session.endGrant<boolean>(
+      request,
+      { kind: 'lock', name: this.#lockName, token },
+      () => true,
+    )
   }
 
   /** The lock, lapsed or not, with `stale`; null when nobody has it. */
@@ -650,11 +670,11 @@ export class Queue<Payload = unknown> {
   }
 
   completeMerge(ref: string, mergedSha: string, options: TokenOptions = {}): Promise<QueueItem<Payload>> {
-    return this.#guarded('queue.completeMerge', ref, { mergedSha }, options)
+    return this.#finish('queue.completeMerge', ref, { mergedSha }, options)
   }
 
   failMerge(ref: string, error: Failure, options: FailOptions = {}): Promise<QueueItem<Payload>> {
-    return this.#guarded('queue.failMerge', ref, { error: reported(error) }, options)
+    return this.#finish('queue.failMerge', ref, { error: reported(error) }, options)
   }
 
   /** Events of one item, oldest first; only the last `limit` of them when given. */
@@ -711,6 +731,36 @@ export class Queue<Payload = unknown> {
     }
   }
 
+  /** A write by which the holder gives the item up, well or not. */
+  async #finish(
+    operation: string,
+    ref: string,
+    input: object,
+    given: TokenOptions,
+  ): Promise<QueueItem<Payload>> {
+    const options = optionsOf(operation, given)
+    const named = this.#granted(ref, options) ?? (await this.#found(ref, options))
+    return await this.#end<QueueItem<Payload>>(
+      operation,
+      named,
+      input,
+      options,
+      ({ standing }) => standing !== 'held',
+    )
+  }
+
+  /** The queue need not be defined first: there is an item of it that somebody holds. */
+  #end<Answer>(
+    operation: string,
+    { sent, id, token }: Named,
+    more: object,
+    options: TokenOptions,
+    hasEnded: (answer: Answer) => boolean,
+  ): Promise<Answer> {
+    const input = this.#named(inputOf(options, { ...more, ref: sent, token }))
+    return this.#session.endGrant({ operation, input, options }, { kind: 'item', name: id, token }, hasEnded)
+  }
+
   /**
    * The grant behind a name whose token is known. Nothing is awaited: whoever completes an item and claims the next in one
    * turn has both in one transaction, in that order. The request names the item as the caller did, so that it is the same
@@ -718,8 +768,9 @@ export class Queue<Payload = unknown> {
    */
   #granted(ref: string, options: TokenOptions): Named | null {
     const token = this.#session.tokenFor('item', ref, options)
-    if (token === undefined) return null
-    return { sent: ref, id: this.#session.grantedId(this.name, ref, token), token }
+    if (token !== undefined) return { sent: ref, id: this.#session.grantedId(this.name, ref, token), token }
+    const kept = this.#session.keptUnder(this.name, ref, options)
+    return kept && { sent: kept.id, id: kept.id, token: kept.token }
   }
 
   /** Grants are remembered by id: a key is looked up first. */
@@ -737,15 +788,26 @@ export class Queue<Payload = unknown> {
   }
 
   /** Who acts and how is split off; everything else is input, so that an unknown option is refused by its schema. */
-  #write<Result>(operation: string, options: object, more: object = {}): Promise<Result> {
-    return orReject(() => this.#writeNow(operation, optionsOf(operation, options), more))
+  #write<Result>(
+    operation: string,
+    options: object,
+    more: object = {},
+    patienceMs?: number,
+  ): Promise<Result> {
+    return orReject(() => this.#writeNow(operation, optionsOf(operation, options), more, patienceMs))
   }
 
-  #writeNow<Result>(operation: string, options: object, more: object): Promise<Result> {
+  #writeNow<Result>(
+    operation: string,
+    options: CallOptions,
+    more: object,
+    patienceMs: number | undefined,
+  ): Promise<Result> {
     const input = inputOf(options, more)
     input.queue = this.name
+    const by = patienceMs === undefined ? options : { ...options, patienceMs }
     const write = () => {
-      const answer = this.#session.call<Result>(operation, input, options as CallOptions)
+      const answer = this.#session.call<Result>(operation, input, by)
       if (bringsWork.has(operation)) this.#session.expectWork(this.name)
       return answer
     }

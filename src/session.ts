@@ -6,13 +6,16 @@ import type { OpenedEngine } from './engines/open.ts'
 import type { Environment } from './environment.ts'
 import { closedError, HoldfastError, InvalidError, isHoldfastError } from './errors.ts'
 import type { Logger } from './logger.ts'
+import { checkCommand } from './operations/decide.ts'
 import type { LeaseRef } from './operations/lease.ts'
 import type { RecoveryReport, RecoveryTrigger } from './operations/recovery.ts'
 import type { RecoveryStats } from './operations/recovery-stats.ts'
 import { chanceFor } from './operations/table.ts'
 import type { Settings } from './options.ts'
 import { findDeaths, type Healing, heal } from './runtime/heal.ts'
+import { inTime } from './runtime/in-time.ts'
 import type { Keeper, Lease } from './runtime/keeper.ts'
+import { type LeaseEnding, LeaseEndings } from './runtime/lease-ending.ts'
 import type { RecoveryFailures } from './runtime/recovery-failures.ts'
 import { healerOf, healOthers } from './runtime/store-healing.ts'
 
@@ -24,6 +27,8 @@ export interface CallOptions {
   readonly idempotencyKey?: string | undefined
   /** The instance of another process that stands behind the claim; nobody renews it. */
   readonly instance?: string | undefined
+  /** How long it waits for a store that is away, where that is not this handle's patience. */
+  readonly patienceMs?: number | undefined
 }
 
 /** A name as it is; anything else may not even have words. */
@@ -31,12 +36,16 @@ export function textOf(name: unknown): string {
   return typeof name === 'string' ? name : ''
 }
 
-interface Grant {
-  readonly kind: 'item' | 'lock'
-  readonly token: number
-  /** What the keeper knows it by: the item, or the slot of the lock. */
-  readonly id: string
+/** As the keeper knows it: the item, or the slot of the lock. */
+interface Grant extends LeaseRef {
   readonly item: GrantedItem | null
+}
+
+/** A call of an operation, before it is a command. */
+export interface Request {
+  readonly operation: string
+  readonly input: unknown
+  readonly options: CallOptions
 }
 
 /** The other name of an item. */
@@ -68,6 +77,7 @@ export class Session {
   /** Stands behind our bound leases. Changes only when this process was taken for dead and joins again. */
   instance: string | null
   readonly keeper: Keeper
+  readonly endings: LeaseEndings
   readonly logger: Logger
   /** What this process has seen go wrong in healing. */
   readonly failures: RecoveryFailures
@@ -91,6 +101,7 @@ export class Session {
     this.agent = parts.agent
     this.instance = parts.instance
     this.keeper = parts.keeper
+    this.endings = new LeaseEndings(parts)
     this.logger = parts.logger
     this.failures = parts.failures
     this.failures.writeWith((input) => this.call('recovery.noteFailure', input))
@@ -102,7 +113,58 @@ export class Session {
   }
 
   call<Result>(operation: string, input: unknown, options: CallOptions = {}): Promise<Result> {
-    const answered = this.#execute(this.settings.namespace, operation, input, options) as Promise<Result>
+    return this.#ask(this.#command({ operation, input, options }), options)
+  }
+
+  /**
+   * A holder's request to release, complete or fail what it holds. The same command each time it is sent; what cannot be
+   * sent at all changes nothing.
+   */
+  end<Answer>(request: Request, ending: Omit<LeaseEnding<Answer>, 'send'>): Promise<Answer> {
+    const command = checkCommand(this.#command(request))
+    return this.endings.end({ ...ending, send: () => this.#ask<Answer>(command, request.options) })
+  }
+
+  /** The same for a grant that is remembered here by its name. */
+  endGrant<Answer>(
+    request: Request,
+    { kind, name, token }: { kind: 'item' | 'lock'; name: string; token: number | undefined },
+    hasEnded: (answer: Answer) => boolean,
+  ): Promise<Answer> {
+    const { options } = request
+    const grant = this.#grants.get(this.#grantKey(kind, name, options))
+    const lease = grant && grant.token === token ? grant : { kind, id: name, token: token ?? 0 }
+    const forget = () => void this.#forget(kind, name, token, options)
+    return this.end(request, { lease, isLast: true, hasEnded, forget })
+  }
+
+  /**
+   * Who asks for what this process is still giving back asks once that is answered, or it would be told that it holds it
+   * itself. Null when there is nothing to wait for.
+   */
+  whenGivenBack(
+    matches: (lease: LeaseRef) => boolean,
+    patienceMs = this.settings.patienceMs,
+  ): Promise<unknown> | null {
+    const settled = this.endings.settled(matches)
+    return settled && inTime(this, settled, this.environment.monotonic() + patienceMs)
+  }
+
+  #command({ operation, input, options }: Request, namespace = this.settings.namespace): Command {
+    const command = {
+      operation,
+      input,
+      namespace,
+      caller: this.#caller(options),
+      chance: chanceFor(operation, input, this.environment),
+      idempotencyKey: options.idempotencyKey,
+    }
+    return options.patienceMs === undefined ? command : { ...command, patienceMs: options.patienceMs }
+  }
+
+  #ask<Result>(command: Command, options: CallOptions): Promise<Result> {
+    const { operation, input } = command
+    const answered = this.engine.execute(command) as Promise<Result>
     const asked = { input, answered }
     this.#underWay.add(asked)
     const resolved = (answer: Result) => {
@@ -115,18 +177,6 @@ export class Session {
       throw withCallerFrames(error, rejected)
     }
     return answered.then(resolved, rejected)
-  }
-
-  #execute(namespace: string, operation: string, input: unknown, options: CallOptions): Promise<unknown> {
-    const command: Command = {
-      operation,
-      input,
-      namespace,
-      caller: this.#caller(options),
-      chance: chanceFor(operation, input, this.environment),
-      idempotencyKey: options.idempotencyKey,
-    }
-    return this.engine.execute(command)
   }
 
   #isOurEnd(error: unknown): error is HoldfastError {
@@ -153,6 +203,8 @@ export class Session {
    * before the command that ended it.
    */
   lost(lease: LeaseRef): void {
+    // What ends it will be answered, or it lapses.
+    if (this.keeper.isSuspended(lease)) return
     const named = `"token":${lease.token}`
     const ending = [...this.#underWay].filter(({ input }) => JSON.stringify(input).includes(named))
     const lose = () => this.keeper.lose(lease, 'it was cancelled, released or granted to another holder')
@@ -163,6 +215,7 @@ export class Session {
 
   /** Everything asked so far is answered, and those who asked have seen it: what they claimed is known to the keeper. */
   async whenAnswered(): Promise<void> {
+    await this.endings.settled(() => true)
     await Promise.allSettled([...this.#underWay].map(({ answered }) => answered))
     await new Promise((done) => setImmediate(done))
   }
@@ -215,7 +268,7 @@ export class Session {
         ...healing,
         healer: healerOf(healing),
         executeIn: (namespace, operation, input) =>
-          this.#execute(namespace, operation, input, { renew: false }),
+          this.engine.execute(this.#command({ operation, input, options: { renew: false } }, namespace)),
       },
       own,
     )
@@ -331,6 +384,16 @@ export class Session {
     options: CallOptions & { token?: number | undefined },
   ): number | undefined {
     return options.token ?? this.#grants.get(this.#grantKey(kind, name, options))?.token
+  }
+
+  /** The item that this handle keeps under a key of its queue: while it is held, no other item has that key. */
+  keptUnder(queue: string, key: string, { agent }: CallOptions): LeaseRef | null {
+    const by = this.#grantKey('item', '', { agent })
+    for (const [name, grant] of this.#grants) {
+      const isNamed = grant.item?.queue === queue && grant.item.key === key && name.startsWith(by)
+      if (isNamed && this.keeper.holds(grant)) return grant
+    }
+    return null
   }
 
   /**

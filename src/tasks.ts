@@ -220,7 +220,9 @@ export class Tasks {
   }
 
   async #claimTask(ref: string, options: ClaimTaskOptions): Promise<TaskClaim> {
-    const { sent, token } = await this.#held(ref, options)
+    const { sent, id, token } = await this.#held(ref, options)
+    const givenBack = this.#session.whenGivenBack((lease) => lease.id === id)
+    if (givenBack !== null) await givenBack
     const requestedAt = this.#session.environment.monotonic()
     const { leaseMs } = options
     const claim = await this.#write<TaskClaimOutcome>('tasks.claimTaskForAgent', options, {
@@ -244,7 +246,8 @@ export class Tasks {
   #claimNextWaiting({ waitMs = 0, signal, ...options }: ClaimNextOptions & WaitOptions): Promise<NextTask> {
     assertSignal('tasks.claimNext', signal)
     assertWait('tasks.claimNext', waitMs, options.idempotencyKey)
-    const claim = () => this.#session.withRoom(1, options, () => this.#claimNext(options))
+    const claim = (patienceMs?: number) =>
+      this.#session.withRoom(1, options, () => this.#claimNext(options, patienceMs))
     if (waitMs === 0) return claim()
     const isEnough = ({ outcome }: NextTask) => outcome === 'claimed'
     const giveBack = async (late: NextTask) => {
@@ -256,10 +259,10 @@ export class Tasks {
     return waitForWork(this.#session, { queue: taskQueue, waitMs, signal, agent, claim, isEnough, giveBack })
   }
 
-  async #claimNext(options: ClaimNextOptions): Promise<NextTask> {
+  async #claimNext(options: ClaimNextOptions, patienceMs?: number): Promise<NextTask> {
     const requestedAt = this.#session.environment.monotonic()
     const { leaseMs } = options
-    const claim = await this.#write<NextTaskOutcome>('tasks.claimNext', options, { leaseMs })
+    const claim = await this.#write<NextTaskOutcome>('tasks.claimNext', options, { leaseMs }, patienceMs)
     return this.#keep(claim, requestedAt, options) as NextTask
   }
 
@@ -301,6 +304,7 @@ export class Tasks {
     const { token } = await this.#held(task.id, rest)
     return runRenewal({
       session: this.#session,
+      lease: { kind: 'item', id: task.id, token: token ?? task.token },
       subject: `task ${task.key ?? task.id}`,
       leaseMs: leaseMs ?? lease?.leaseMs ?? 0,
       endsAt: requestedAt + (lease?.remainingMs ?? 0),
@@ -321,10 +325,7 @@ export class Tasks {
     ref: string,
     options: TokenOptions & { status?: 'Todo' | 'Review' | 'Done'; note?: string } = {},
   ): Promise<boolean> {
-    const { sent, id, token } = await this.#held(ref, optionsOf('tasks.releaseTask', options))
-    const released = await this.#write<boolean>('tasks.releaseTask', options, { ref: sent, token })
-    this.#session.ended('item', id, token, options)
-    return released
+    return await this.#end<boolean>('tasks.releaseTask', ref, options, () => true)
   }
 
   /** Hands a task to review and lets go of it. */
@@ -332,7 +333,7 @@ export class Tasks {
     ref: string,
     options: TokenOptions & { note?: string; expectedVersion?: number } = {},
   ): Promise<Task> {
-    return this.#guarded('tasks.reviewTask', ref, options)
+    return this.#end('tasks.reviewTask', ref, options, isLetGo)
   }
 
   /** The task is done: by its holder, or out of review. Repeating it is harmless. */
@@ -340,7 +341,7 @@ export class Tasks {
     ref: string,
     options: TokenOptions & { result?: unknown; note?: string; expectedVersion?: number } = {},
   ): Promise<Task> {
-    return this.#guarded('tasks.completeTask', ref, options)
+    return this.#end('tasks.completeTask', ref, options, isLetGo)
   }
 
   /**
@@ -469,6 +470,19 @@ export class Tasks {
     return task
   }
 
+  /** A write by which the holder, where there is one, lets go of the task. */
+  async #end<Answer>(
+    operation: string,
+    ref: string,
+    given: TokenOptions,
+    hasEnded: (answer: Answer) => boolean,
+  ): Promise<Answer> {
+    const options = optionsOf(operation, given)
+    const { sent, id, token } = await this.#held(ref, options)
+    const request = { operation, input: inputOf(options, { ref: sent, token }), options }
+    return await this.#session.endGrant(request, { kind: 'item', name: id, token }, hasEnded)
+  }
+
   /** Grants are remembered by id; a key is looked up first unless the caller brings the token. */
   async #held(
     ref: string,
@@ -477,15 +491,27 @@ export class Tasks {
     const token = this.#session.tokenFor('item', ref, options)
     // Named as the caller did: a request that is repeated after the grant was forgotten must be the same.
     if (token !== undefined) return { sent: ref, id: this.#session.grantedId(taskQueue, ref, token), token }
+    const kept = this.#session.keptUnder(taskQueue, ref, options)
+    if (kept) return { sent: kept.id, id: kept.id, token: kept.token }
     const id = (await this.getTask(ref))?.id ?? ref
     return { sent: id, id, token: this.#session.tokenFor('item', id, options) }
   }
 
   /** Who acts and how is split off; everything else is input, so that an unknown option is refused by its schema. */
-  #write<Result>(operation: string, options: CallOptions, more: object = {}): Promise<Result> {
+  #write<Result>(
+    operation: string,
+    options: CallOptions,
+    more: object = {},
+    patienceMs?: number,
+  ): Promise<Result> {
     return orReject(() => {
       const asked = optionsOf(operation, options)
-      return this.#session.call(operation, inputOf(asked, more), asked)
+      const by = patienceMs === undefined ? asked : { ...asked, patienceMs }
+      return this.#session.call(operation, inputOf(asked, more), by)
     })
   }
+}
+
+function isLetGo({ lease }: Task): boolean {
+  return lease === null
 }

@@ -534,6 +534,8 @@ export interface Command {
   readonly namespace: string
   readonly caller: Caller
   readonly idempotencyKey?: string | undefined
+  /** How long it waits for a store that is away; as long as the engine does unless it says so. */
+  readonly patienceMs?: number | undefined
   /** Set where the input was checked and made plain data: it is not checked again. */
   readonly checked?: { readonly requestHash: string | null }
   /** Fresh ids and a random number, made where the command was made. */
@@ -574,7 +576,8 @@ export interface Executor {
   onWake(listener: () => void): () => void
   /** Calls back after every commit of this process, and on what `onWake` hears of others; a hint too. */
   onCommit(listener: () => void): () => void
-  close(): Promise<void>
+  /** Answers what is waiting, then closes. What a store that is away has not answered after `withinMs` is given up. */
+  close(withinMs?: number): Promise<void>
 }
 
 export interface EngineOptions {
@@ -583,6 +586,8 @@ export interface EngineOptions {
   readonly busyTimeoutMs: number
   /** Whoever opens it heals at once; a clock that nobody vouches for is waited for. */
   readonly recoverOnOpen: boolean
+  /** How long a command waits for a store that is away. */
+  readonly patienceMs: number
   /** Heal before a batch that claims. */
   readonly recoverOnClaim: boolean
   /** Kept in the store from now on; undefined: as the store has it. */

@@ -5,7 +5,7 @@ import { endByHolder } from '../domain/grant-end.ts'
 import type { Item } from '../domain/item.ts'
 import { isHolder, renew as renewLease } from '../domain/lease.ts'
 import type { Lock } from '../domain/lock.ts'
-import { isOver } from '../domain/reservation.ts'
+import { isOver, reservationPrefix } from '../domain/reservation.ts'
 import type { Change } from '../engines/engine.ts'
 import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
@@ -30,6 +30,14 @@ const renewal = lazily(() => lease().extend({ leaseMs: fields.leaseMs }))
 /** A lock's slot as one word. */
 export function lockRef(lock: { name: string; slot: number }): string {
   return `${lock.name}#${lock.slot}`
+}
+
+export function lockNameOf(ref: string): string {
+  return ref.slice(0, ref.lastIndexOf('#'))
+}
+
+export function isReservation({ kind, id }: LeaseRef): boolean {
+  return kind === 'lock' && id.startsWith(reservationPrefix)
 }
 
 export const leaseNeeds = (leases: readonly LeaseRef[]) => ({

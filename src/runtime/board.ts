@@ -74,16 +74,25 @@ export class Board {
     return slot
   }
 
+  /** Main thread: the lease keeps its slot, and is not renewed until it is resumed. Negative tokens say so. */
+  suspend(slot: number): void {
+    Atomics.store(this.#tokens, slot, -BigInt(Math.abs(this.tokenAt(slot))))
+  }
+
+  resume(slot: number): void {
+    Atomics.store(this.#tokens, slot, BigInt(Math.abs(this.tokenAt(slot))))
+  }
+
   /** Main thread: the lease has ended; its slot may be used again. */
   strike(slot: number): void {
     Atomics.store(this.#tokens, slot, 0n)
     this.#free.push(slot)
   }
 
-  /** Caretaker: the lease in a slot, or null; null also when it changed while it was read. */
+  /** Caretaker: the lease to renew in a slot, or null; null also when it changed while it was read. */
   read(slot: number): BoardLease | null {
     const token = Atomics.load(this.#tokens, slot)
-    if (token === 0n) return null
+    if (token <= 0n) return null
     const length = Number(this.#idLengths[slot])
     const start = slot * idBytesMax
     const lease: BoardLease = {
@@ -97,7 +106,7 @@ export class Board {
     return Atomics.load(this.#tokens, slot) === token ? lease : null
   }
 
-  /** Caretaker: all leases, each with its slot. */
+  /** Caretaker: all leases to renew, each with its slot. */
   *leases(): Generator<BoardLease> {
     for (let slot = 0; slot < this.#used; slot++) {
       const lease = this.read(slot)

@@ -28,6 +28,8 @@ async function begin(): Promise<void> {
     durability: data.durability,
     busyTimeoutMs: data.busyTimeoutMs,
     recoverOnOpen: false,
+    // The store is a file here, which is never away.
+    patienceMs: data.busyTimeoutMs,
     recoverOnClaim: false,
     hasCaretaker: true,
     onRecovered() {},

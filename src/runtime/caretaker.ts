@@ -140,11 +140,12 @@ export class Caretaker {
     }
     this.#watchStoreClock()
     await this.#renew(now)
+    if (this.#closed) return
     this.#healing ??= this.#heal(now).finally(() => {
       this.#healing = null
     })
     if (this.#isDue('check', now, checkEveryMs)) await this.#check()
-    if (this.#isDue('beat', now, beatEveryMs)) await this.#beat()
+    if (!this.#closed && this.#isDue('beat', now, beatEveryMs)) await this.#beat()
   }
 
   /** Others spare what we hold only while they doubt the clock; by then it has to run by the clock as it is now. */

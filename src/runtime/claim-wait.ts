@@ -6,7 +6,7 @@ import { pause } from '../environment.ts'
 import { closedError } from '../errors.ts'
 import type { Session } from '../session.ts'
 import { deathsAmong, type Healing, heal, judgeRunning } from './heal.ts'
-import { inTime } from './in-time.ts'
+import { inTime, untilDeadline } from './in-time.ts'
 
 export interface ClaimWait<Answer> {
   /** The queue that is looked at. */
@@ -15,7 +15,8 @@ export interface ClaimWait<Answer> {
   readonly signal?: AbortSignal | undefined
   /** Who claims, where that is another than the handle's own agent. */
   readonly agent?: string | undefined
-  claim(): Promise<Answer>
+  /** `patienceMs`: for how long the store may be away. */
+  claim(patienceMs: number): Promise<Answer>
   /** Gives up what a claim was granted when the wait was over. */
   giveBack(answer: Answer): Promise<unknown> | undefined
   /** Nothing to wait for any more. */
@@ -39,7 +40,8 @@ export async function waitForWork<Answer>(session: Session, wait: ClaimWait<Answ
   let probedAt = environment.monotonic()
   for (;;) {
     wait.signal?.throwIfAborted()
-    const answer = await inTime(session, wait.claim(), deadline, (late) => wait.giveBack(late))
+    const { patienceMs } = untilDeadline(session, deadline)
+    const answer = await inTime(session, wait.claim(patienceMs), deadline, (late) => wait.giveBack(late))
     if (wait.isEnough(answer)) return answer
     const claimedAt = environment.monotonic()
     for (let ready = false; !ready; ) {
@@ -47,7 +49,7 @@ export async function waitForWork<Answer>(session: Session, wait: ClaimWait<Answ
       // Listening before looking: what is added in between is heard.
       const unwake = engine.onWake(() => woken.abort())
       try {
-        const { nextDueAt, lapseInMs } = await inTime(session, look(session, wait), deadline)
+        const { nextDueAt, lapseInMs } = await inTime(session, look(session, wait, deadline), deadline)
         const now = environment.monotonic()
         const leftMs = deadline - now
         if (leftMs <= 0) return answer
@@ -69,7 +71,7 @@ export async function waitForWork<Answer>(session: Session, wait: ClaimWait<Answ
         probedAt = now
         await inTime(session, healTheDead(session), deadline)
       }
-      const seen = await inTime(session, look(session, wait), deadline)
+      const seen = await inTime(session, look(session, wait, deadline), deadline)
       // Once for each lapse: what stays although its lease is over is asked for no more often than anything else.
       const lapsedForMs = -(seen.lapseInMs ?? 0)
       const hasLapsed = lapsedForMs > 0 && environment.monotonic() - lapsedForMs >= claimedAt
@@ -84,8 +86,16 @@ interface Look {
   readonly lapseInMs: number | null
 }
 
-function look(session: Session, { queue, agent }: Pick<ClaimWait<never>, 'queue' | 'agent'>): Promise<Look> {
-  return session.call<Look>('queue.look', { queue, lapses: true }, { agent })
+function look(
+  session: Session,
+  { queue, agent }: Pick<ClaimWait<never>, 'queue' | 'agent'>,
+  deadline: number,
+): Promise<Look> {
+  return session.call<Look>(
+    'queue.look',
+    { queue, lapses: true },
+    { agent, ...untilDeadline(session, deadline) },
+  )
 }
 
 /** Reads only, unless somebody is dead. */

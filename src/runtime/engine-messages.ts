@@ -11,6 +11,7 @@ export interface EngineThreadData {
   readonly durability: 'full' | 'normal'
   readonly busyTimeoutMs: number
   readonly recoverOnOpen: boolean
+  readonly patienceMs: number
   readonly recoverOnClaim: boolean
   readonly manualGraceMs?: number | undefined
 }
@@ -25,7 +26,7 @@ export type ToEngine =
   | { readonly type: 'employ'; readonly options: CaretakerOptions; readonly board: SharedArrayBuffer }
   | { readonly type: 'rejoin' }
   | { readonly type: 'dismiss' }
-  | { readonly type: 'close' }
+  | { readonly type: 'close'; readonly withinMs: number | undefined }
 
 export type Answered = { readonly id: number } & (
   | { readonly result: unknown }

@@ -25,6 +25,7 @@ try {
       durability: data.durability,
       busyTimeoutMs: data.busyTimeoutMs,
       recoverOnOpen: data.recoverOnOpen,
+      patienceMs: data.patienceMs,
       recoverOnClaim: data.recoverOnClaim,
       manualGraceMs: data.manualGraceMs,
       hasCaretaker: true,
@@ -73,8 +74,8 @@ async function obey(engine: OpenedEngine, message: ToEngine): Promise<void> {
     caretaker = null
     tell({ type: 'dismissed' })
   } else {
-    await caretaker?.close()
-    await engine.close()
+    // At once: what the caretaker has asked is given up with the rest.
+    await Promise.all([caretaker?.close(), engine.close(message.withinMs)])
     port.close()
   }
 }

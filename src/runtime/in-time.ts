@@ -20,6 +20,18 @@ export class Unanswered extends HoldfastError {
   }
 }
 
+/** A call that is part of a wait has the patience of the wait, however long or short. */
+export function untilDeadline(
+  { environment }: Pick<Session, 'environment'>,
+  deadline: number,
+): { readonly patienceMs: number } {
+  return { patienceMs: leftUntil(deadline, environment.monotonic()) }
+}
+
+function leftUntil(deadline: number, now: number): number {
+  return Math.max(0, Math.max(deadline, Math.min(now, deadline) + answerMs) - now)
+}
+
 /**
  * The answer, if it comes before the deadline; asked close to it, a moment later. Throws `Unanswered` then, and hands
  * an answer that still comes to `onLate`.
@@ -30,10 +42,9 @@ export async function inTime<Answer>(
   deadline: number,
   onLate: (answer: Answer) => Promise<unknown> | undefined = () => undefined,
 ): Promise<Answer> {
-  const now = environment.monotonic()
-  const leftMs = Math.max(deadline, Math.min(now, deadline) + answerMs) - now
+  const leftMs = leftUntil(deadline, environment.monotonic())
   const answered = new AbortController()
-  const late = pause(environment, Math.max(0, leftMs), answered.signal).then(() => null)
+  const late = pause(environment, leftMs, answered.signal).then(() => null)
   try {
     const first = await Promise.race([asked.then((answer) => ({ answer })), late])
     if (first !== null) return first.answer

@@ -9,7 +9,7 @@ import type { LeaseRef } from '../operations/lease.ts'
 import type { Board, BoardLease } from './board.ts'
 import type { Caretaking } from './employ.ts'
 
-/** A lease this process holds and renews. */
+/** A lease this process holds and renews until its holder asks to release, complete or fail it. */
 export interface Lease {
   readonly kind: 'item' | 'lock'
   readonly id: string
@@ -27,6 +27,7 @@ export class Keeper {
   readonly #board: Board
   readonly #beatEveryMs: number
   readonly #held = new Map<string, HeldLease>()
+  readonly #byHand = new Set<RenewalByHand>()
   /** Leases asked for and not granted yet. */
   #expected = 0
   #caretaking: Caretaking | null = null
@@ -67,6 +68,7 @@ export class Keeper {
     const known = this.#held.get(key)
     if (known?.token === granted.token) {
       // The same grant again (a holder asked once more): the lease the work already has goes on.
+      this.resume(known)
       this.#board.setDeadline(known.slot, Math.max(deadline, this.#board.deadlineOf(known.slot)))
       return known
     }
@@ -81,6 +83,51 @@ export class Keeper {
     return lease
   }
 
+  /** A lease that a caller renews through this process by a loop of its own, for as long as that runs. */
+  renewByHand(ref: LeaseRef): { readonly isSuspended: boolean; end(): void } {
+    const renewal: RenewalByHand = { ref, isSuspended: false, end: () => this.#byHand.delete(renewal) }
+    this.#byHand.add(renewal)
+    return renewal
+  }
+
+  /** Its holder wants it to end: no more renewals, and no more effects. False when nothing here renews it. */
+  suspend(ref: LeaseRef): boolean {
+    const held = this.#find(ref)
+    if (held) {
+      held.isSuspended = true
+      this.#board.suspend(held.slot)
+    }
+    const byHand = this.#renewalsByHand(ref)
+    for (const renewal of byHand) renewal.isSuspended = true
+    return held !== null || byHand.length > 0
+  }
+
+  /** It did not end, so it is renewed again. */
+  resume(ref: LeaseRef): void {
+    const held = this.#find(ref)
+    if (held) {
+      held.isSuspended = false
+      this.#board.resume(held.slot)
+    }
+    for (const renewal of this.#renewalsByHand(ref)) renewal.isSuspended = false
+  }
+
+  /** Whether it waits for its end; false once it has lapsed, or was granted again. */
+  isSuspended(ref: LeaseRef): boolean {
+    const renewals = [this.#find(ref), ...this.#renewalsByHand(ref)]
+    return renewals.some((renewal) => renewal?.isSuspended === true)
+  }
+
+  #renewalsByHand({ kind, id, token }: LeaseRef): RenewalByHand[] {
+    if (this.#byHand.size === 0) return []
+    return [...this.#byHand].filter(({ ref }) => ref.kind === kind && ref.id === id && ref.token === token)
+  }
+
+  #find(ref: LeaseRef): HeldLease | null {
+    const lease = this.#held.get(keyOf(ref))
+    return lease?.token === ref.token ? lease : null
+  }
+
   /** The lease ended in good order. */
   drop(ref: LeaseRef): void {
     this.#forget(ref)
@@ -93,7 +140,7 @@ export class Keeper {
 
   /** Whether this very grant is kept here. */
   holds(ref: LeaseRef): boolean {
-    return this.#held.get(keyOf(ref))?.token === ref.token
+    return this.#find(ref) !== null
   }
 
   /** Refs of everything held, for giving it back at the end. */
@@ -102,10 +149,9 @@ export class Keeper {
   }
 
   #forget(ref: LeaseRef): HeldLease | null {
-    const key = keyOf(ref)
-    const lease = this.#held.get(key)
-    if (lease?.token !== ref.token) return null
-    this.#held.delete(key)
+    const lease = this.#find(ref)
+    if (lease === null) return null
+    this.#held.delete(keyOf(ref))
     lease.end()
     this.#board.strike(lease.slot)
     return lease
@@ -119,7 +165,7 @@ export class Keeper {
     let nextMs = this.#beatEveryMs
     for (const lease of [...this.#held.values()]) {
       const leftMs = this.#board.deadlineOf(lease.slot) - now
-      if (leftMs <= 0) this.lose(lease, 'it could not be renewed in time')
+      if (leftMs <= 0) this.lose(lease, lease.isSuspended ? unanswered : 'it could not be renewed in time')
       else nextMs = Math.min(nextMs, leftMs + 1)
     }
     this.#cancelTimer = this.#environment.timer(nextMs, () => this.#watch())
@@ -133,11 +179,21 @@ export class Keeper {
   }
 }
 
+interface RenewalByHand {
+  readonly ref: LeaseRef
+  isSuspended: boolean
+  end(): void
+}
+
+const unanswered = 'the store did not answer its release in time'
+
 class HeldLease implements Lease {
   readonly kind: 'item' | 'lock'
   readonly id: string
   readonly token: number
   readonly slot: number
+  /** Its holder is giving it back. */
+  isSuspended = false
   readonly #inTime: () => boolean
   /** Made when somebody asks for the signal: most items are finished without. */
   #controller: AbortController | null = null
@@ -159,11 +215,16 @@ class HeldLease implements Lease {
   }
 
   get isHeld(): boolean {
-    return !this.#ended && this.#inTime()
+    return !this.#ended && !this.isSuspended && this.#inTime()
   }
 
   assertHeld(): void {
-    if (!this.isHeld) throw this.#lost ?? this.#loss('it ended or could not be renewed in time')
+    if (this.isHeld) return
+    const isGivenBack = this.isSuspended && !this.#ended
+    throw (
+      this.#lost ??
+      this.#loss(isGivenBack ? 'it is being given back' : 'it ended or could not be renewed in time')
+    )
   }
 
   /** After this the slot may belong to another lease. */

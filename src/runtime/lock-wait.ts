@@ -5,9 +5,10 @@
  */
 import { pause } from '../environment.ts'
 import { closedError, isHoldfastError } from '../errors.ts'
+import type { LeaseRef } from '../operations/lease.ts'
 import type { NamedAcquireOutcome } from '../operations/lock.ts'
 import type { CallOptions, Session } from '../session.ts'
-import { inTime, Unanswered } from './in-time.ts'
+import { inTime, Unanswered, untilDeadline } from './in-time.ts'
 
 export interface LockWait {
   readonly input: Readonly<Record<string, unknown>>
@@ -16,6 +17,8 @@ export interface LockWait {
   readonly signal: AbortSignal | undefined
   /** Fires when the handle closes. */
   readonly closing: AbortSignal
+  /** Whether a lease is of this lock. */
+  isThis(lease: LeaseRef): boolean
 }
 
 export interface LockAnswer {
@@ -38,7 +41,7 @@ export async function waitForLock(session: Session, wait: LockWait): Promise<Loc
   try {
     for (;;) {
       const requestedAt = environment.monotonic()
-      const acquired = acquire(session, wait, waiting)
+      const acquired = acquire(session, wait, waiting, deadline)
       const answer = await inTime(session, acquired, deadline, (late) => giveBack(session, wait, late))
       if (answer.outcome !== 'waiting') {
         waiting = null
@@ -63,9 +66,19 @@ export async function waitForLock(session: Session, wait: LockWait): Promise<Loc
   }
 }
 
-function acquire(session: Session, wait: LockWait, place: Waiting | null): Promise<NamedAcquireOutcome> {
+async function acquire(
+  session: Session,
+  wait: LockWait,
+  place: Waiting | null,
+  deadline: number,
+): Promise<NamedAcquireOutcome> {
+  const givenBack = session.endings.settled(wait.isThis)
+  if (givenBack !== null) await givenBack
   const input = { ...wait.input, wait: true, ...(place ? { waiter: place.waiter } : {}) }
-  return session.call('locks.acquireLock', input, wait.options)
+  return await session.call('locks.acquireLock', input, {
+    ...wait.options,
+    ...untilDeadline(session, deadline),
+  })
 }
 
 /** False when the time is over; rejects when the caller gave up or the handle closes. */
@@ -85,7 +98,7 @@ async function turnComes(
     // Listening before looking: a release in between is heard.
     const unwake = engine.onWake(() => woken.abort())
     try {
-      const look = await inTime(session, lookAt(session, wait, place), deadline)
+      const look = await inTime(session, lookAt(session, wait, place, deadline), deadline)
       assertWanted(session, wait)
       if (look.turn || look.due) return true
       const leftMs = deadline - environment.monotonic()
@@ -107,9 +120,10 @@ async function turnComes(
   }
 }
 
-function lookAt(session: Session, wait: LockWait, { waiter }: Waiting) {
+function lookAt(session: Session, wait: LockWait, { waiter }: Waiting, deadline: number) {
   const input = { ...wait.input, wait: true, waiter }
-  return session.call<{ turn: boolean; due: boolean; ahead: number }>('locks.isTurn', input, wait.options)
+  const options = { ...wait.options, ...untilDeadline(session, deadline) }
+  return session.call<{ turn: boolean; due: boolean; ahead: number }>('locks.isTurn', input, options)
 }
 
 function assertWanted(session: Session, { signal, closing }: LockWait): void {

@@ -1,7 +1,8 @@
 /** Renewal of one lease on request, for leases that no Holdfast process keeps by itself. */
-import { renewEveryMs, safetyMarginMs } from '../domain/lease.ts'
+import { safetyMarginMs } from '../domain/lease.ts'
 import { shown } from '../domain/text.ts'
 import { InvalidError, isHoldfastError, LeaseLostError } from '../errors.ts'
+import type { LeaseRef } from '../operations/lease.ts'
 import type { Session } from '../session.ts'
 
 export interface RenewalOptions {
@@ -24,6 +25,7 @@ export interface LeaseRenewal {
 interface Renewing extends RenewalOptions {
   readonly session: Session
   readonly subject: string
+  readonly lease: LeaseRef
   readonly leaseMs: number
   /** Monotonic time at which the store lets the lease end unless it is renewed. */
   readonly endsAt: number
@@ -36,7 +38,7 @@ const firstAnswerMs = 1000
 export function runRenewal(options: Renewing): LeaseRenewal {
   const { session, subject, leaseMs } = options
   const { environment, logger } = session
-  const everyMs = options.everyMs ?? renewEveryMs(leaseMs)
+  const everyMs = options.everyMs ?? leaseMs / 3
   assertEvery(everyMs, leaseMs)
   if (everyMs > leaseMs / 2) logger.warn({ subject, everyMs, leaseMs }, 'renew.seldom')
   const lost = new AbortController()
@@ -44,8 +46,10 @@ export function runRenewal(options: Renewing): LeaseRenewal {
   let cancelRound = () => {}
   let cancelDeadline = () => {}
 
+  const renewal = session.keeper.renewByHand(options.lease)
   const stop = () => {
     stopped = true
+    renewal.end()
     cancelRound()
     cancelDeadline()
     options.signal?.removeEventListener('abort', stop)
@@ -63,6 +67,8 @@ export function runRenewal(options: Renewing): LeaseRenewal {
     )
   }
   const round = async () => {
+    // Its holder has asked to give it back: unless that is refused, it ends.
+    if (renewal.isSuspended) return schedule(leaseMs / 15)
     const requestedAt = environment.monotonic()
     try {
       await options.renew(leaseMs)
@@ -83,7 +89,10 @@ export function runRenewal(options: Renewing): LeaseRenewal {
   }
 
   options.signal?.addEventListener('abort', stop, { once: true })
-  if (stopped) return { signal: lost.signal, stop }
+  if (stopped) {
+    stop()
+    return { signal: lost.signal, stop }
+  }
   // The first renewal is at once: it tells whether the lease is held at all, and from when the countdown runs.
   const now = environment.monotonic()
   trustUntil(Math.max(options.endsAt - safetyMarginMs(leaseMs), now + firstAnswerMs))

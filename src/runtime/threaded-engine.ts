@@ -71,10 +71,10 @@ export class ThreadedEngine implements OpenedEngine {
   }
 
   #start(opened: () => void, failed: (error: unknown) => void): void {
-    const { durability, busyTimeoutMs, recoverOnClaim, manualGraceMs } = this.#options
+    const { durability, busyTimeoutMs, patienceMs, recoverOnClaim, manualGraceMs } = this.#options
     // A thread that is started anew has leases to renew, and heals later.
     const recoverOnOpen = this.#options.recoverOnOpen && this.#status === null
-    const settings = { durability, busyTimeoutMs, recoverOnOpen, recoverOnClaim, manualGraceMs }
+    const settings = { durability, busyTimeoutMs, patienceMs, recoverOnOpen, recoverOnClaim, manualGraceMs }
     const workerData: EngineThreadData = { url: this.#url, ...settings }
     const file = new URL('./engine-thread.js', import.meta.url)
     const thread = startThread(file, { name: 'holdfast engine', workerData })
@@ -85,7 +85,7 @@ export class ThreadedEngine implements OpenedEngine {
         this.#status = message.status
         this.#letGo()
         // Closed while it was being started anew.
-        if (this.#closed) this.#post({ type: 'close' })
+        if (this.#closed) this.#post({ type: 'close', withinMs: 0 })
         opened()
       } else if (message.type === 'failed') cause = revive(message.error)
       else this.#hear(message)
@@ -286,14 +286,14 @@ export class ThreadedEngine implements OpenedEngine {
     return (await answer) ?? employed.options.instance
   }
 
-  async close(): Promise<void> {
+  async close(withinMs?: number): Promise<void> {
     if (this.#closed) return
     this.#closed = true
     const thread = this.#thread
-    if (thread === null) return
+    if (thread === null) return this.#refuseUnsent(new Error('the store was closed'))
     const ended = new Promise<void>((resolve) => thread.once('exit', () => resolve()))
     this.#letGo()
-    this.#post({ type: 'close' })
+    this.#post({ type: 'close', withinMs })
     await ended
   }
 }

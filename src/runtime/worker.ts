@@ -5,7 +5,7 @@
 import { failureFacts, failureOf, retryableIn, textOf } from '../domain/failure.ts'
 import { nearestName } from '../domain/name.ts'
 import { shown } from '../domain/text.ts'
-import { type Environment, pause } from '../environment.ts'
+import { type Environment, settlesWithin } from '../environment.ts'
 import { HoldfastError, isClosedError, isHoldfastError } from '../errors.ts'
 import { assertSignal, optionsOf } from '../input.ts'
 import type { Queue, QueueItem } from '../queue.ts'
@@ -81,9 +81,11 @@ function assertRenewing(session: Session): void {
 }
 
 const retryAfterErrorMs = { base: 100, max: 5000 }
-/** Tries within some ten seconds: enough for somebody's passing repair of the store. */
-const faultsMax = 6
-const drainDefaultMs = 30_000
+export const drainDefaultMs = 30_000
+/** For the answers of the store, once the drain is over. */
+export const lastAnswersMs = 2_000
+/** A request that was refused when it was repeated is made once more, to learn why; then the item fails, then it lapses. */
+const finishesMax = 3
 /** A day. Timers of Node know nothing longer than 24 of them: they would fire at once. */
 const timeMsMax = 24 * 60 * 60 * 1000
 
@@ -97,8 +99,6 @@ export class Worker<Payload> {
   /** Not by id: an item that was lost and claimed again is in two handlers. */
   readonly #running = new Set<Running<Payload>>()
   readonly #finishing = new Set<Promise<unknown>>()
-  /** Fires when a stop has waited long enough for the store, too. */
-  readonly #lastTry = new AbortController()
   readonly #unwake: () => void
   readonly #unexpect: () => void
   readonly #unsignal: () => void
@@ -169,17 +169,9 @@ export class Worker<Payload> {
     this.#unexpect()
     this.#unsignal()
     this.#cancelPoll()
-    const over = new AbortController()
-    const late = await Promise.race([
-      this.#drained().then(() => false),
-      pause(this.#environment, drainMs, over.signal).then(() => true),
-    ])
-    over.abort()
-    if (late) this.#abandon()
-    await this.#claimedLast()
-    await Promise.all(this.#finishing)
-    if (this.#hasLock) await this.#queue.releaseProcessingLock()
-    this.#hasLock = false
+    if (await settlesWithin(this.#environment, drainMs, this.#drained())) return
+    // What a store that is away does not answer by then is asked again without us, until its lease has lapsed.
+    await settlesWithin(this.#environment, lastAnswersMs, Promise.allSettled(this.#abandon()))
   }
 
   /** Every handler has returned, and the store has answered what came of it. */
@@ -187,25 +179,33 @@ export class Worker<Payload> {
     await this.#claimedLast()
     await Promise.all([...this.#running].map(({ done }) => done))
     await Promise.all(this.#finishing)
+    await this.#leaveLock()
+  }
+
+  async #leaveLock(): Promise<void> {
+    if (!this.#hasLock) return
+    this.#hasLock = false
+    await this.#queue.releaseProcessingLock()
   }
 
   /** The last claim is answered, and what it brought is on its way back. */
   async #claimedLast(): Promise<void> {
     await this.#claiming
-    for (const claimed of this.#ahead.splice(0)) this.#giveBack(claimed)
+    await Promise.all(this.#ahead.splice(0).map((claimed) => this.#giveBack(claimed)))
   }
 
-  #abandon(): void {
-    this.#lastTry.abort()
-    for (const running of this.#running) {
+  /** What is left is asked for once more, and so is the last claim, which may bring something. */
+  #abandon(): Promise<unknown>[] {
+    const left = [...this.#running].map((running) => {
       running.isAbandoned = true
       running.stop?.abort(stopping())
-      this.#giveBack(running.claimed)
-    }
+      return this.#giveBack(running.claimed)
+    })
+    return [...left, this.#claimedLast(), this.#leaveLock()]
   }
 
-  #giveBack(claimed: Claimed<Payload>): void {
-    this.#finish(claimed, () => this.#release(claimed.item))
+  #giveBack(claimed: Claimed<Payload>): Promise<unknown> {
+    return this.#finish(claimed, () => this.#release(claimed.item))
   }
 
   #release({ id, token }: QueueItem<Payload>): Promise<boolean> {
@@ -317,7 +317,7 @@ export class Worker<Payload> {
 
   async #claimUnderLock(): Promise<Claimed<Payload>[] | { outcome: string; nextDueAt?: number | null }> {
     // Asked before the last item is finished, the store would answer with that item once more.
-    await Promise.all(this.#finishing)
+    if (this.#finishing.size > 0) return { outcome: 'unfinished' }
     const answer = await this.#queue.nextWithLock(this.#claimOptions)
     if (answer.outcome === 'claimed') {
       this.#hasLock = true
@@ -347,11 +347,10 @@ export class Worker<Payload> {
   }
 
   async #run(running: Running<Payload>): Promise<void> {
-    const { item, lease } = running.claimed
+    const { item } = running.claimed
     try {
       const finish = await this.#handle(running)
-      // The handler may have finished the item itself, as merge handlers do; then nothing is left to do.
-      if (!running.isAbandoned && lease.isHeld) this.#finish(running.claimed, finish)
+      if (!running.isAbandoned) void this.#finish(running.claimed, finish)
     } catch (error) {
       // A fault of our own. Nobody works on the item any more, so nobody may renew it.
       this.#warn(error, item.id)
@@ -411,40 +410,48 @@ export class Worker<Payload> {
   }
 
   /** Not waited for here: the next claim is asked in the same turn and shares the transaction. */
-  #finish(claimed: Claimed<Payload>, finish: () => Promise<unknown>): void {
-    const finishing = this.#untilAnswered(claimed, finish).finally(() => this.#finishing.delete(finishing))
+  #finish(claimed: Claimed<Payload>, finish: () => Promise<unknown>): Promise<unknown> {
+    const finishing = this.#untilAnswered(claimed, finish).finally(() => {
+      this.#finishing.delete(finishing)
+      if (this.#takesLock) this.#ring()
+    })
     this.#finishing.add(finishing)
+    return finishing
   }
 
   /**
-   * Until the store has answered or the lease is gone: an item must not stay held with nobody at work on it. It lapses
-   * when its workflow lets it neither be completed nor fail, when the worker may wait for no longer, and when the store
-   * goes on answering with a fault that does not pass by itself.
+   * Until the store has answered or the lease is gone: an item must not stay held with nobody at work on it. What a
+   * workflow lets neither be completed nor fail lapses.
    */
   async #untilAnswered({ item, lease }: Claimed<Payload>, first: () => Promise<unknown>): Promise<void> {
+    // The handler may have asked for that itself, as merge handlers do. Only if it was refused there is something to do.
+    const asked = this.#endingOf(lease)
+    if (asked !== null) await asked
     let finish = first
-    let refusals = 0
-    let faults = 0
-    for (let attempt = 1; ; attempt++) {
+    for (let attempt = 1; lease.isHeld && attempt <= finishesMax; attempt++) {
       try {
         await finish()
         return
       } catch (error) {
         this.#warn(error, item.id)
-        if (!lease.isHeld) return
-        if (this.#lastTry.signal.aborted) return this.#letLapse(item)
+        await this.#endingOf(lease)
         // Cannot be completed where it stands (a merge handler that returned early): then it has failed.
         const isRefusal =
           isHoldfastError(error) && (error.code === 'ILLEGAL_MOVE' || error.code === 'INVALID')
-        if (isRefusal && refusals++ > 0) return this.#letLapse(item)
-        if (isRefusal) {
-          const failure = failureOf(error)
-          this.#session.logger.warn(failureFacts(item, failure), 'item.failed')
-          finish = () => this.#queue.fail(item.id, failure, { token: item.token, retryable: false })
-        } else if (!isPassing(error) && ++faults === faultsMax) return this.#letLapse(item)
-        await pause(this.#environment, errorWaitMs(attempt), this.#lastTry.signal)
+        if (!isRefusal || !lease.isHeld || finish !== first) continue
+        const failure = failureOf(error)
+        this.#session.logger.warn(failureFacts(item, failure), 'item.failed')
+        finish = () => this.#queue.fail(item.id, failure, { token: item.token, retryable: false })
       }
     }
+    this.#letLapse(item)
+  }
+
+  /** Resolves when what was asked for this lease is answered; null when nothing was. */
+  #endingOf({ kind, id, token }: Lease): Promise<unknown> | null {
+    return this.#session.endings.settled(
+      (lease) => lease.kind === kind && lease.id === id && lease.token === token,
+    )
   }
 
   #warn(error: unknown, item?: string): void {
@@ -466,11 +473,6 @@ function stopping(): HoldfastError {
 
 function errorWaitMs(attempt: number): number {
   return Math.min(retryAfterErrorMs.max, retryAfterErrorMs.base * 2 ** attempt)
-}
-
-/** Passes when the store is back; a fault of our own, or of the store's file, does not. */
-function isPassing(error: unknown): boolean {
-  return isHoldfastError(error) && error.retryable
 }
 
 /** An error may say of itself that trying again is pointless. */

@@ -273,6 +273,7 @@ test('the names of log lines are these, and no others', () => {
     'recovery.completed',
     'recovery.failed',
     'redelivery.failed',
+    'release.failed',
     'renew.failed',
     'renew.seldom',
     'result.dropped',

@@ -322,6 +322,7 @@ describe('the margins of a holder', () => {
 
   test('a bound lease of 30 s is renewed every 10 s', () => {
     expect(renewEveryMs(30 * second)).toBe(10 * second)
+    expect(renewEveryMs(60 * second)).toBe(15 * second)
   })
 })
 

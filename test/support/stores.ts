@@ -170,6 +170,9 @@ function engineOf(name: string, { createSite, createEmptySite, unfit }: Kind): E
   }
 }
 
+/** Each engine has its own default, and a test does not learn on which it runs. */
+const leaseMs = 30_000
+
 const siteOf = new WeakMap<Holdfast, Site>()
 
 /** Resolves when every event recorded so far can be read through this handle. */
@@ -195,7 +198,7 @@ function createStore(site: Site, isReal: boolean): { store: Store; remove: () =>
     countRows: () => site.countRows(),
     async open(options = {}) {
       const environment = isReal ? systemEnvironment : env
-      const handle = await open(site.url, { environment, logger: false, ...options })
+      const handle = await open(site.url, { environment, logger: false, leaseMs, ...options })
       handles.push(handle)
       siteOf.set(handle, site)
       return handle

@@ -52,7 +52,7 @@ export const run = verb<Ran | NotHeld>({
     waitOption,
     {
       flags: '--lease <duration>',
-      description: 'length of the lease; default 30s, renewed every third of it',
+      description: 'length of the lease, which is renewed; default 30s, on PostgreSQL 60s',
     },
     { flags: '--slots <number>', description: 'with --lock: how many may hold it at once' },
     { flags: '--reason <text>', description: 'with --lock: why; kept in the audit' },

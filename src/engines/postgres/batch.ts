@@ -31,7 +31,8 @@ export interface Waiting {
   readonly prepared: Prepared
   readonly resolve: (result: unknown) => void
   readonly reject: (error: unknown) => void
-  /** When it is given up for want of a server, monotonic ms. */
+  /** When it was asked, and when it is given up for want of a server, monotonic ms. */
+  readonly askedAt: number
   readonly deadline: number
   /** Names it was found to need besides those it says at once. */
   readonly moreNames: Set<string>

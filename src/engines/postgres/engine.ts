@@ -13,7 +13,7 @@ import { movedOffset, ServerClock } from './clock.ts'
 import { ClockMark } from './clock-mark.ts'
 import type { Connection } from './connection.ts'
 import { raiseEventBase } from './event-base.ts'
-import { isRead, Lane, type LaneOptions, patienceMs } from './lane.ts'
+import { isRead, Lane, type LaneOptions } from './lane.ts'
 import { LinePlaces } from './line-places.ts'
 import { Listener } from './listener.ts'
 import { assertUsableStore, settleManualGrace } from './marks.ts'
@@ -274,9 +274,10 @@ export class PostgresEngine implements Engine {
     this.#clockMark?.refresh((query, read) => this.#side.sendAside(query, read))
     const lane = isRead(prepared) || urgent.has(command.operation) ? this.#side : this.#batches
     return new Promise((resolve, reject) => {
-      const deadline = this.#environment.monotonic() + patienceMs
+      const askedAt = this.#environment.monotonic()
+      const deadline = askedAt + (command.patienceMs ?? this.#options.patienceMs)
       const found = { moreNames: new Set<string>(), looksWide: false, wasLeft: false }
-      lane.add({ prepared, resolve, reject, deadline, ...found })
+      lane.add({ prepared, resolve, reject, askedAt, deadline, ...found })
     })
   }
 
@@ -403,12 +404,12 @@ export class PostgresEngine implements Engine {
   }
 
   /** Answers what is waiting, then closes; a second call does nothing. */
-  async close(): Promise<void> {
+  async close(withinMs?: number): Promise<void> {
     if (this.#closed) return
     this.#closed = true
     this.#listener?.close()
     this.#cancelLook()
-    await Promise.all([this.#batches.close(), this.#side.close()])
+    await Promise.all([this.#batches.close(withinMs), this.#side.close(withinMs)])
     this.#wake.close()
   }
 }

@@ -23,8 +23,6 @@ import { closeOrKeep } from './spare.ts'
 import { ChangedTwice } from './working-set.ts'
 
 const batchMax = 500
-/** A command waits so long for a server that is away; a restart or a failover is over by then. */
-export const patienceMs = 20_000
 const contentionMs = { first: 1, max: 40 }
 /** So often reading a feed that an open transaction holds back is tried again, a moment later each time. */
 const readsMax = 20
@@ -94,6 +92,8 @@ export class Lane {
   #isSettling = false
   /** When there was last no connection. */
   #lostAt = Number.NEGATIVE_INFINITY
+  /** It is closing, and has no more time. */
+  #isGivenUp = false
   /** Its connection may be another's by now. */
   #isLeft = false
   /** What is sent when the batch under way has ended; the same hint once, however long that takes. */
@@ -260,7 +260,7 @@ export class Lane {
    */
   #watch(connection: Connection, batch: readonly Waiting[]): () => void {
     const now = this.#environment.monotonic()
-    const kept = batch.filter(({ deadline }) => deadline > now && deadline - patienceMs <= this.#lostAt)
+    const kept = batch.filter(({ askedAt, deadline }) => deadline > now && askedAt <= this.#lostAt)
     if (kept.length === 0) return () => {}
     const leftMs = firstDeadline(kept) - now
     return this.#environment.timer(leftMs, () =>
@@ -270,7 +270,7 @@ export class Lane {
 
   /** Those that have time left; the others are given up. */
   #inTime(batch: readonly Waiting[], giveUp: (waiting: Waiting) => void): Waiting[] {
-    const now = this.#environment.monotonic()
+    const now = this.#isGivenUp ? Number.POSITIVE_INFINITY : this.#environment.monotonic()
     for (const waiting of batch) if (waiting.deadline <= now) giveUp(waiting)
     return batch.filter(({ deadline }) => deadline > now)
   }
@@ -286,6 +286,7 @@ export class Lane {
       resolve: (report) =>
         onRecovered(report as RecoveryReport, 'claim', this.#environment.monotonic() - started),
       reject: (error) => onRecoveryFailed(error, 'claim', queues[0] ?? null),
+      askedAt: started,
       deadline: started,
       moreNames: new Set(),
       looksWide: false,
@@ -441,8 +442,23 @@ export class Lane {
     )
   }
 
-  /** Answers what is waiting, then closes. */
-  async close(): Promise<void> {
+  /** Answers what is waiting, then closes; after `withinMs` it waits for no answer any more. */
+  async close(withinMs?: number): Promise<void> {
+    const inTime = withinMs === undefined ? () => {} : this.#environment.timer(withinMs, () => this.#giveUp())
+    try {
+      await this.#leave()
+    } finally {
+      inTime()
+    }
+  }
+
+  #giveUp(): void {
+    this.#isGivenUp = true
+    this.#found.searchNoMore()
+    this.connection.destroy(new Error('the store was closed before the server answered'))
+  }
+
+  async #leave(): Promise<void> {
     while (this.#pumping !== null) await this.#pumping
     this.#isLeft = true
     this.#found.searchNoMore()
