@@ -163,7 +163,9 @@ export class Fleet {
     const { agent, ...rest } = optionsOf('fleet.prime', options)
     await this.#session.healIfPossible('manual')
     const judged = await judgeHolders(this.#session)
-    return this.#session.call('fleet.prime', { ...rest, judged }, { agent })
+    const page = await this.#session.call<PrimePage>('fleet.prime', { ...rest, judged }, { agent })
+    await this.#session.introduce(agent)
+    return page
   }
 
   /** The status now, and again when something was changed; also when nothing was, because time passes. */

@@ -110,11 +110,16 @@ export class Messages {
     return sent
   }
 
-  /** What waits for an answer of this agent, most urgent first; looking marks nothing as read. */
-  inbox(
+  /**
+   * What waits for an answer of this agent, most urgent first; looking marks nothing as read. Who has looked can be
+   * written to.
+   */
+  async inbox(
     options: MessagePageOptions & { unread?: boolean; all?: boolean; agent?: string } = {},
   ): Promise<LetterPage> {
-    return this.#call('messages.inbox', options)
+    const page = await this.#call<LetterPage>('messages.inbox', options)
+    await this.#session.introduce(options.agent)
+    return page
   }
 
   /** Marks a message as read; false when it was already, or is not there. It still waits for its answer. */

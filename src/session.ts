@@ -83,6 +83,8 @@ export class Session {
   readonly failures: RecoveryFailures
   readonly #grants = new Map<string, Grant>()
   readonly #underWay = new Set<{ readonly input: unknown; readonly answered: Promise<unknown> }>()
+  /** Names that can be written to because they read their inbox here. */
+  readonly #introduced = new Set<string>()
   readonly #expectant = new Map<string, Set<() => void>>()
   /** Set when the handle begins to close. */
   isClosed = false
@@ -272,6 +274,21 @@ export class Session {
       },
       own,
     )
+  }
+
+  /**
+   * Whoever reads its inbox can be written to. A read writes nothing, so this is done beside it, once for each name; a
+   * look must succeed where nothing can be written, and one that cannot is tried again with the next.
+   */
+  async introduce(agent = this.agent): Promise<void> {
+    if (this.#introduced.has(agent) || this.engine.status.isReadOnly) return
+    try {
+      await this.call('messages.introduce', {}, { agent })
+      if (this.#introduced.size >= grantsMax) this.#introduced.clear()
+      this.#introduced.add(agent)
+    } catch (error) {
+      if (!isHoldfastError(error) || error.code === 'INVALID') throw error
+    }
   }
 
   /** A failure to heal is told and does not keep anybody from working. */

@@ -14,6 +14,13 @@ export interface Recipient {
   readonly version: number
 }
 
+/** A name under which somebody has acted here: it can be written to, though nobody registered it. */
+export interface Addressable {
+  readonly name: string
+  /** Wall clock: since when. */
+  readonly at: number
+}
+
 export type RecipientSettings = Partial<Omit<Recipient, 'name' | 'registeredAt' | 'version'>>
 
 export const inboxAdapter = 'inbox'

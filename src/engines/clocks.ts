@@ -46,6 +46,7 @@ export const clocks: { readonly [Name in TableName]: Clocks } = {
     wall: ['sentAt', 'readAt', 'ackedAt', 'progressAt', 'createdAt', 'closedAt'],
   },
   recipient: { lease: [], wall: ['registeredAt'] },
+  addressable: { lease: [], wall: ['at'] },
   // `marks` are many times in one field.
   allowance: { lease: ['marks', 'at'], wall: [] },
   image: { lease: [], wall: [] },

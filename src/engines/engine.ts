@@ -18,7 +18,7 @@ import type { OpenTransaction } from '../domain/open-transaction.ts'
 import type { Outage } from '../domain/outage.ts'
 import type { Outcome, Progress } from '../domain/progress.ts'
 import type { Queue } from '../domain/queue.ts'
-import type { Recipient } from '../domain/recipient.ts'
+import type { Addressable, Recipient } from '../domain/recipient.ts'
 import type { State, StateFloor, StateSummary } from '../domain/state.ts'
 import type { Workflow } from '../domain/workflow.ts'
 import type { Environment } from '../environment.ts'
@@ -50,6 +50,7 @@ export interface Tables {
   message: Message
   delivery: Delivery
   recipient: Recipient
+  addressable: Addressable
   /** `marks` of a damaged row are null: nothing was counted. */
   allowance: Allowance
 }
@@ -460,11 +461,18 @@ export interface Selectors {
   ]
   openMessageCount: [{ sender: string | null }, number]
   closedMessagesBefore: [{ before: number; limit: number }, readonly Message[]]
-  /** Registered recipients, and agents that opened the store; all running ones when no names are given. */
+  /**
+   * Registered recipients, and agents that opened the store or acted in it; without names all running ones, or all that
+   * can be written to.
+   */
   recipients: [
-    { names: readonly string[] | null; limit: number },
+    { names: readonly string[] | null; limit: number; isAnybody?: true },
     { registered: readonly Recipient[]; agents: readonly string[] },
   ]
+  /** Null where nobody has acted under this name. */
+  addressable: [{ name: string }, Addressable | null]
+  /** Known since then or before, without a delivery and without an open message of theirs. */
+  unusedNames: [{ before: number; limit: number }, readonly Addressable[]]
   allowances: [{ names: readonly string[] }, readonly Allowance[]]
   /** Whose last mark is older than this, on the lease clock. */
   allowancesBefore: [{ ageMs: number; limit: number }, readonly Allowance[]]

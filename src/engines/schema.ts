@@ -230,6 +230,7 @@ export const schema: { readonly [Name in TableName]: Schema } = {
     error: 'text',
     version: 'integer',
   }),
+  addressable: table('addressable', ['name'], [], { name: 'text', at: 'integer' }),
   cascade: table('cascade', ['blocker'], [], { blocker: 'text', at: 'integer' }),
   checkpoint: table('checkpoint', ['name'], ['version'], {
     name: 'text',

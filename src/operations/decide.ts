@@ -153,15 +153,39 @@ export function* decide(prepared: Prepared, moment: () => Moment): Generator<Nee
   const caller: Caller = command.caller
   const needs = operation.needs(input, caller)
   const key = command.idempotencyKey
-  if (key === undefined) {
+  const introduces = isIntroduced(operation, caller)
+  if (key === undefined && !introduces) {
     const step = operation.decide(yield needs, input, contextOf(command, moment()))
     return 'ask' in step ? step.then(yield step.ask) : step
   }
-  const { earlier, ...rows } = yield { ...needs, earlier: { select: 'answer', key } }
+  const { earlier, introduced, ...rows } = yield {
+    ...needs,
+    earlier: key === undefined ? null : { select: 'answer', key },
+    introduced: introduces ? { select: 'addressable', name: caller.agent } : null,
+  }
   if (earlier) return yield* repeat(earlier as unknown as Answer, prepared, moment)
   const context = contextOf(command, moment())
   const decision = yield* settle(operation.decide(rows, input, context))
-  return { ...decision, changes: [...decision.changes, remember(prepared, decision, context.wall)] }
+  return {
+    ...decision,
+    changes: [
+      ...decision.changes,
+      ...(introduces && introduced === null ? introduction(decision, context) : []),
+      ...(key === undefined ? [] : [remember(prepared, decision, context.wall)]),
+    ],
+  }
+}
+
+/** Whether the caller can be written to once it has done this. */
+function isIntroduced({ introduces }: AnyOperation, { instance }: Caller): boolean {
+  return introduces === 'everybody' || (introduces === 'unbound' && instance === null)
+}
+
+/** Only who has done something: one that asks in vain, again and again, leaves no trace. */
+function introduction({ changes }: Decision, { agent, wall }: Context): Change[] {
+  return changes.length === 0
+    ? []
+    : [{ table: 'addressable', before: null, after: { name: agent, at: wall } }]
 }
 
 function contextOf(

@@ -80,6 +80,7 @@ export const acquireLock = operation({
   name: 'locks.acquireLock',
   summary: 'Take a named lock: free, lapsed or, re-entrant, your own; else say who has it, or stand in line.',
   effect: 'write',
+  introduces: 'unbound',
   waits: true,
   // Also for one that has a place: it may have lost it, and then stands in line anew.
   freshIds: ({ wait }) => (wait ? 1 : 0),

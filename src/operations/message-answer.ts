@@ -46,6 +46,7 @@ export const receiveAck = operation({
   name: 'messages.receiveAck',
   summary: 'Acknowledge a message as one of its recipients; repeating it is harmless.',
   effect: 'write',
+  introduces: 'everybody',
   input: ref,
   output: ackResult,
   needs: ackNeeds,
@@ -141,6 +142,7 @@ export const nack = operation({
   name: 'messages.nack',
   summary: 'Refuse a message, or ask for it again, with a reason.',
   effect: 'write',
+  introduces: 'everybody',
   input: () =>
     ref().extend({
       reason: note().describe('Why; the sender sees it.'),
@@ -168,6 +170,7 @@ export const progressAck = operation({
   summary:
     'Say that the message is being worked on: it is not sent again, nor escalated, before the time asked for.',
   effect: 'write',
+  introduces: 'everybody',
   input: () =>
     ref().extend({
       note: note().describe('How far it is; the sender sees it.'),
@@ -191,6 +194,7 @@ export const markAsRead = operation({
   name: 'messages.markAsRead',
   summary: 'Mark a message as read; it still waits for its answer.',
   effect: 'write',
+  introduces: 'everybody',
   input: ref,
   output: () => z.boolean(),
   needs: ({ message }) => ({ found: byRef(message) }),

@@ -21,6 +21,8 @@ import { ask, type OutputOf, operation, type Step } from './operation.ts'
 
 /** Messages one transaction touches: each may have a hundred deliveries. */
 const pieceMax = 20
+/** Names that are forgotten in one transaction. */
+const namesMax = 500
 const perMinute = lazily(() => z.int().min(0).max(1000))
 const allowancesKeptMs = 60 * 60 * 1000
 
@@ -72,6 +74,23 @@ export const register = operation({
     if (after === null) return { changes: [], result: viewRecipient(before as Recipient) }
     const event = { kind: 'recipient.registered', agent } as const
     return { changes: [{ table: 'recipient', before, after, event }], result: viewRecipient(after) }
+  },
+})
+
+export const introduce = operation({
+  name: 'messages.introduce',
+  summary: 'Whoever reads its inbox can be written to from then on.',
+  effect: 'write',
+  internal: true,
+  input: () => z.strictObject({}),
+  output: () => z.boolean(),
+  needs: (_input, { agent }) => ({ known: { select: 'addressable', name: agent } as const }),
+  decide({ known }, _input, { agent, wall }) {
+    if (known !== null) return { changes: [], result: false }
+    return {
+      changes: [{ table: 'addressable', before: null, after: { name: agent, at: wall } }],
+      result: true,
+    }
   },
 })
 
@@ -146,7 +165,7 @@ export const redrive = operation({
 
 export const retain = operation({
   name: 'messages.retain',
-  summary: 'Remove finished messages with their deliveries, and counts of limits that are long over.',
+  summary: 'Remove finished messages with their deliveries, unused names, and counts of limits long over.',
   effect: 'admin',
   internal: true,
   input: () =>
@@ -160,10 +179,14 @@ export const retain = operation({
         ? null
         : ({ select: 'closedMessagesBefore', before: beforeOf(past), limit: pieceMax } as const),
     allowances: { select: 'allowancesBefore', ageMs: allowancesKeptMs, limit: fields.batchMax } as const,
+    names:
+      past === null ? null : ({ select: 'unusedNames', before: beforeOf(past), limit: namesMax } as const),
   }),
-  decide({ closed, allowances }, { past }, context) {
+  decide({ closed, allowances, names }, { past }, context) {
     const { agent } = context
-    const messages = closed !== null && past !== null && isPast(past, context) ? closed : []
+    const isOver = past !== null && isPast(past, context)
+    const messages = closed !== null && isOver ? closed : []
+    const unused = names !== null && isOver ? names : []
     return ask({ deliveries: deliveriesOf(...messages) }, ({ deliveries }) => {
       const detail = { reason: 'retention' }
       const changes: Change[] = [
@@ -184,11 +207,10 @@ export const retain = operation({
           }),
         ),
         ...allowances.map((before): Change => ({ table: 'allowance', before, after: null })),
+        ...unused.map((before): Change => ({ table: 'addressable', before, after: null })),
       ]
-      return {
-        changes,
-        result: { messages: messages.length, more: messages.length === pieceMax },
-      }
+      const more = messages.length === pieceMax || unused.length === namesMax
+      return { changes, result: { messages: messages.length, more } }
     })
   },
 })

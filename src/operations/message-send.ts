@@ -107,14 +107,17 @@ export const sendWithAck = operation({
   name: 'messages.sendWithAck',
   summary: 'Send a message that must be acknowledged; it is sent again, and escalated, until it is.',
   effect: 'write',
+  introduces: 'everybody',
   freshIds: () => 1,
   input,
   output: sent,
   needs: sendNeeds,
   decide(rows, asked, context): Step<Sent> {
     const parent = rows.parent && requireMessage(rows.parent, asked.parent as string)
+    // Whoever wrote can be answered, whatever is still known of it.
+    const isKnown = (name: string) => name === context.agent || name === parent?.sender
     const unknown = namesIn(asked, context.agent).find(
-      (name) => name !== context.agent && !findRecipient(rows.named, name),
+      (name) => !isKnown(name) && !findRecipient(rows.named, name),
     )
     if (unknown !== undefined) return refuseUnknown(unknown)
     if (!parent) return send(rows, asked, context, null)
@@ -182,7 +185,7 @@ function namesIn({ to, ladder }: Input, agent: string): string[] {
 
 function recipientsOf(rows: Rows, { to }: Input, agent: string): Recipient[] {
   if (to !== '*') {
-    // Nobody unknown comes this far, but a sender may write to itself.
+    // Nobody unknown comes this far, but a sender may write to itself, and whoever wrote is answered.
     return [...new Set([to].flat())].map((name) => findRecipient(rows.named, name) ?? unregistered(name))
   }
   const others = allRecipients(rows.everybody as NonNullable<Rows['everybody']>).filter(
@@ -199,7 +202,8 @@ function recipientsOf(rows: Rows, { to }: Input, agent: string): Recipient[] {
 
 /** Looks up everybody, only to name the nearest. */
 function refuseUnknown(name: string): Step<Sent> {
-  return ask({ known: { select: 'recipients', names: null, limit: knownMax } as const }, ({ known }) => {
+  const anybody = { select: 'recipients', names: null, limit: knownMax, isAnybody: true } as const
+  return ask({ known: anybody }, ({ known }) => {
     const names = allRecipients(known).map((recipient) => recipient.name)
     return unknownRecipient(name, nearestNames(name, names, 3))
   })

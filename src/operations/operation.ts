@@ -17,6 +17,11 @@ export interface Operation<Schema extends z.ZodType = z.ZodType, N extends Needs
   readonly claims?: (input: z.output<Schema>) => string
   /** The library's method can wait for it: with `waitMs`, until `signal` fires. */
   readonly waits?: true
+  /**
+   * Whoever does this can be written to from then on. `unbound`: only where no process stands behind the caller, since
+   * those are known by their processes.
+   */
+  readonly introduces?: 'everybody' | 'unbound'
   /** Not offered by CLI, HTTP or MCP: the runtime's own. */
   readonly internal?: true
   /**

@@ -30,6 +30,7 @@ export const acquireProcessingLock = operation({
   name: 'queue.acquireProcessingLock',
   summary: "Take a queue's processing lock: free, lapsed, or your own (renewed).",
   effect: 'write',
+  introduces: 'unbound',
   claims: ({ queue }) => queue,
   input: () => z.strictObject({ ...input(), leaseMs: fields.leaseMs, reason: fields.reason }),
   output: acquireOutcome,

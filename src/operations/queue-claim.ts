@@ -150,6 +150,7 @@ export const next = operation({
   name: 'queue.next',
   summary: 'Claim the next item under a lease.',
   effect: 'write',
+  introduces: 'unbound',
   claims: ({ queue }) => queue,
   waits: true,
   input: () => z.strictObject({ queue: fields.queue, leaseMs: fields.leaseMs, token: fields.token }),
@@ -183,6 +184,7 @@ export const claimMany = operation({
   name: 'queue.claimMany',
   summary: 'Claim up to 100 items at once, each under a lease of its own.',
   effect: 'write',
+  introduces: 'unbound',
   claims: ({ queue }) => queue,
   input: () =>
     z.strictObject({
@@ -226,6 +228,7 @@ export const nextWithLock = operation({
   name: 'queue.nextWithLock',
   summary: "Take the queue's processing lock and the next item together; called again, the unfinished item.",
   effect: 'write',
+  introduces: 'unbound',
   claims: ({ queue }) => queue,
   waits: true,
   input: () => z.strictObject({ queue: fields.queue, leaseMs: fields.leaseMs, token: fields.token }),

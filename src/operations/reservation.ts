@@ -44,6 +44,7 @@ export const reserve = operation({
   name: 'locks.reserve',
   summary: 'Reserve paths by glob patterns, all or none; held when another reservation overlaps them.',
   effect: 'write',
+  introduces: 'unbound',
   freshIds: () => 1,
   input: () =>
     z.strictObject({

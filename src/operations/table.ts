@@ -191,6 +191,7 @@ const all: readonly AnyOperation[] = [
   messageRead.getPendingCount,
   messageRead.listDeadLetters,
   messageControl.register,
+  messageControl.introduce,
   messageControl.clearPendingAcks,
   messageControl.redrive,
   messageControl.retain,

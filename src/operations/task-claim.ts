@@ -182,6 +182,7 @@ export const claimTaskForAgent = operation({
   name: 'tasks.claimTaskForAgent',
   summary: 'Claim a task under a lease; your own is renewed, a lapsed one taken over.',
   effect: 'write',
+  introduces: 'unbound',
   claims: () => taskQueue,
   input: () => z.strictObject({ ref: ref(), ...claimInput() }),
   output: taskClaim,
@@ -216,6 +217,7 @@ export const claimNext = operation({
   name: 'tasks.claimNext',
   summary: 'Claim the next task that fits: priority, then age; only where every dependency is done.',
   effect: 'write',
+  introduces: 'unbound',
   claims: () => taskQueue,
   waits: true,
   input: () =>
@@ -294,6 +296,7 @@ export const batchClaim = operation({
   name: 'tasks.batchClaim',
   summary: 'Claim up to 100 tasks, all or none; says of each refused one why.',
   effect: 'write',
+  introduces: 'unbound',
   claims: () => taskQueue,
   input: () =>
     z.strictObject({

@@ -197,6 +197,9 @@ export const scripts: Readonly<Record<string, readonly string[]>> = {
     'msg clear --yes --reason over',
     'msg redrive $id',
     'msg send nobody hello',
+    'msg inbox --agent dave',
+    `msg send dave 'are you there?' --agent alice`,
+    'msg send alice yes --agent dave --parent $id',
   ],
   state: [
     `state set config/limits '{"max":5}'`,

@@ -29,6 +29,10 @@ const send = verb<Sent>({
 const inbox = verb<LetterPage>({
   name: 'inbox',
   operation: 'messages.inbox',
+  async act(call) {
+    const hf = await call.open()
+    return hf.messages.inbox(call.input)
+  },
   text: ({ messages, next }, view) =>
     withNext(
       view.table(

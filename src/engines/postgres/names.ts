@@ -38,6 +38,8 @@ export function namesOf(change: Change): string[] {
       return [`message:${row.message}`, `delivery:${row.id}`]
     case 'recipient':
       return [`recipient:${row.name}`]
+    case 'addressable':
+      return [`agent:${row.name}`]
     case 'allowance':
       return [`allowance:${row.name}`]
     case 'state':

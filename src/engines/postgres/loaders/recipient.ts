@@ -1,36 +1,68 @@
 /** Who can be written to, and what the limits of a minute have let through. */
 import type { Allowance } from '../../../domain/allowance.ts'
-import type { Recipient } from '../../../domain/recipient.ts'
-import { decodeAll, decodeDamaged, now, Parameters, query } from '../rows.ts'
+import type { Addressable, Recipient } from '../../../domain/recipient.ts'
+import { decodeAll, decodeDamaged, decodeFirst, now, Parameters, query } from '../rows.ts'
 import { tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
 const selectRunning =
   'select distinct agent from holdfast.instance where namespace = $1 and ended_at is null order by agent'
 
-/** One look a name: an agent of short-lived processes may have had thousands. */
+const selectAnybody = `select agent from holdfast.instance where namespace = $1 and ended_at is null
+union
+select name from holdfast.addressable where namespace = $1
+order by 1`
+
+/** One look per name: an agent of short-lived processes may have had thousands. */
 const selectNamed = `select distinct wanted.name collate "C" as name
 from unnest($2::text[]) as wanted (name)
 where exists (select 1 from holdfast.instance i where i.namespace = $1 and i.agent = wanted.name)
+or exists (select 1 from holdfast.addressable a where a.namespace = $1 and a.name = wanted.name)
 order by name`
 
 export const recipientLoaders = {
-  recipients({ names, limit }, place) {
+  recipients({ names, limit, isAnybody }, place) {
     const registered = new Parameters(place)
     const among = names === null ? '' : `and t.name = any(${registered.add(names)})`
     const rest = `${among}\norder by t.name\nlimit ${registered.add(limit)}`
     const agents = new Parameters(place)
     if (names !== null) agents.add(names)
-    const text = `${names === null ? selectRunning : selectNamed}\nlimit ${agents.add(limit)}`
+    const everybody = isAnybody ? selectAnybody : selectRunning
+    const text = `${names === null ? everybody : selectNamed}\nlimit ${agents.add(limit)}`
     return {
       // Read by everybody who sends, changed by those who register.
       sharedNames: (names ?? []).map((name) => `recipient:${name}`),
       queries: [query(place, tables.recipient, 'none', rest, registered), { text, values: agents.values }],
-      searched: names === null ? ['recipient', 'instance'] : ['instance'],
+      searched: names === null ? ['recipient', 'instance', 'addressable'] : ['instance', 'addressable'],
       read: ([rows, running]) => ({
         registered: decodeAll<Recipient>(tables.recipient, rows),
         agents: (running ?? []).map(([agent]) => String(agent)),
       }),
+    }
+  },
+
+  addressable({ name }, place) {
+    const parameters = new Parameters(place)
+    const rest = `and t.name = ${parameters.add(name)}`
+    return {
+      // As claims do that look for the process behind an agent: it is new only once.
+      names: [`agent:${name}`],
+      queries: [query(place, tables.addressable, 'none', rest, parameters)],
+      read: ([rows]) => decodeFirst<Addressable>(tables.addressable, rows),
+    }
+  },
+
+  unusedNames({ before, limit }, place) {
+    const parameters = new Parameters(place)
+    const rest = `and t.at <= ${parameters.add(before)}
+and not exists (select 1 from holdfast.delivery d where d.namespace = $1 and d.recipient = t.name)
+and not exists (select 1 from holdfast.message m where m.namespace = $1 and m.sender = t.name and m.closed_at is null)
+order by t.at
+limit ${parameters.add(limit)}`
+    return {
+      queries: [query(place, tables.addressable, 'skip', rest, parameters)],
+      searched: ['addressable', 'delivery', 'message'],
+      read: ([rows]) => decodeAll<Addressable>(tables.addressable, rows),
     }
   },
 

@@ -440,6 +440,16 @@ create table holdfast.recipient (
   primary key (namespace, name)
 );
 
+-- Names under which somebody has acted without being registered; they can be written to.
+create table holdfast.addressable (
+  namespace text collate "C" not null,
+  name text collate "C" not null,
+  at bigint not null,
+  primary key (namespace, name)
+);
+
+create index addressable_at on holdfast.addressable (namespace, at);
+
 create table holdfast.message (
   namespace text collate "C" not null,
   id text collate "C" not null,

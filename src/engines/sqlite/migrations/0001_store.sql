@@ -427,6 +427,16 @@ create table recipient (
   primary key (namespace, name)
 ) strict, without rowid;
 
+-- Names under which somebody has acted without being registered; they can be written to.
+create table addressable (
+  namespace text not null,
+  name text not null,
+  at integer not null,
+  primary key (namespace, name)
+) strict, without rowid;
+
+create index addressable_at on addressable (namespace, at);
+
 create table message (
   row integer primary key,
   namespace text not null,
