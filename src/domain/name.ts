@@ -29,7 +29,7 @@ export function nearestName(text: string, known: readonly string[]): string | nu
   if (begun.length > 0) return begun.reduce((best, name) => (name.length < best.length ? name : best))
   let best: string | null = null
   let bestDistance = Math.max(2, Math.floor(text.length / 3)) + 1
-  for (const candidate of known) {
+  for (const candidate of ofLikeLength(text, known)) {
     const distance = editDistance(text.toLowerCase(), candidate.toLowerCase())
     if (distance < bestDistance) {
       best = candidate
@@ -46,17 +46,29 @@ function begins(name: string, text: string): boolean {
   return name.toLowerCase().startsWith(text.toLowerCase())
 }
 
-/** The known names nearest to one that is not known, nearest first. */
+/** Whoever mistypes a name must not keep others waiting: more are not compared, nor longer ones to their end. */
+const comparedMax = 500
+const comparedLengthMax = 64
+
+/** The known names nearest to one that is not known, nearest first; of very many, among those of about its length. */
 export function nearestNames(text: string, known: readonly string[], count: number): string[] {
   const wanted = text.toLowerCase()
-  return known
+  return ofLikeLength(text, known)
     .map((name) => ({ name, distance: editDistance(wanted, name.toLowerCase()) }))
     .sort((left, right) => left.distance - right.distance || (left.name < right.name ? -1 : 1))
     .slice(0, count)
     .map(({ name }) => name)
 }
 
-function editDistance(from: string, to: string): number {
+function ofLikeLength(text: string, known: readonly string[]): readonly string[] {
+  if (known.length <= comparedMax) return known
+  const farness = (name: string) => Math.abs(name.length - text.length)
+  return [...known].sort((left, right) => farness(left) - farness(right)).slice(0, comparedMax)
+}
+
+function editDistance(first: string, second: string): number {
+  const from = first.slice(0, comparedLengthMax)
+  const to = second.slice(0, comparedLengthMax)
   let row = Array.from({ length: to.length + 1 }, (_, index) => index)
   for (let i = 1; i <= from.length; i++) {
     const next = [i]

@@ -1,5 +1,6 @@
 /** What a fence compares: the thing that was leased, and the token of the grant. */
 import { LeaseLostError } from '../errors.ts'
+import { systemEnvironment } from '../host/system.ts'
 import { invalid, isObject } from './input.ts'
 
 /**
@@ -30,7 +31,7 @@ export function readGrant(grant: Grant): FencedResource {
   if (!isToken(token)) {
     throw invalid(
       `the grant of ${resource} has no usable token`,
-      'give the token of your lease as it is, a positive whole number',
+      'give the token of your lease as it is: a positive whole number, not more than ten years ahead of the clock in microseconds',
       { resource, token },
     )
   }
@@ -47,8 +48,16 @@ export function isResource(value: unknown): value is string {
   return typeof value === 'string' && value.length <= resourceLengthMax && /^[^\p{Cc}\p{Cs}]+$/u.test(value)
 }
 
+/**
+ * Tokens follow the clock in microseconds. One from the far future is nonsense, and a fence that took it would refuse
+ * every holder to come.
+ */
+const aheadMaxMs = 10 * 365 * 24 * 60 * 60 * 1000
+
 export function isToken(value: unknown): value is number {
-  return Number.isSafeInteger(value) && (value as number) > 0
+  if (!Number.isSafeInteger(value)) return false
+  const token = value as number
+  return token > 0 && token <= (systemEnvironment.now() + aheadMaxMs) * 1000
 }
 
 /** Equal passes: the same holder may act again. */

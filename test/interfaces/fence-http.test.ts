@@ -99,6 +99,10 @@ describe('an HTTP fence', () => {
     ['no resource', { 'holdfast-token': '7' }],
     ['a token that is no number', { 'holdfast-resource': 'r', 'holdfast-token': 'x' }],
     ['a token in another notation', { 'holdfast-resource': 'r', 'holdfast-token': '0x7' }],
+    [
+      'a token from the far future [S5d-15]',
+      { 'holdfast-resource': 'r', 'holdfast-token': String(2 ** 53 - 1) },
+    ],
     ['an empty token', { 'holdfast-resource': 'r', 'holdfast-token': '' }],
     ['a resource that cannot be decoded', { 'holdfast-resource': '%', 'holdfast-token': '7' }],
     ['a token too many', { 'holdfast-resource': 'r', 'holdfast-token': '7, 8' }],
