@@ -71,24 +71,39 @@ export function storeWords({ body, metadata, ...data }: TaskWords): { data: Item
   return { data: { ...data, notes: [] }, payload: JSON.stringify({ body, metadata }) }
 }
 
-/** An item that came into the queue some other way has no words; it is shown as far as it goes. */
+/** An item that came into the queue some other way is shown as far as it goes; its data may say anything. */
 export function readWords(item: {
   readonly id: string
-  readonly data: object
+  readonly data: Readonly<Record<string, unknown>>
   readonly payload: unknown
 }): TaskWords & { readonly notes: readonly Note[] } {
-  const { title, labels, paths, owner, host, notes } = item.data as Partial<TaskWords> & { notes?: Note[] }
+  const { title, labels, paths, owner, host, notes } = item.data
   const content = item.payload as { body?: unknown; metadata?: Json } | null
   return {
-    title: title ?? item.id,
-    body: typeof content?.body === 'string' ? content.body : '',
-    labels: labels ?? [],
-    paths: paths ?? [],
-    owner: owner ?? null,
-    host: host ?? null,
-    notes: notes ?? [],
+    title: wordIn(title) ?? item.id,
+    body: wordIn(content?.body) ?? '',
+    labels: wordsIn(labels),
+    paths: wordsIn(paths),
+    owner: wordIn(owner),
+    host: wordIn(host),
+    notes: Array.isArray(notes) ? notes.filter(isNote) : [],
     metadata: content?.metadata ?? null,
   }
+}
+
+/** What is not text says nothing. Filters go by this rule too, also where they are SQL. */
+export function wordIn(value: unknown): string | null {
+  return typeof value === 'string' ? value : null
+}
+
+/** The same for a list: what is no list has nothing in it. */
+export function wordsIn(value: unknown): readonly string[] {
+  return Array.isArray(value) ? value.filter((each) => typeof each === 'string') : []
+}
+
+function isNote(value: unknown): value is Note {
+  const { at, by, text } = Object(value) as Partial<Record<keyof Note, unknown>>
+  return typeof at === 'number' && typeof by === 'string' && typeof text === 'string'
 }
 
 function wordsOf(item: Item) {

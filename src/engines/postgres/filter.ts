@@ -1,5 +1,6 @@
 /** A filter of items: as SQL, and for an item at hand. */
 import type { Item } from '../../domain/item.ts'
+import { wordIn, wordsIn } from '../../domain/task.ts'
 import type { ItemFilter } from '../engine.ts'
 import type { Parameters } from './rows.ts'
 
@@ -32,12 +33,13 @@ export function filterText(filter: ItemFilter | null, parameters: Parameters): s
 
 export function passes(item: Item, filter: ItemFilter): boolean {
   const { labels, owner, ownerOrNone, host, priorityMax, agent } = filter
-  const own = Array.isArray(item.data.labels) ? item.data.labels : []
+  const own = wordsIn(item.data.labels)
+  const itsOwner = wordIn(item.data.owner)
   return (
     (labels === undefined || labels.every((label) => own.includes(label))) &&
-    (owner === undefined || (item.data.owner ?? null) === owner) &&
-    (ownerOrNone === undefined || (item.data.owner ?? ownerOrNone) === ownerOrNone) &&
-    (host === undefined || (item.data.host ?? null) === host) &&
+    (owner === undefined || itsOwner === owner) &&
+    (ownerOrNone === undefined || (itsOwner ?? ownerOrNone) === ownerOrNone) &&
+    (host === undefined || wordIn(item.data.host) === host) &&
     (priorityMax === undefined || item.priority <= priorityMax) &&
     (agent === undefined || (item.standing === 'held' && item.agent === agent))
   )

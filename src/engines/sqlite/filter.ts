@@ -2,12 +2,17 @@
 import type { ItemFilter } from '../engine.ts'
 import type { Value } from './driver.ts'
 
+/** What is not text says nothing; the same rule as `wordIn` and `wordsIn` of the domain. */
+const word = (field: 'owner' | 'host') =>
+  `iif(json_type(data, '$.${field}') = 'text', data ->> '$.${field}', null)`
+const labels = `select value from json_each(item.data, '$.labels') as label
+where label.type = 'text' and json_type(item.data, '$.labels') = 'array'`
+
 const conditions = {
-  labels:
-    "and not exists (select 1 from json_each(?) as wanted where wanted.value not in (select value from json_each(item.data, '$.labels')))",
-  owner: "and data ->> '$.owner' is ?",
-  ownerOrNone: "and ifnull(data ->> '$.owner' = ?, 1)",
-  host: "and data ->> '$.host' is ?",
+  labels: `and not exists (select 1 from json_each(?) as wanted where wanted.value not in (${labels}))`,
+  owner: `and ${word('owner')} is ?`,
+  ownerOrNone: `and ifnull(${word('owner')} = ?, 1)`,
+  host: `and ${word('host')} is ?`,
   priorityMax: 'and priority <= ?',
   agent: "and standing = 'held' and agent = ?",
 } as const satisfies Record<keyof ItemFilter, string>

@@ -553,23 +553,31 @@ $$ select coalesce(nullif(current_setting('holdfast.wall_ms', true), '')::bigint
 create function holdfast.event_base() returns bigint language sql stable as
 $$ select coalesce((select value::bigint from holdfast.meta where key = 'event_base'), 0) $$;
 
--- A field of a JSON object as text; null when it is not there, also in damaged JSON, which must not stop a search.
+-- A field of a JSON object that is text; null when it is anything else or not there, also in damaged JSON, which must
+-- not stop a search.
 create function holdfast.json_field(object text, field text) returns text language plpgsql immutable as
 $$
+declare
+  value json;
 begin
   -- PostgreSQL reads neither \u0000 nor half a character, such as \ud83e, out of JSON; whole ones are never written so.
   -- Their replacement is as good: no name that is asked for has any of them.
-  return regexp_replace(object, '\\u(0000|d[89a-f][0-9a-f]{2})', '\\ufffd', 'g')::json ->> field;
+  value := regexp_replace(object, '\\u(0000|d[89a-f][0-9a-f]{2})', '\\ufffd', 'g')::json -> field;
+  return case when json_typeof(value) = 'string' then value #>> '{}' end;
 exception when others then
   return null;
 end
 $$;
 
--- Whether a JSON object has all of these among its labels.
+-- Whether a JSON object has all of these among its labels, which are a list: text and objects have operators of the same
+-- name, by which they would be labels too.
 create function holdfast.has_labels(object text, wanted text[]) returns boolean language plpgsql immutable as
 $$
+declare
+  labels jsonb;
 begin
-  return coalesce(regexp_replace(object, '\\u(0000|d[89a-f][0-9a-f]{2})', '\\ufffd', 'g')::jsonb -> 'labels' ?& wanted, cardinality(wanted) = 0);
+  labels := regexp_replace(object, '\\u(0000|d[89a-f][0-9a-f]{2})', '\\ufffd', 'g')::jsonb -> 'labels';
+  return case when jsonb_typeof(labels) = 'array' then labels ?& wanted else cardinality(wanted) = 0 end;
 exception when others then
   return false;
 end
