@@ -2,7 +2,7 @@
  * Branches of a server's history: standbys that were promoted apart from each other, with the same number or a lower
  * one, and what was committed on a branch that was thrown away.
  */
-import type { Holdfast, HoldfastError, OpenOptions } from 'holdfast'
+import type { Event, Holdfast, HoldfastError, OpenOptions } from 'holdfast'
 import { systemEnvironment } from 'holdfast/testing'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { collectLogs } from '../support/logs.ts'
@@ -138,6 +138,46 @@ test('behind a pooler a new branch is noticed by the next transaction [S5b-14]',
   expect(await site.marksOn(standby)).toHaveLength(2)
 })
 
+test('a live reader is shown every event of the branch it ends up on, whatever it saw of one that was lost [S5b-8]', async () => {
+  const site = await openSite()
+  const hf = await openHere(site.store, fast)
+  await hf.queue('q').add('before')
+  const [first, second] = await site.standbys(2)
+  const reader = readLive(hf)
+  await site.failOverTo(first)
+  for (let number = 0; number < 30; number++) await add(hf, `lost ${number}`)
+  await reader.sees('lost 29')
+  await site.failOverTo(second)
+  for (let number = 0; number < 10; number++) await add(hf, `kept ${number}`)
+
+  await reader.sees('kept 9')
+
+  expect(reader.payloads.filter((payload) => payload.startsWith('kept'))).toHaveLength(10)
+  expect(reader.seqs).toEqual(reader.seqs.toSorted((left, right) => left - right))
+})
+
+test('a live reader is shown what is written after an asynchronous failover, however far the standby was behind [S5b-8]', async () => {
+  const site = await openSite()
+  await (await openHere(site.store, { background: false })).close()
+  const link = await TcpProxy.open(origin)
+  closeAfterHandles(() => link.close())
+  const standby = await origin.createStandby('late', { through: link })
+  link.cut()
+  // As if the server had seen so many transactions of which the standby knows nothing.
+  const later = `update holdfast.meta set value = (value::bigint + 4000000)::text where key = 'event_base'`
+  await queryStore(origin, site.store, later)
+  const hf = await openHere(site.store, { background: false })
+  const reader = readLive(hf)
+  for (let number = 0; number < 10; number++) await hf.queue('q').add(`lost ${number}`)
+  await reader.sees('lost 9')
+  await site.failOverTo(standby)
+  for (let number = 0; number < 10; number++) await hf.queue('q').add(`kept ${number}`)
+
+  await reader.sees('kept 9')
+
+  expect(reader.payloads.filter((payload) => payload.startsWith('kept'))).toHaveLength(10)
+})
+
 const undecided = /two servers are primaries on timeline 2, .*; stop one of them/
 
 /** Its minutes are seconds: the clock by which it waits for servers runs faster. */
@@ -196,6 +236,39 @@ async function openSite(): Promise<BranchSite> {
       const rows = await queryStore<{ mark: string }>(server, store, 'select mark from holdfast.timeline')
       return rows.map(({ mark }) => mark)
     },
+  }
+}
+
+interface Reader {
+  readonly payloads: readonly string[]
+  readonly seqs: readonly number[]
+  sees(payload: string): Promise<void>
+}
+
+/** Reads the feed for as long as the test takes. */
+function readLive(hf: Holdfast): Reader {
+  const over = new AbortController()
+  const payloads: string[] = []
+  const seqs: number[] = []
+  const read = async () => {
+    for (let since = 0; !over.signal.aborted; ) {
+      for (const event of (await hf.execute('events.list', { since }).catch(() => [])) as Event[]) {
+        since = event.seq
+        seqs.push(event.seq)
+        if (event.kind === 'item.created') payloads.push(JSON.parse(String(event.change?.payload)))
+      }
+      await new Promise((next) => setTimeout(next, 5))
+    }
+  }
+  const reading = read()
+  closeAfterHandles(async () => {
+    over.abort()
+    await reading
+  })
+  return {
+    payloads,
+    seqs,
+    sees: (payload) => until(`"${payload}" is shown`, () => payloads.includes(payload)),
   }
 }
 

@@ -263,6 +263,37 @@ test('of many writers a reader sees each event once, and the versions of each th
   expect(versionsOutOfOrder(seen)).toEqual([])
 })
 
+test('event numbers of a new store begin at 1, however many transactions its server has seen [S5c-23]', async () => {
+  const store = own.newStore()
+  const hf = await openHere(store, { background: false })
+  await hf.queue('q').add('work')
+
+  const [last] = (await audit(hf)).slice(-1)
+  const [server] = await own.query<{ next: string }>(store, 'select pg_current_xact_id()::text as next')
+
+  // Some hundred were used to make the server.
+  expect(Math.floor((last?.seq ?? 0) / 8192)).toBeLessThan(100)
+  expect(Number(server?.next)).toBeGreaterThan(500)
+})
+
+test('a store whose event numbers are used up is refused with the reason, and none is written that cannot be read [S5c-23]', async () => {
+  const store = own.newStore()
+  const hf = await openHere(store, { background: false })
+  await hf.queue('q').add('before')
+  const later = `update holdfast.meta set value = $1 where key = 'event_base'`
+  await own.query(store, later, [2 ** 40 - 2 ** 31])
+
+  const refused = await refusal(() => openHere(store, { background: false }))
+  const readable = await hf.queue('q').add('readable')
+  await own.query(store, later, [2 ** 40])
+  const unreadable = await refusal(() => hf.queue('q').add('unreadable'))
+
+  expect(refused).toMatchObject({ code: 'STORE_UNFIT', message: expect.stringContaining('another schema') })
+  expect((await audit(hf)).at(-1)).toMatchObject({ id: readable.item.id })
+  expect(unreadable).toMatchObject({ facts: { sqlState: '23514' } })
+  expect((await hf.queue('q').list()).items).toHaveLength(2)
+})
+
 /** A process that can be frozen inside a transaction: it runs its batches where the test can stop them. */
 function openFrozen(store: string): Promise<Actor> {
   return openActor(store, { agent: 'frozen', background: false })

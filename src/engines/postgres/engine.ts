@@ -12,7 +12,7 @@ import { classify, openAgain, unavailable } from './classify.ts'
 import { movedOffset, ServerClock } from './clock.ts'
 import { ClockMark } from './clock-mark.ts'
 import type { Connection } from './connection.ts'
-import { raiseEventBase } from './event-base.ts'
+import { askTold } from './event-base.ts'
 import { isRead, Lane, type LaneOptions } from './lane.ts'
 import { LinePlaces } from './line-places.ts'
 import { Listener } from './listener.ts'
@@ -30,7 +30,7 @@ import {
 } from './servers.ts'
 import { begin, type SessionOptions } from './settings.ts'
 import { askStandbys, readStandbys, type Standbys, standbysAfter } from './standbys.ts'
-import { enterBranch, type MarkedBranch } from './timeline.ts'
+import { enterBranch, lookAtBranch, type MarkedBranch } from './timeline.ts'
 import { Wake } from './wake.ts'
 
 /** What keeps leases alive goes past the batches. */
@@ -92,12 +92,12 @@ async function prepareStore(
   const run = runOn(connection)
   try {
     await Promise.all([run(begin), migrate(run, schema)])
-    const [grace, branch] = await Promise.all([
+    const [grace, look] = await Promise.all([
       settleManualGrace(run, manualGraceMs),
-      enterBranch(run, markFrom(environment)),
+      lookAtBranch(run, null),
       assertUsableStore(run, shown),
-      raiseEventBase(run),
     ])
+    const branch = await enterBranch(run, look, markFrom(environment))
     await run('commit')
     return { manualGraceMs: grace, branch }
   } catch (error) {
@@ -143,6 +143,8 @@ export class PostgresEngine implements Engine {
   #facts: ServerFacts
   #standbys: Standbys
   #standbysAskedAt: number
+  /** How far readers of this process may have been told of events: the transaction, plus base. */
+  #told = 0
   #status: StoreStatus | null = null
   #cancelLook: () => void = () => {}
   #closed = false
@@ -224,6 +226,7 @@ export class PostgresEngine implements Engine {
         this.#batches.register(),
         this.#side.register(),
         connection.send(askStandbys).then((rows) => this.#noteStandbys(rows)),
+        connection.send(askTold).then((rows) => this.#noteTold(rows)),
         this.#clockMark?.look(connection),
       ])
       this.#clockMark?.enter(connection)
@@ -287,6 +290,11 @@ export class PostgresEngine implements Engine {
     if (now - this.#standbysAskedAt < standbysEveryMs) return
     this.#standbysAskedAt = now
     this.#side.sendAside(askStandbys, (rows) => this.#noteStandbys(rows))
+    this.#side.sendAside(askTold, (rows) => this.#noteTold(rows))
+  }
+
+  #noteTold([row]: readonly Row[]): void {
+    this.#told = Math.max(this.#told, Number(row?.[0] ?? 0))
   }
 
   #noteStandbys([row]: readonly Row[]): void {
@@ -363,7 +371,7 @@ export class PostgresEngine implements Engine {
 
   #leaveServer(why: string): void {
     if (this.#closed) return
-    for (const lane of [this.#batches, this.#side]) lane.connection.destroy(new Error(why))
+    for (const lane of [this.#batches, this.#side]) lane.leaveServer(new Error(why))
   }
 
   /** Marked before it counts: what could not be written down is met again. */
@@ -379,14 +387,16 @@ export class PostgresEngine implements Engine {
     this.#status = null
     if (!this.#branches.use(branch)) return
     this.#clock.doubt(`the server is on timeline ${branch.timeline} after ${used.timeline}`)
-    this.#leaveServer(`the primary is another server now, on timeline ${branch.timeline}`)
+    const moved = new Error(`the primary is another server now, on timeline ${branch.timeline}`)
+    for (const lane of [this.#batches, this.#side]) lane.connection.destroy(moved)
   }
 
   async #enter(facts: ServerFacts, connection: Connection): Promise<MarkedBranch> {
     const { used } = this.#branches
     if (facts.mark === used.mark) return { ...facts, mark: used.mark, isRecent: false }
     const run = runOn(connection)
-    const [, branch] = await Promise.all([run(begin), enterBranch(run, markFrom(this.#environment))])
+    const [, look] = await Promise.all([run(begin), lookAtBranch(run, this.#told)])
+    const branch = await enterBranch(run, look, markFrom(this.#environment))
     if (branch.server !== facts.server) throw new Error('another server answered in its place')
     await run('commit')
     return branch

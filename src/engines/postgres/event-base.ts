@@ -1,9 +1,12 @@
 /**
- * Events are numbered (transaction + base) * 8192 + place. Transactions of another cluster may begin far below those
- * that wrote the events a store came with; then the base is raised, and what is told next comes after what was told.
+ * Events are numbered (transaction + base) * 8192 + place. The transactions of another cluster, or of another branch of
+ * a server's history, may begin below those that wrote what readers were told of. Then the base is raised, and what is
+ * told next comes after what was told.
  */
+import { HoldfastError } from '../../errors.ts'
 import { eventsMax } from './apply.ts'
 import type { Run } from './migrate.ts'
+import type { Query } from './plan.ts'
 
 /** The newest event of each namespace by its index; there are few namespaces and many events. */
 const selectNewest = `with recursive newest (namespace, seq) as (
@@ -22,18 +25,83 @@ const selectNewest = `with recursive newest (namespace, seq) as (
 select coalesce(max(seq), 0) as seq from newest`
 
 /**
- * No event of this cluster can be of a transaction that has not begun. Counted from the oldest one that is open, so
- * that readers, who go no further than that, see what was there before.
+ * Another branch of the server's history reuses the ids of transactions that this one never had, and readers may have
+ * been told of those. So far ahead its numbers begin; a branch that lived for longer is known to those who used it.
  */
+const branchStep = 2 ** 20
+
+/** Numbers of events are numbers in JavaScript. */
+const transactionsMax = 2 ** 53 / eventsMax
+/** So many are left for processes that are running when the store is refused to new ones. */
+const transactionsKept = 2 ** 32
+
+/**
+ * No event of this cluster can be of a transaction that has not begun. Counted from the oldest one that is open, so
+ * that readers, who go no further than that, see what was there before. The first base lets a store begin at 1, however
+ * many transactions its server has seen.
+ */
+const selectBase = `select known.base as base,
+  greatest(
+    known.base,
+    case when known.base is null or told.seq / ${eventsMax} - known.base >= x.next then told.seq / ${eventsMax} + 1 - x.oldest end,
+    known.base + $1::bigint,
+    $2::bigint - x.oldest
+  ) as wanted,
+  x.next as next
+from (${selectNewest}) as told,
+(select (select m.value::bigint from holdfast.meta m where m.key = 'event_base') as base) as known,
+(select pg_snapshot_xmin(pg_current_snapshot())::text::bigint as oldest, pg_snapshot_xmax(pg_current_snapshot())::text::bigint as next) as x`
+
+const isTooLow = `select b.base is distinct from b.wanted, b.next + b.wanted
+from (${selectBase}) as b`
+
 const raise = `insert into holdfast.meta (key, value)
-select 'event_base', (told.seq / ${eventsMax} + 1 - pg_snapshot_xmin(pg_current_snapshot())::text::bigint)::text
-from (${selectNewest}) as told
-where told.seq / ${eventsMax} - holdfast.event_base() >= pg_snapshot_xmax(pg_current_snapshot())::text::bigint
+select 'event_base', b.wanted::text
+from (${selectBase}) as b
 on conflict (key) do update set value = excluded.value`
 
-/** At every opening, in the transaction of the migration, and after events were carried here. */
+/**
+ * Whoever writes events under the base of before has committed by then, and who comes later reads the new one. A batch
+ * writes its lane before anything else.
+ */
+const lockLanes = 'lock table holdfast.lane in share row exclusive mode'
+
+/** Whether the base is too low where readers may have been told of events up to `told`: a transaction plus base. */
+export async function isBaseTooLow(run: Run, told: number | null): Promise<boolean> {
+  const [row] = await run(isTooLow, [0, told])
+  assertNumbersLeft(Number(row?.[1]))
+  return row?.[0] === true
+}
+
+/** In one transaction with the mark of a new branch; `mark` says whether there were others before. */
+export async function raiseBaseWith(
+  mark: () => Promise<boolean>,
+  run: Run,
+  told: number | null,
+): Promise<void> {
+  await run(lockLanes)
+  const step = (await mark()) ? branchStep : 0
+  await run(raise, [step, told === null ? null : told + branchStep])
+}
+
+/** After events were carried here. */
 export async function raiseEventBase(run: Run): Promise<void> {
-  await run(raise)
+  await run(raise, [0, null])
+}
+
+function assertNumbersLeft(transactions: number): void {
+  if (transactions <= transactionsMax - transactionsKept) return
+  throw new HoldfastError('STORE_UNFIT', {
+    what: 'the numbers for events of this store are used up: they are counted by the transactions of its server, of which it has seen 2^40',
+    next: 'begin a new store in another schema and move what is open there; its numbers begin at 1',
+    facts: { transactions },
+  })
+}
+
+/** How far readers may have been told by now. */
+export const askTold: Query = {
+  text: 'select pg_snapshot_xmax(pg_current_snapshot())::text::bigint + holdfast.event_base()',
+  values: [],
 }
 
 export async function newestEvent(run: Run): Promise<number> {

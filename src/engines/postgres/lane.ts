@@ -90,6 +90,7 @@ export class Lane {
   #batch = 0
   #pumping: Promise<void> | null = null
   #isSettling = false
+  #leaving: (() => void) | null = null
   /** When there was last no connection. */
   #lostAt = Number.NEGATIVE_INFINITY
   /** It is closing, and has no more time. */
@@ -132,6 +133,13 @@ export class Lane {
     else this.#send(query, read)
   }
 
+  /** Looks for the primary again, and not in the middle of a batch: whether that was committed might not be known then. */
+  leaveServer(why: Error): void {
+    const { connection } = this
+    if (this.#isSettling) this.#leaving = () => connection.destroy(why)
+    else connection.destroy(why)
+  }
+
   /** Nobody waits for the answer, or minds if there is none. */
   #send(query: Query, read: (rows: readonly Row[]) => void): void {
     if (this.connection.isOpen && !this.#isLeft)
@@ -148,6 +156,8 @@ export class Lane {
         for (const { reject } of batch) reject(this.#typed(error))
       }
       this.#isSettling = false
+      this.#leaving?.()
+      this.#leaving = null
       for (const [query, read] of this.#asides) this.#send(query, read)
       this.#asides.clear()
       // Answers are read, and the next commands asked, before the next batch is closed.

@@ -4,6 +4,7 @@
  */
 import type { BranchFacts } from '../../domain/branch.ts'
 import { doubtfulForMs } from '../../domain/clock-check.ts'
+import { isBaseTooLow, raiseBaseWith } from './event-base.ts'
 import type { Run } from './migrate.ts'
 import type { Row } from './plan.ts'
 
@@ -38,7 +39,8 @@ const enter = `insert into holdfast.timeline (mark, system, timeline, seen_at, b
 select $1, h.system, h.timeline, holdfast.wall_ms(), $2
 from (${selectHere}) h
 where set_config('synchronous_commit', case current_setting('synchronous_commit') when 'off' then 'local' else current_setting('synchronous_commit') end, true) is not null
-on conflict (system, timeline) do nothing`
+on conflict (system, timeline) do nothing
+returning 1`
 
 export function readBranch(row: Row): BranchFacts & Pick<MarkedBranch, 'isRecent'> {
   const [system, server, timeline, mark, marks, isRecent] = row as [
@@ -52,14 +54,35 @@ export function readBranch(row: Row): BranchFacts & Pick<MarkedBranch, 'isRecent
   return { system, server, timeline: Number(timeline), mark, marks, isRecent }
 }
 
-/** In a transaction: the branch of this server, marked if it was not. */
+/** What is there when a branch is entered. */
+interface BranchLook {
+  readonly found: ReturnType<typeof readBranch>
+  /** Readers have been told more than the next events would say. */
+  readonly isBehind: boolean
+  readonly told: number | null
+}
+
+/** In a transaction, and one round trip. */
+export async function lookAtBranch(run: Run, told: number | null): Promise<BranchLook> {
+  const [found, isBehind] = await Promise.all([findBranch(run), isBaseTooLow(run, told)])
+  return { found, isBehind, told }
+}
+
+/**
+ * In the same transaction: the branch of this server, marked if it was not. Events on a new one are numbered behind all
+ * that readers may have been told on the one before.
+ */
 export async function enterBranch(
   run: Run,
+  { found, isBehind, told }: BranchLook,
   { mark, by }: { mark: string; by: string },
 ): Promise<MarkedBranch> {
-  const found = await findBranch(run)
-  if (isMarked(found)) return found
-  await run(enter, [mark, by])
+  if (isMarked(found) && !isBehind) return found
+  const enterOnce = async () => {
+    const [entered] = await run(enter, [mark, by])
+    return entered !== undefined && found.marks.length > 0
+  }
+  await raiseBaseWith(enterOnce, run, told)
   const entered = await findBranch(run)
   if (isMarked(entered)) return entered
   throw new Error('the branch that was just marked has no mark')

@@ -354,8 +354,8 @@ create table holdfast.recovery_failure (
 create table holdfast.event (
   namespace text collate "C" not null,
   -- (id of the transaction + base) * 8192 + number within the transaction: events have the order of their
-  -- transactions, and a reader can tell which of them are still to come.
-  seq bigint not null,
+  -- transactions, and a reader can tell which of them are still to come. JavaScript has no larger whole numbers.
+  seq bigint not null check (seq < 9007199254740992),
   at bigint not null,
   kind text collate "C" not null,
   subject text collate "C" not null,
@@ -549,7 +549,8 @@ $$ select coalesce(nullif(current_setting('holdfast.now_ms', true), '')::bigint,
 create function holdfast.wall_ms() returns bigint language sql volatile as
 $$ select coalesce(nullif(current_setting('holdfast.wall_ms', true), '')::bigint, floor(extract(epoch from clock_timestamp()) * 1000)::bigint) $$;
 
--- Added to the ids of transactions, which begin anew where a store is restored on another server.
+-- Added to the ids of transactions, which begin anew where a store is restored on another server, and are used again
+-- on another branch of a server's history.
 create function holdfast.event_base() returns bigint language sql stable as
 $$ select coalesce((select value::bigint from holdfast.meta where key = 'event_base'), 0) $$;
 
