@@ -70,6 +70,10 @@ export interface Host {
   readonly ownMark: OwnMark
   /** Name of the network file system a path lies on, or null when it is local. */
   networkFileSystem(path: string): string | null
+  /** Type of a file system that a program provides (FUSE, virtiofs), unless it is known to be a network's. */
+  userFileSystem(path: string): string | null
+  /** Whether something is mounted at exactly this path. */
+  isMountPoint(path: string): boolean
 }
 
 interface OwnMark {

@@ -104,7 +104,15 @@ async function begin({ url, ...parts }: Beginning): Promise<Holdfast> {
   const { engine, environment, settings, logger, agent } = parts
   const board = new Board()
   // Several beats before anybody could take a turning loop for a wedged one.
-  const keeper = new Keeper(environment, board, Math.min(1000, settings.wedgedAfterMs / 4))
+  const keeper = new Keeper(environment, board, {
+    beatEveryMs: Math.min(1000, settings.wedgedAfterMs / 4),
+    isStoreThere: () => engine.isThere?.() ?? true,
+  })
+  engine.onLost?.((how) => {
+    const { location } = engine.status
+    logger.error({ location, how, leases: keeper.refs().length }, 'store.lost')
+    keeper.loseAll(`the store ${location} was ${how}`)
+  })
   const instance = settings.background ? environment.id() : null
   const session = new Session({ ...parts, instance, keeper })
   const atOpen = settings.recovery.onOpen ? await session.healIfPossible('open') : null
@@ -317,6 +325,9 @@ export class Holdfast {
     let isInTime = true
     try {
       isInTime = await settlesWithin(environment, drainDefaultMs + 2 * lastAnswersMs, leaving)
+    } catch (error) {
+      // What it held was lost with the store; there is nobody left to tell.
+      if (!engine.isLost) throw error
     } finally {
       await engine.close(Math.max(0, deadline - environment.monotonic()))
     }

@@ -22,6 +22,7 @@ export const logNames = [
   'store.warning',
   'store.branch_refused',
   'store.branch_adopted',
+  'store.lost',
   'locks.summary',
   'locks.many_stale',
   'cleanup.done',

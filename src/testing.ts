@@ -91,6 +91,8 @@ export class MovableEnvironment implements Environment {
       leaveMark: (process) => systemEnvironment.host.leaveMark(process),
       ownMark: systemEnvironment.host.ownMark,
       networkFileSystem: (path) => systemEnvironment.host.networkFileSystem(path),
+      userFileSystem: (path) => systemEnvironment.host.userFileSystem(path),
+      isMountPoint: (path) => systemEnvironment.host.isMountPoint(path),
       ...options.host,
     }
   }

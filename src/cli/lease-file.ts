@@ -16,6 +16,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
+import { realPath } from '../host/store-path.ts'
 import type { Io } from './io.ts'
 import { stateFolder } from './state-folder.ts'
 
@@ -136,7 +137,7 @@ export function copyLeaseFiles(from: string | null, to: string | null): void {
 /** Beside the store; for a store that is no file, where the user's programs keep their state. */
 export function leaseFolder(store: string, io: Io): string | null {
   if (store === 'sqlite::memory:' || store === ':memory:') return null
-  if (!/^[a-z][a-z0-9+.-]+:\/\//.test(store)) return `${store.replace(/^sqlite:/, '')}-leases`
+  if (!/^[a-z][a-z0-9+.-]+:\/\//.test(store)) return `${realPath(store.replace(/^sqlite:/, ''))}-leases`
   // Without user and password: the next command may be given another one.
   const place = store.replace(/\/\/[^/@]*@/, '//')
   const digest = createHash('sha256').update(place).digest('hex').slice(0, 16)

@@ -3,6 +3,7 @@ import { isAbsolute, join, resolve } from 'node:path'
 import { withOwnCredentials } from '../domain/store-url.ts'
 import { HoldfastError, InvalidError } from '../errors.ts'
 import { getAgentIdSimple } from '../host/agent-id.ts'
+import { assertFilePath } from '../host/store-path.ts'
 import { trustedOwners } from '../host/user.ts'
 import { type ConfigFile, type ConfigKey, lineOf, readConfig } from './config-file.ts'
 import { parseDuration } from './duration.ts'
@@ -100,7 +101,7 @@ export async function inspectSettings(io: Io, options: GlobalOptions): Promise<S
     forbidden,
     store: {
       ...store,
-      value: explicit ? located(store.value, io.cwd) : placed(store, config.path, home),
+      value: explicit ? locatedFile(store.value, io.cwd) : placed(store, config.path, home),
     },
     namespace: pick('namespace', 'default'),
     agent: pick('agent', getAgentIdSimple()),
@@ -156,6 +157,13 @@ export function refusal({ key, where, why }: Forbidden, config: ConfigFile): Hol
     next: `set ${ways[key]}; or, if you have read ${config.path} and wrote it or agree with it, run \`holdfast trust\``,
     facts: { file: config.path, key },
   })
+}
+
+/** What a user names: made absolute, `jobs/` would be a file called `jobs`. */
+export function locatedFile(store: string, from: string): string {
+  const file = storeFile(store)
+  if (file !== null) assertFilePath(file)
+  return located(store, from)
 }
 
 /** A path made absolute; a URL as it is. */

@@ -200,6 +200,8 @@ class Copy {
     if (grace !== null) await this.#target.writeMark('manual_grace_ms', grace)
     await this.#target.writeMark('copy', JSON.stringify({ ...mark, positions: {}, finishedAt }))
     if (!this.#request.keepSource) {
+      // Its rows would be lost with a source that is shut.
+      this.#target.assertThere()
       const moved: MovedMark = { copy: mark.id, to: this.#target.location, at: finishedAt }
       await this.#source.writeMark('moved', JSON.stringify(moved))
       await this.#source.commit()

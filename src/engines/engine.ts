@@ -602,6 +602,8 @@ export interface EngineOptions {
   readonly manualGraceMs?: number | undefined
   /** Somebody beside the engine calls `checkpoint`; else it does so itself, between transactions. */
   readonly hasCaretaker: boolean
+  /** The file that the store was for another thread of this process; another one is refused. */
+  readonly file?: string | undefined
   readonly onRecovered: (report: RecoveryReport, trigger: 'claim', ms: number) => void
   /** `queue`: the one that was to be claimed from. */
   readonly onRecoveryFailed: (error: unknown, trigger: 'claim', queue: string | null) => void

@@ -1,7 +1,7 @@
 /** A URL to an engine. */
-import { resolve } from 'node:path'
 import type { Environment } from '../environment.ts'
 import { HoldfastError, InvalidError } from '../errors.ts'
+import { realPath } from '../host/store-path.ts'
 import type { Engine, EngineOptions } from './engine.ts'
 import { isPostgresUrl } from './postgres/address.ts'
 import { openSqlite } from './sqlite/engine.ts'
@@ -10,6 +10,16 @@ import type { Transfer } from './transfer.ts'
 export interface OpenedEngine extends Engine {
   /** Where an engine keeps a log that must be moved on from time to time, off the main thread. */
   checkpoint?(): void
+  /** Names the file of a store to other threads of this process. */
+  readonly file?: string | null
+  /** The file was deleted, renamed or replaced: nothing is read or written any more. */
+  readonly isLost?: boolean
+  /** Whether the file is still there; looked for at most once a millisecond. */
+  isThere?(): boolean
+  /** Calls back once, when it is found to be lost; with what was done to it. */
+  onLost?(listener: (how: string) => void): void
+  /** Another thread has found that. */
+  lose?(how: string): void
 }
 
 /** A store in memory, which nobody else can open. */
@@ -28,14 +38,14 @@ function sqlitePath(url: string): string {
 }
 
 /**
- * The same store, wherever this process goes: a relative path is resolved once, or a thread that opens the store later
- * would open another.
+ * The same store, wherever this process goes and wherever links lead later: a path is resolved once, or a thread that
+ * opens the store later would open another.
  */
 export function absoluteUrl(url: string): string {
   if (isPostgresUrl(url)) return url
   assertFile(url)
   const path = sqlitePath(url)
-  return path === privatePath ? `sqlite:${path}` : `sqlite:${resolve(path)}`
+  return path === privatePath ? `sqlite:${path}` : `sqlite:${realPath(path)}`
 }
 
 export async function openEngine(url: string, options: EngineOptions): Promise<OpenedEngine> {
@@ -62,7 +72,7 @@ export async function openTransfer(url: string, environment: Environment): Promi
     })
   }
   const { SqliteTransfer } = await import('./sqlite/transfer.ts')
-  return new SqliteTransfer(resolve(path), environment)
+  return new SqliteTransfer(realPath(path), environment)
 }
 
 function assertFile(url: string): void {

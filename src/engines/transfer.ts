@@ -53,6 +53,8 @@ export interface Transfer {
   /** Begins a transaction during which nobody else writes. The store is made, or brought up to date, in it. */
   hold(): Promise<void>
   commit(): Promise<void>
+  /** Throws where others would look for the store and not find what was written here. */
+  assertThere(): void
   /** Ends the transaction, if there is one, without a trace. */
   rollBack(): Promise<void>
   /** The lease clock. */

@@ -1,6 +1,7 @@
 /** Where a path lies. SQLite's locks and shared memory do not hold on network file systems. */
 import { statfsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
+import { type Mount, mountOf, readMounts } from './mounts.ts'
 
 /** Magic numbers as the kernel tells them (statfs). */
 const networkTypes = new Map([
@@ -16,15 +17,56 @@ const networkTypes = new Map([
   [0x7461636f, 'OCFS2'],
 ])
 
+/** FUSE, and virtiofs, which is built on it. */
+const fuse = 0x65735546
+
+/** Programs behind FUSE that keep their files on other machines, by how their names begin. */
+const networkPrograms =
+  /^(afpfs|alluxio|azure|beegfs|blobfuse|ceph|cosfs|curlftpfs|cvmfs|davfs|fuse_dfs|fuse-nfs|gcsfuse|geesefs|gluster|goofys|google-drive|gvfs|hdfs|ipfs|juicefs|keybase|lizardfs|mfs|moosefs|mountpoint-s3|objectivefs|obsfs|onedrive|ossfs|rclone|s3|seaweedfs|smbnetfs|sshfs|tahoe|xtreemfs)/i
+/** `host:path` and `scheme://…`. */
+const remoteSource = /^[^/:]+:/
+
 export function networkFileSystem(path: string): string | null {
+  const type = typeOf(path)
+  if (type === fuse) return networkProgram(mountOf(path, fuseMounts()))
+  return type === null ? null : (networkTypes.get(type) ?? null)
+}
+
+/** A file system that a program provides, here or outside a virtual machine: how well it locks, only that knows. */
+export function userFileSystem(path: string): string | null {
+  if (typeOf(path) !== fuse) return null
+  const mount = mountOf(path, fuseMounts())
+  return networkProgram(mount) === null ? (mount?.type ?? 'FUSE') : null
+}
+
+export function isMountPoint(path: string): boolean {
+  return readMounts().some(({ point }) => point === path)
+}
+
+/** Null: it cannot be told. Opening a file there says what is wrong with it. */
+function typeOf(path: string): number | null {
   if (process.platform !== 'linux') return null
   try {
     // Kept unsigned: some numbers have the highest of 32 bits set.
-    return networkTypes.get(Number(statfsSync(path).type) >>> 0) ?? null
+    return Number(statfsSync(path).type) >>> 0
   } catch {
-    // The folder is not there: opening the file will say so.
     return null
   }
+}
+
+function fuseMounts(): Mount[] {
+  return readMounts().filter(({ type }) => /^(fuse|virtiofs)/.test(type))
+}
+
+/** By its type, such as `fuse.sshfs`; where that is just `fuse`, by the name of what is mounted. */
+export function networkProgram(mount: Mount | null): string | null {
+  if (mount?.type === 'fuse') {
+    const [program = null] = networkPrograms.exec(mount.source) ?? []
+    // Not its source itself, which may hold a password.
+    return program ?? (remoteSource.test(mount.source) ? 'FUSE' : null)
+  }
+  const program = mount?.type.replace(/^fuse(blk)?\./, '') ?? ''
+  return networkPrograms.test(program) ? program : null
 }
 
 export interface Storage {

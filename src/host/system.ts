@@ -4,7 +4,7 @@ import { v7 } from 'uuid'
 import type { KernelTimes } from '../domain/boot.ts'
 import type { Environment } from '../environment.ts'
 import { bootedAt, clockShift } from './boot.ts'
-import { networkFileSystem } from './file-system.ts'
+import { isMountPoint, networkFileSystem, userFileSystem } from './file-system.ts'
 import { leaveMark, ownMark } from './mark.ts'
 import { identify, identifyPid, judge } from './process.ts'
 
@@ -37,6 +37,8 @@ export const systemEnvironment: Environment = {
     leaveMark,
     ownMark,
     networkFileSystem,
+    userFileSystem,
+    isMountPoint,
   },
   isLocal: false,
 }

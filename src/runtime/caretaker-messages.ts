@@ -6,6 +6,8 @@ import type { CaretakerOptions } from './caretaker.ts'
 
 export interface ThreadData {
   readonly url: string
+  /** The file it must be. */
+  readonly file: string | undefined
   readonly durability: 'full' | 'normal'
   readonly busyTimeoutMs: number
   readonly options: CaretakerOptions
@@ -20,6 +22,7 @@ export type FromThread =
   | { readonly type: 'ready' }
   | { readonly type: 'failed'; readonly error: ReturnType<HoldfastError['toJSON']> }
   | { readonly type: 'lost'; readonly lease: LeaseRef }
+  | { readonly type: 'storeLost'; readonly how: string }
   | { readonly type: 'rejoined'; readonly instance: string }
   /** The answer to `rejoin`. */
   | { readonly type: 'instance'; readonly instance: string }

@@ -25,6 +25,7 @@ try {
 async function begin(): Promise<void> {
   const engine = await openEngine(data.url, {
     environment: systemEnvironment,
+    file: data.file,
     durability: data.durability,
     busyTimeoutMs: data.busyTimeoutMs,
     recoverOnOpen: false,
@@ -36,6 +37,7 @@ async function begin(): Promise<void> {
     onRecoveryFailed() {},
     log: (level, name, facts) => tell({ type: 'log', level, name, facts }),
   })
+  engine.onLost?.((how) => tell({ type: 'storeLost', how }))
   const caretaker = new Caretaker(engine, systemEnvironment, new Board(data.board), data.options, {
     lost: (lease) => tell({ type: 'lost', lease }),
     rejoined: (instance) => tell({ type: 'rejoined', instance }),

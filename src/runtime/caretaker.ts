@@ -7,6 +7,7 @@ import { healerAgent } from '../domain/healer.ts'
 import type { Instance } from '../domain/instance.ts'
 import { renewEveryMs, safetyMarginMs } from '../domain/lease.ts'
 import type { Caller, Command, Executor } from '../engines/engine.ts'
+import type { OpenedEngine } from '../engines/open.ts'
 import type { Environment } from '../environment.ts'
 import { HoldfastError } from '../errors.ts'
 import type { LogFacts, LogName } from '../logger.ts'
@@ -54,8 +55,11 @@ const tickMs = 100
 /** A peer that judges us wrongly once may do so again: joining anew must not fill the store. */
 const rejoinEveryMs = 10_000
 
+/** What an engine with a file of its own can do besides. */
+type Caretaken = Executor & Pick<OpenedEngine, 'checkpoint' | 'isThere'>
+
 export class Caretaker {
-  readonly #executor: Executor & { checkpoint?(): void }
+  readonly #executor: Caretaken
   readonly #environment: Environment
   readonly #options: CaretakerOptions
   readonly #board: Board
@@ -85,7 +89,7 @@ export class Caretaker {
   #closed = false
 
   constructor(
-    executor: Executor & { checkpoint?(): void },
+    executor: Caretaken,
     environment: Environment,
     board: Board,
     options: CaretakerOptions,
@@ -131,6 +135,8 @@ export class Caretaker {
 
   /** One round; every part reports its own failure and stops no other. */
   async tick(): Promise<void> {
+    // Its process was told, and everything it held is lost: there is nothing more to take care of.
+    if (this.#executor.isThere?.() === false) return
     const now = this.#environment.monotonic()
     const jump = this.#clocks.look()
     if (jump !== null) {

@@ -2,7 +2,7 @@
 import type { Worker } from 'node:worker_threads'
 import type { OpenedEngine } from '../engines/open.ts'
 import type { Environment } from '../environment.ts'
-import { revive } from '../errors.ts'
+import { type HoldfastError, revive } from '../errors.ts'
 import type { Logger } from '../logger.ts'
 import type { LeaseRef } from '../operations/lease.ts'
 import type { Board } from './board.ts'
@@ -54,7 +54,7 @@ function employHere({ engine, environment, lost, board, logger, options, rejoine
 }
 
 async function employThread(employment: Employment): Promise<Caretaking> {
-  const { url, environment, lost, board, logger, durability, busyTimeoutMs } = employment
+  const { url, engine, environment, lost, board, logger, durability, busyTimeoutMs } = employment
   let { options } = employment
   let closing = false
   let thread: Worker | null = null
@@ -68,10 +68,10 @@ async function employThread(employment: Employment): Promise<Caretaking> {
 
   /** A thread that died is started anew; the board still says what to renew, and meanwhile deadlines run out. */
   function startAgain(cause: unknown): void {
-    if (closing) return
+    if (closing || engine.isLost) return
     logger.error({ leases: [...board.leases()].length, error: String(cause) }, 'renew.failed')
     environment.timer(restartAfterMs, () => {
-      if (closing) return
+      if (closing || engine.isLost) return
       start(() => {}, startAgain)
       // Nobody waits for this one. Said after everything else: listening for messages takes it back.
       thread?.unref()
@@ -82,6 +82,7 @@ async function employThread(employment: Employment): Promise<Caretaking> {
     const cell = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
     const data: ThreadData = {
       url,
+      file: engine.file ?? undefined,
       durability,
       busyTimeoutMs,
       options,
@@ -96,9 +97,10 @@ async function employThread(employment: Employment): Promise<Caretaking> {
     const forget = letOutAtExit({ thread: started, cell })
     started.on('message', (message: FromThread) => {
       if (message.type === 'lost') lost(message.lease)
+      else if (message.type === 'storeLost') engine.lose?.(message.how)
       else if (message.type === 'rejoined') goOnAs(message.instance)
       else if (message.type === 'instance') tellWhoAsked(message.instance)
-      else if (message.type === 'failed') cause = revive(message.error)
+      else if (message.type === 'failed') cause = loseWith(revive(message.error))
       else if (message.type === 'ready') {
         isReady = true
         // At work, it alone must not keep the program running.
@@ -116,6 +118,12 @@ async function employThread(employment: Employment): Promise<Caretaking> {
       if (isReady) startAgain(cause)
       else failed(cause)
     })
+  }
+
+  /** A thread that started late did not find the file any more. */
+  function loseWith(error: HoldfastError): HoldfastError {
+    if (typeof error.facts.lost === 'string') engine.lose?.(error.facts.lost)
+    return error
   }
 
   function goOnAs(instance: string): void {

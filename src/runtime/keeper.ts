@@ -26,6 +26,7 @@ export class Keeper {
   readonly #environment: Environment
   readonly #board: Board
   readonly #beatEveryMs: number
+  readonly #isStoreThere: () => boolean
   readonly #held = new Map<string, HeldLease>()
   readonly #byHand = new Set<RenewalByHand>()
   /** Leases asked for and not granted yet. */
@@ -34,8 +35,14 @@ export class Keeper {
   #cancelTimer: () => void = () => {}
   #closed = false
 
-  constructor(environment: Environment, board: Board, beatEveryMs: number) {
+  /** `isStoreThere`: false once nobody else can know of what this process holds. */
+  constructor(
+    environment: Environment,
+    board: Board,
+    { beatEveryMs, isStoreThere }: { beatEveryMs: number; isStoreThere: () => boolean },
+  ) {
     this.#beatEveryMs = beatEveryMs
+    this.#isStoreThere = isStoreThere
     this.#environment = environment
     this.#board = board
   }
@@ -77,7 +84,7 @@ export class Keeper {
     const lease = new HeldLease(
       granted,
       slot,
-      () => this.#board.deadlineOf(slot) > this.#environment.monotonic(),
+      () => this.#board.deadlineOf(slot) > this.#environment.monotonic() && this.#isStoreThere(),
     )
     this.#held.set(key, lease)
     return lease
@@ -138,6 +145,10 @@ export class Keeper {
     this.#forget(ref)?.lose(reason)
   }
 
+  loseAll(reason: string): void {
+    for (const ref of this.refs()) this.lose(ref, reason)
+  }
+
   /** Whether this very grant is kept here. */
   holds(ref: LeaseRef): boolean {
     return this.#find(ref) !== null
@@ -175,7 +186,7 @@ export class Keeper {
     this.#closed = true
     this.#cancelTimer()
     await this.#caretaking?.stop()
-    for (const ref of this.refs()) this.lose(ref, 'its process closed the store')
+    this.loseAll('its process closed the store')
   }
 }
 

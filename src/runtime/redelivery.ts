@@ -92,13 +92,18 @@ export class Redelivery {
   #sleep(ms: number): void {
     const { environment } = this.#session
     const until = environment.monotonic() + ms
-    if (this.#stopped.signal.aborted || until >= this.#wakesAt) return
+    if (this.#isOver || until >= this.#wakesAt) return
     this.#cancelTimer()
     this.#wakesAt = until
     this.#cancelTimer = environment.timer(ms, () => {
       this.#wakesAt = Number.POSITIVE_INFINITY
       void this.#work()
     })
+  }
+
+  /** A store that was lost has been told of, and never comes back. */
+  get #isOver(): boolean {
+    return this.#stopped.signal.aborted || this.#session.engine.isLost === true
   }
 
   async #work(): Promise<void> {
@@ -114,8 +119,7 @@ export class Redelivery {
     } catch (error) {
       dueInMs = null
       // Closing the store ends a pass in the middle; that is no failure.
-      if (!this.#stopped.signal.aborted)
-        this.#session.logger.warn({ error: String(error) }, 'redelivery.failed')
+      if (!this.#isOver) this.#session.logger.warn({ error: String(error) }, 'redelivery.failed')
     }
     this.#isBusy = false
     this.#sleep(this.#isRung ? soonMs : this.#restMs(dueInMs))

@@ -1,7 +1,7 @@
 /** Leases of the command line: manual, under a token that is found again, or bound to a process that is named. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { open } from 'holdfast'
 import { describe, expect, onTestFinished, test } from 'vitest'
@@ -44,6 +44,18 @@ describe('the token of a lease', () => {
     expect(statSync(folder).mode & 0o777).toBe(0o700)
     expect(statSync(join(folder, file)).mode & 0o777).toBe(0o600)
     expect(JSON.parse(readFileSync(join(folder, file), 'utf8'))).toMatchObject({ kind: 'item', token })
+  })
+
+  test('is found again whichever link leads to the store [S5b-6]', async () => {
+    const shell = aShell()
+    await shell.run('queue', 'add', 'q', '1')
+    symlinkSync(join(shell.folder, '.holdfast', 'store.db'), join(shell.folder, 'link.db'))
+    const { id } = await claim(shell, '--store', 'link.db')
+
+    const done = await shell.run('queue', 'done', 'q', id)
+
+    expect(done).toMatchObject({ code: 0, stderr: '' })
+    expect(readdirSync(shell.folder).filter((name) => name.startsWith('link.db'))).toEqual(['link.db'])
   })
 
   test('of a reservation makes room inside it, kept or given, and only for its agent [S5c-39]', async () => {

@@ -1,6 +1,6 @@
 /** Which store a command works on, and what is set where. */
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { aShell, type Shell } from '../support/cli.ts'
@@ -92,6 +92,19 @@ describe('the store', () => {
 
     expect(answer.code).toBe(10)
     expect(readFileSync(file, 'utf8')).toContain('not a store')
+  })
+
+  test.each(['new/', 'new/.', '.', ''])('%j is refused, and nothing is made [S5c-28]', async (store) => {
+    const shell = aShell()
+
+    const answer = await shell.run('queue', 'add', 'q', '1', '--store', store)
+
+    expect(answer).toMatchObject({
+      code: 2,
+      stdout: '',
+      stderr: expect.stringContaining('a store is a file'),
+    })
+    expect(readdirSync(shell.folder)).toEqual([])
   })
 
   test('of an engine that is not there is refused by its scheme', async () => {

@@ -4,7 +4,7 @@ import { errorCodes } from '../../errors.ts'
 import { formatDuration } from '../duration.ts'
 import { copyLeaseFiles, leaseFolder } from '../lease-file.ts'
 import { ProgressLine } from '../progress-line.ts'
-import { located } from '../settings.ts'
+import { locatedFile } from '../settings.ts'
 import { type Call, verb } from '../verb.ts'
 import { printable, type View } from '../view.ts'
 
@@ -27,7 +27,7 @@ export const copy = verb<CopyReport>({
     const { copyStore } = await import('../../copy/copy.ts')
     const { from, to, dryRun, keepSource, restart } = call.options as Record<string, string | undefined>
     const line = new ProgressLine(call)
-    const place = (url: string | undefined) => located(url as string, call.io.cwd)
+    const place = (url: string | undefined) => locatedFile(url as string, call.io.cwd)
     const places = { from: place(from), to: place(to) }
     const report = await copyStore({
       ...places,

@@ -112,6 +112,9 @@ export class PostgresTransfer implements Transfer {
     if (this.#connection.isOpen) await this.#run('rollback')
   }
 
+  /** A server answers for its rows. */
+  assertThere(): void {}
+
   async leaseNow(): Promise<number> {
     return this.#number('select holdfast.now_ms()')
   }

@@ -47,6 +47,20 @@ export class Connection {
     })
   }
 
+  /**
+   * What a query of one text column answers, with no statement left behind: the driver from the package cannot end one,
+   * and keeps the file open for as long as there is any.
+   */
+  peek(select: string): string[] {
+    const found: string[] = []
+    this.#database.function('holdfast_peek', { directOnly: true }, (text) => {
+      found.push(String(text))
+      return null
+    })
+    this.#database.exec(`select holdfast_peek(text) from (${select})`)
+    return found
+  }
+
   pragma(name: string): string | number {
     const row = this.#database.prepare(`pragma ${name}`).get() as Record<string, string | number>
     return Object.values(row)[0] as string | number
@@ -108,12 +122,20 @@ export class Connection {
    * nothing of its predecessor. Never waits: while others are at work, the log is theirs.
    */
   emptyLog(): void {
+    this.moveLog()
     try {
-      // First what keeps nobody from writing, so that little is left for what does.
-      this.exec('pragma wal_checkpoint(passive)')
       this.exec('pragma wal_checkpoint(truncate)')
     } catch {
       // What is committed is safe in the log, where the next opener finds it.
+    }
+  }
+
+  /** Moves what is committed to the main file, as far as nobody is kept from writing or reading. */
+  moveLog(): void {
+    try {
+      this.exec('pragma wal_checkpoint(passive)')
+    } catch {
+      // What is committed is safe in the log.
     }
   }
 

@@ -18,6 +18,7 @@ export interface Statement {
 export interface Database {
   exec(sql: string): void
   prepare(sql: string): Statement
+  function(name: string, options: { directOnly: boolean }, call: (value: unknown) => null): void
   close(): void
   readonly isTransaction: boolean
 }

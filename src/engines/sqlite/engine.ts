@@ -3,10 +3,10 @@
  * `begin immediate … commit`; each loads, decides and applies before the next, so later ones see earlier ones and
  * a refused one leaves no trace. Nothing is awaited inside a transaction.
  */
-import { resolve } from 'node:path'
 import { isUnknownBoot } from '../../domain/boot.ts'
 import type { Environment } from '../../environment.ts'
 import { closedError, isHoldfastError } from '../../errors.ts'
+import { realPath } from '../../host/store-path.ts'
 import { claimedQueues, decide, type Prepared, prepare } from '../../operations/decide.ts'
 import type { RecoveryReport } from '../../operations/recovery.ts'
 import { chanceFor } from '../../operations/table.ts'
@@ -21,12 +21,15 @@ import { load } from './load.ts'
 import { lookAhead } from './loaders/recovery.ts'
 import { assertUsableStore, readManualGrace, writeManualGrace } from './marks.ts'
 import { isCurrent, migrate, schemaVersion } from './migrate.ts'
-import { assertLocal } from './place.ts'
 import { changingError, isReadOnly, openReadable, type ReadableStore, readOnlyError } from './readable.ts'
 import type { Source } from './rows.ts'
+import { findStoreFile, gone, lostError, type StoreFile } from './store-file.ts'
+import { removeStrayIndex } from './store-log.ts'
+import { keepName } from './store-name.ts'
 import { Turn } from './turn.ts'
 import { Wake } from './wake.ts'
 
+const privatePath = ':memory:'
 const batchMax = 500
 const batchMs = 10
 /** A lone caller's commands that are run in one turn of the loop: long enough to gain, too short to be noticed. */
@@ -54,35 +57,58 @@ interface Outcome {
 
 /** Opens a store file, making and migrating it as needed. */
 export async function openSqlite(path: string, options: EngineOptions): Promise<SqliteEngine> {
-  const isMemory = path === ':memory:'
-  const location = isMemory ? ':memory:' : resolve(path)
-  if (!isMemory) assertLocal(location, options.environment)
+  const isMemory = path === privatePath
+  const location = isMemory ? path : realPath(path)
   const turn = new Turn(options.environment, options.busyTimeoutMs, location)
-  const readable = !isMemory && isReadOnly(location) ? readableEngine(turn, location, options) : null
-  if (readable) return readable
+  if (isMemory) return openWritable({ location, turn, file: null, warnings: [] }, options)
+  try {
+    const place = { location, turn, ...(await findStoreFile(location, turn, options)) }
+    return (isReadOnly(location) && openReading(place, options)) || (await openWritable(place, options))
+  } catch (error) {
+    throw classify(error, location)
+  }
+}
+
+/** What is known of a store before it is opened. */
+interface Place {
+  readonly location: string
+  readonly turn: Turn
+  /** Null for a private store. */
+  readonly file: StoreFile | null
+  readonly warnings: readonly StoreWarning[]
+}
+
+async function openWritable(place: Place, options: EngineOptions): Promise<SqliteEngine> {
+  const { location, turn, file } = place
   let connection: Connection | undefined
   try {
     const opened = await turn.take(() => new Connection(location))
     connection = opened
     // Before any setting is made: a file of another program is left as it is.
-    await turn.take(() => inSnapshot(opened, () => isCurrent(opened, location)))
+    await turn.take(() => isCurrent(opened, location))
+    if (file) await turn.take(() => removeStrayIndex(opened, location))
     await turn.take(() => opened.configure(location, options.durability))
-    const prepared = await prepareStore(opened, turn, options, location)
-    if (!isMemory) turn.share(`${location}-turn`)
-    return new SqliteEngine(opened, turn, prepared, location, options)
+    const prepared = await prepareStore(opened, place, options)
+    file?.assertThere(options.environment.monotonic())
+    if (file) turn.share(`${location}-turn`)
+    return new SqliteEngine(place, { ...prepared, connection: opened, readable: null }, options)
   } catch (error) {
     connection?.close()
-    const looking = isUnwritable(error) && !isMemory ? readableEngine(turn, location, options) : null
+    const looking = isUnwritable(error) && file ? openReading(place, options) : null
     if (looking) return looking
     throw classify(error, location)
   }
 }
 
-/** Whoever may not write may still look; the first refusal says more than a second one. */
-function readableEngine(turn: Turn, location: string, options: EngineOptions): SqliteEngine | null {
+/** Whoever may not write may still look; null where the first refusal says more than a second one would. */
+function openReading(place: Place, options: EngineOptions): SqliteEngine | null {
+  const { location, file } = place
   try {
-    const store = openReadable(location, options.environment)
-    return store && new SqliteEngine(store.connection, turn, store, location, options, store)
+    const readable = openReadable(location, options.environment)
+    if (readable === null) return null
+    const engine = new SqliteEngine(place, { ...readable, readable }, options)
+    file?.assertThere(options.environment.monotonic())
+    return engine
   } catch (error) {
     if (isUnwritable(error)) return null
     throw classify(error, location)
@@ -123,27 +149,36 @@ interface PreparedStore {
   readonly manualGraceMs: number
 }
 
+interface OpenedStore extends PreparedStore {
+  readonly connection: Connection
+  /** Set where this process may not write. */
+  readonly readable: ReadableStore | null
+}
+
 async function prepareStore(
   connection: Connection,
-  turn: Turn,
+  { location, turn, file }: Place,
   { environment, manualGraceMs }: EngineOptions,
-  location: string,
 ): Promise<PreparedStore> {
-  return turn.take(() => {
+  const { isRenamed, ...prepared } = await turn.take(() => {
     connection.run('begin immediate')
     try {
       if (!isCurrent(connection, location)) migrate(connection)
       assertUsableStore(connection, location)
+      const isRenamed = file !== null && keepName(connection, location)
       const offset = bootOffset(connection, environment)
       if (manualGraceMs !== undefined) writeManualGrace(connection, manualGraceMs)
       const grace = readManualGrace(connection)
       connection.run('commit')
-      return { offset, manualGraceMs: grace }
+      return { isRenamed, offset, manualGraceMs: grace }
     } catch (error) {
       if (connection.isTransaction) connection.run('rollback')
       throw error
     }
   })
+  // The name must be in the file itself: whoever comes by another link does not see this log.
+  if (isRenamed) connection.moveLog()
+  return prepared
 }
 
 export class SqliteEngine implements Engine {
@@ -157,6 +192,8 @@ export class SqliteEngine implements Engine {
   /** Set where this process may not write. */
   #readable: ReadableStore | null
   readonly #location: string
+  /** Null for a private store. */
+  readonly #file: StoreFile | null
   readonly #wake: Wake
   readonly #memory = new Memory()
   readonly #rehearsed = new Set<string>()
@@ -173,32 +210,52 @@ export class SqliteEngine implements Engine {
   #isInDoubt = false
   #closed = false
 
-  constructor(
-    connection: Connection,
-    turn: Turn,
-    { offset, manualGraceMs }: PreparedStore,
-    location: string,
-    options: EngineOptions,
-    readable: ReadableStore | null = null,
-  ) {
-    this.#readable = readable
-    this.#connection = connection
+  constructor(place: Place, store: OpenedStore, options: EngineOptions) {
+    const { location, turn, file, warnings } = place
+    this.#readable = store.readable
+    this.#connection = store.connection
     this.#turn = turn
-    this.#offset = offset
-    this.#manualGraceMs = manualGraceMs
+    this.#file = file
+    this.#offset = store.offset
+    this.#manualGraceMs = store.manualGraceMs
     this.#location = location
     this.#options = options
     this.#environment = options.environment
-    this.#wake = new Wake(location === ':memory:' ? null : `${location}-wake`, options.environment)
+    this.#wake = new Wake(file && `${location}-wake`, options.environment)
     this.status = {
       engine: 'sqlite',
       location,
       durability: options.durability,
       schemaVersion: schemaVersion(),
       engineVersion: driver().sqliteVersion,
-      ...(readable === null ? {} : { isReadOnly: true }),
-      ...warned(bootWarnings(options.environment)),
+      ...(store.readable === null ? {} : { isReadOnly: true }),
+      ...warned([...warnings, ...bootWarnings(options.environment)]),
     }
+  }
+
+  /** Names the file for other threads of this process; null for a private store. */
+  get file(): string | null {
+    return this.#file?.id ?? null
+  }
+
+  get isLost(): boolean {
+    return this.#file?.isLost ?? false
+  }
+
+  onLost(listener: (how: string) => void): void {
+    this.#file?.onLost(listener)
+  }
+
+  lose(how: string): void {
+    this.#file?.lose(how)
+  }
+
+  isThere(): boolean {
+    return this.#file?.isThere(this.#environment.monotonic()) ?? true
+  }
+
+  #assertThere(): void {
+    this.#file?.assertThere(this.#environment.monotonic())
   }
 
   #leaseNow(): number {
@@ -239,6 +296,7 @@ export class SqliteEngine implements Engine {
   }
 
   #readNow(prepared: Prepared): unknown {
+    this.#assertThere()
     const read = () =>
       inSnapshot(
         this.#connection,
@@ -263,7 +321,7 @@ export class SqliteEngine implements Engine {
 
   #openAnew(): void {
     const store = openReadable(this.#location, this.#environment)
-    if (store === null) throw readOnlyError(this.#location)
+    if (store === null) throw lostError(this.#location, gone)
     this.#connection.close()
     this.#readable = store
     this.#connection = store.connection
@@ -361,10 +419,12 @@ export class SqliteEngine implements Engine {
       return false
     }
     this.#environment.reached?.('transaction.committed')
+    const refusal = this.#file?.refusalAfterCommit(this.#environment.monotonic()) ?? null
     if (outcomes.length < batch.length) this.#waiting.unshift(...batch.slice(outcomes.length))
     outcomes.forEach(({ isRefused, answer }, index) => {
       const { resolve, reject } = batch[index] as Waiting
       if (isRefused) reject(answer)
+      else if (refusal) reject(refusal)
       else resolve(answer)
     })
     this.#wake.committed()
@@ -458,7 +518,7 @@ export class SqliteEngine implements Engine {
 
   /** So that whoever was told of a doubt finds, when he looks, what will stay; if not now, the next write does it. */
   #trySettling(): void {
-    if (!this.#isInDoubt) return
+    if (!this.#isInDoubt || !this.isThere()) return
     try {
       this.#settle()
     } catch {
@@ -468,6 +528,7 @@ export class SqliteEngine implements Engine {
 
   /** Takes the right to write, and finds out whether others have written since, or carried the store away. */
   #begin(): void {
+    this.#assertThere()
     if (this.#isInDoubt) this.#settle()
     this.#connection.run('begin immediate')
     if (this.#memory.refresh(this.#connection)) assertUsableStore(this.#connection, this.#location)
@@ -536,6 +597,8 @@ export class SqliteEngine implements Engine {
 
   /** Moves what is committed from the log to the main file once enough has gathered; the caretaker calls it off the main thread. */
   checkpoint(): void {
+    // The log beside another file is that file's.
+    if (!this.isThere()) return
     try {
       const [, logged, moved] = this.#connection.get('pragma wal_checkpoint(noop)') as number[]
       if (Number(logged) - Number(moved) >= checkpointPages)
@@ -554,7 +617,7 @@ export class SqliteEngine implements Engine {
     this.#trySettling()
     this.#turn.close()
     this.#wake.close()
-    if (!this.status.isReadOnly) this.#connection.emptyLog()
+    if (!this.status.isReadOnly && this.isThere()) this.#connection.emptyLog()
     this.#connection.close()
   }
 }

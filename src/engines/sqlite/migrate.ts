@@ -28,11 +28,7 @@ export function schemaVersion(): number {
 
 /** True when the store is as new as this program; throws for a foreign, newer or damaged one. Reads only. */
 export function isCurrent(connection: Connection, location: string): boolean {
-  const version = Number(connection.pragma('user_version'))
-  const owner = Number(connection.pragma('application_id'))
-  const found = connection
-    .all("select name from sqlite_schema where type = 'table'")
-    .map(([name]) => String(name))
+  const { version, owner, tables: found } = readHeader(connection)
   if (owner !== applicationId && (version !== 0 || found.length > 0)) {
     throw unfit(
       `${location} is a SQLite file of another program`,
@@ -61,7 +57,23 @@ export function isCurrent(connection: Connection, location: string): boolean {
 
 /** Whether there is a store of any age; throws as above. */
 export function isMade(connection: Connection, location: string): boolean {
-  return isCurrent(connection, location) || Number(connection.pragma('user_version')) > 0
+  return isCurrent(connection, location) || readHeader(connection).version > 0
+}
+
+interface Header {
+  readonly version: number
+  readonly owner: number
+  readonly tables: readonly string[]
+}
+
+/** In one statement, so all of it is of one moment. */
+function readHeader(connection: Connection): Header {
+  const [text = '{}'] = connection.peek(`select json_object(
+  'version', (select user_version from pragma_user_version),
+  'owner', (select application_id from pragma_application_id),
+  'tables', json((select json_group_array(name) from sqlite_schema where type = 'table'))
+) as text`)
+  return JSON.parse(text) as Header
 }
 
 /** Tables a store of this version must have, read off the migrations themselves. */

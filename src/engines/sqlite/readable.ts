@@ -2,15 +2,18 @@
  * A store that this process may read and not write: its permissions, or those of its folder, say so. What is read is
  * what others committed; every write is refused.
  */
-import { accessSync, constants, existsSync, statSync } from 'node:fs'
+import { accessSync, constants, existsSync } from 'node:fs'
 import { pathToFileURL } from 'node:url'
 import type { Environment } from '../../environment.ts'
 import { HoldfastError } from '../../errors.ts'
 import { isUnwritable } from './classify.ts'
 import { knownOffset } from './clock.ts'
 import { Connection } from './connection.ts'
+import { lookAt } from './file-stats.ts'
 import { assertUsableStore, readManualGrace } from './marks.ts'
 import { isCurrent } from './migrate.ts'
+import { hasLog } from './store-log.ts'
+import { assertLogCame } from './store-name.ts'
 
 export interface ReadableStore {
   readonly connection: Connection
@@ -41,6 +44,7 @@ export function openReadable(location: string, environment: Environment): Readab
     connection.run('begin')
     if (!isCurrent(connection, location)) throw tooOld(location)
     assertUsableStore(connection, location)
+    assertLogCame(connection, location)
     const offset = knownOffset(connection, environment)
     const manualGraceMs = readManualGrace(connection)
     connection.run('commit')
@@ -70,14 +74,10 @@ function openUnwritten(location: string): Pick<ReadableStore, 'connection' | 'is
   }
 }
 
-/** Differs when somebody has written the file, put another in its place, or begun a log beside it. */
+/** Differs when somebody has written the file or begun a log beside it. */
 function stampOf(location: string): string {
-  const { ino, size, mtimeNs } = statSync(location, { bigint: true })
-  return `${ino} ${size} ${mtimeNs} ${hasLog(location)}`
-}
-
-function hasLog(location: string): boolean {
-  return (statSync(`${location}-wal`, { throwIfNoEntry: false })?.size ?? 0) > 0
+  const { size, mtimeNs } = lookAt(location) ?? {}
+  return `${size} ${mtimeNs} ${hasLog(location)}`
 }
 
 function tooOld(location: string): HoldfastError {

@@ -22,7 +22,9 @@ import { Connection } from './connection.ts'
 import type { Value } from './driver.ts'
 import { readMark, writeMark } from './marks.ts'
 import { isCurrent, isMade, migrate } from './migrate.ts'
-import { assertLocal } from './place.ts'
+import { findStoreFile, type StoreFile } from './store-file.ts'
+import { removeStrayIndex } from './store-log.ts'
+import { assertLogCame } from './store-name.ts'
 import { Turn } from './turn.ts'
 
 const busyTimeoutMs = 5_000
@@ -33,6 +35,7 @@ export class SqliteTransfer implements Transfer {
   readonly #environment: Environment
   readonly #turn: Turn
   #opened: Connection | null = null
+  #file: StoreFile | null = null
   #offset: number | null = null
   #wasHeld = false
 
@@ -52,7 +55,7 @@ export class SqliteTransfer implements Transfer {
     const connection = await this.#open()
     await this.#take(() => {
       connection.run('begin')
-      if (isCurrent(connection, this.location)) return
+      if (isCurrent(connection, this.location)) return assertLogCame(connection, this.location)
       throw new HoldfastError('STORE_UNFIT', {
         what: `${this.location} was made by an older Holdfast`,
         next: 'open it once, by any command, to bring it up to date',
@@ -63,14 +66,15 @@ export class SqliteTransfer implements Transfer {
   }
 
   async hold(): Promise<void> {
-    assertLocal(this.location, this.#environment)
     const connection = await this.#open()
     // Before any setting is made: a file of another program is left as it is.
     await this.#take(() => isCurrent(connection, this.location))
+    await this.#take(() => removeStrayIndex(connection, this.location))
     await this.#take(() => connection.configure(this.location, 'full'))
     await this.#take(() => {
       connection.run('begin immediate')
       if (!isCurrent(connection, this.location)) migrate(connection)
+      assertLogCame(connection, this.location)
       this.#offset = bootOffset(connection, this.#environment)
     })
     this.#wasHeld = true
@@ -78,6 +82,10 @@ export class SqliteTransfer implements Transfer {
 
   async commit(): Promise<void> {
     await this.#take(() => this.#commit())
+  }
+
+  assertThere(): void {
+    this.#file?.assertThere(this.#environment.monotonic())
   }
 
   async rollBack(): Promise<void> {
@@ -181,11 +189,14 @@ limit ${limit}`,
   }
 
   #commit(): void {
+    this.assertThere()
     try {
       this.#connection.run('commit')
     } catch (error) {
       throw atCommit(error, this.location)
     }
+    const refusal = this.#file?.refusalAfterCommit(this.#environment.monotonic()) ?? null
+    if (refusal) throw refusal
   }
 
   #insert(table: TransferTable, rows: readonly TransferRow[]): void {
@@ -210,7 +221,7 @@ limit ${limit}`,
 
   async close(): Promise<void> {
     await this.rollBack()
-    if (this.#wasHeld) this.#opened?.emptyLog()
+    if (this.#wasHeld && this.#file?.isThere(this.#environment.monotonic())) this.#opened?.emptyLog()
     this.#opened?.close()
     this.#opened = null
   }
@@ -221,7 +232,14 @@ limit ${limit}`,
   }
 
   async #open(): Promise<Connection> {
-    this.#opened ??= await this.#take(() => new Connection(this.location))
+    if (this.#opened !== null) return this.#opened
+    try {
+      const { file } = await findStoreFile(this.location, this.#turn, { environment: this.#environment })
+      this.#file = file
+    } catch (error) {
+      throw classify(error, this.location)
+    }
+    this.#opened = await this.#take(() => new Connection(this.location))
     return this.#opened
   }
 

@@ -14,6 +14,8 @@ let trap = null
 let hf = null
 let worker = null
 let handled = 0
+/** The last lease of each lock it was granted, by name. */
+const leases = new Map()
 let goOn
 let toldToGoOn
 waitAgain()
@@ -35,8 +37,11 @@ const orders = {
     trap = null
     goOn()
     await orders.close()
+    leases.clear()
     waitAgain()
   },
+
+  stats: ({ queue }) => hf.queue(queue).stats(),
 
   add: ({ queue, payload }) => hf.queue(queue).add(payload),
 
@@ -54,6 +59,7 @@ const orders = {
   /** Any method of a noun of the handle; what it claims tells of its loss. */
   async call({ noun, method, args }) {
     const answer = await hf[noun][method](...args)
+    if (answer?.lease?.signal && answer.lock) leases.set(answer.lock.name, answer.lease)
     const { signal } = answer?.lease ?? {}
     signal?.addEventListener(
       'abort',
@@ -61,6 +67,9 @@ const orders = {
     )
     return answer
   },
+
+  /** Whether it may still act under the lock, as it judges itself. */
+  holds: ({ lock }) => leases.get(lock)?.isHeld ?? false,
 
   progress: ({ queue, item, progress }) => hf.queue(queue).progress(item, progress),
 

@@ -1,0 +1,176 @@
+/**
+ * The file of a store, known by device and inode. SQLite goes on writing to a file that was deleted, renamed or
+ * replaced, while whoever opens the path gets another store and is granted the same locks. So the path is looked at
+ * again and again. The file is never opened here: closing any descriptor of it would drop all locks that SQLite holds on
+ * it in this process.
+ */
+import { type BigIntStats, fstatSync, readdirSync } from 'node:fs'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import type { Environment } from '../../environment.ts'
+import { HoldfastError } from '../../errors.ts'
+import type { StoreWarning } from '../engine.ts'
+import { Connection } from './connection.ts'
+import { idOf, lookAt } from './file-stats.ts'
+import { assertLocal, placeWarnings } from './place.ts'
+import { assertNoStrayLog } from './store-log.ts'
+import { checkLinks } from './store-name.ts'
+import type { Turn } from './turn.ts'
+
+/** A look takes about 5 µs. */
+const lookEveryMs = 1
+
+/** What was done to a file. */
+export const gone = 'deleted or renamed'
+const replaced = 'replaced by another file'
+
+/**
+ * The file of a store, which is made where there is none, and what is wrong with it. Known before it is opened, and
+ * found there after the first write, it is the file that was opened.
+ */
+export async function findStoreFile(
+  location: string,
+  turn: Turn,
+  { environment, file: expected }: { readonly environment: Environment; readonly file?: string | undefined },
+): Promise<{ file: StoreFile; warnings: readonly StoreWarning[] }> {
+  assertLocal(location, environment)
+  const found = lookAt(location)
+  // A thread that starts late must neither make a store nor open another.
+  if (expected !== undefined && (found === null || idOf(found) !== expected))
+    throw lostError(location, found === null ? gone : replaced)
+  assertNoStrayLog(location)
+  if (found === null) await turn.take(() => new Connection(location).close())
+  const stats = found ?? lookAt(location)
+  if (stats === null) throw lostError(location, gone)
+  const warnings = [...checkLinks(location, stats.nlink), ...placeWarnings(location, environment)]
+  await assertOneName(location, stats)
+  return { file: new StoreFile(location, stats), warnings }
+}
+
+export class StoreFile {
+  readonly #location: string
+  readonly #stats: Pick<BigIntStats, 'dev' | 'ino'>
+  readonly #listeners = new Set<(how: string) => void>()
+  #lookedAt = Number.NEGATIVE_INFINITY
+  /** What happened to it. */
+  #lost: string | null = null
+
+  constructor(location: string, stats: BigIntStats) {
+    this.#location = location
+    this.#stats = stats
+  }
+
+  get id(): string {
+    return idOf(this.#stats)
+  }
+
+  get isLost(): boolean {
+    return this.#lost !== null
+  }
+
+  /** Calls back once, when it is found to be lost. */
+  onLost(listener: (how: string) => void): void {
+    this.#listeners.add(listener)
+  }
+
+  /** Throws unless the path leads to this file. Once it did not, the file is lost for good, whatever is there later. */
+  assertThere(now: number): void {
+    if (this.#lost === null && now - this.#lookedAt >= lookEveryMs) this.#look(now)
+    if (this.#lost !== null) throw lostError(this.#location, this.#lost)
+  }
+
+  /** What a caller is told whose change was committed to a file that is lost; null while it is there. */
+  refusalAfterCommit(now: number): HoldfastError | null {
+    return this.isThere(now) ? null : doubtError(this.#location, this.#lost ?? '')
+  }
+
+  /** False only where it is certain: what is out of reach for a moment is not lost. */
+  isThere(now: number): boolean {
+    try {
+      this.assertThere(now)
+      return true
+    } catch {
+      return this.#lost === null
+    }
+  }
+
+  lose(how: string): void {
+    if (this.#lost !== null) return
+    this.#lost = how
+    for (const listener of this.#listeners) listener(how)
+  }
+
+  #look(now: number): void {
+    const found = lookAt(this.#location)
+    if (found === null) this.lose(gone)
+    else if (found.ino !== this.#stats.ino || found.dev !== this.#stats.dev) this.lose(replaced)
+    else this.#lookedAt = now
+  }
+}
+
+/** Where this thread last opened each file, by device and inode. */
+const openedAt = new Map<string, string>()
+const openedMax = 1000
+
+/**
+ * In one process SQLite keeps one index of the log for each file, named after the path by which it was opened first. A
+ * file that was renamed since would be used with an index that other processes do not know.
+ */
+async function assertOneName(location: string, stats: BigIntStats): Promise<void> {
+  const id = idOf(stats)
+  const before = openedAt.get(id) ?? location
+  if (before !== location && isOpenHere(id)) await collectClosed()
+  if (before === location || !isOpenHere(id)) {
+    openedAt.set(id, location)
+    const [oldest] = openedAt.keys()
+    if (openedAt.size > openedMax) openedAt.delete(oldest as string)
+    return
+  }
+  throw new HoldfastError('STORE_UNAVAILABLE', {
+    what: `${location} was ${before} when this process opened it, and is still open here by that name`,
+    next: 'close every handle to it, or open it by its new name in another process',
+    facts: { location, before },
+  })
+}
+
+/** The driver from the package keeps a file open until the statements of a closed connection are collected. */
+async function collectClosed(): Promise<void> {
+  setFlagsFromString('--expose-gc')
+  runInNewContext("if (typeof gc === 'function') gc()")
+  await new Promise((done) => setImmediate(done))
+}
+
+/** Numbers of files are used again, so the descriptors decide. */
+function isOpenHere(id: string): boolean {
+  try {
+    return readdirSync('/dev/fd').some((descriptor) => isSameFile(Number(descriptor), id))
+  } catch {
+    return true
+  }
+}
+
+function isSameFile(descriptor: number, id: string): boolean {
+  try {
+    return idOf(fstatSync(descriptor, { bigint: true })) === id
+  } catch {
+    // The one by which they were listed is closed.
+    return false
+  }
+}
+
+/** `how`: what was done to it. */
+export function lostError(location: string, how: string): HoldfastError {
+  return new HoldfastError('STORE_UNAVAILABLE', {
+    what: `the store ${location} was ${how} while it was open; nothing was changed`,
+    next: 'close this handle and open the store again; every lease of this handle is lost',
+    facts: { location, lost: how, inDoubt: false },
+  })
+}
+
+function doubtError(location: string, how: string): HoldfastError {
+  return new HoldfastError('STORE_UNAVAILABLE', {
+    what: `the store ${location} was ${how} during this change, which is in the former file only`,
+    next: 'close this handle, open the store again and look before you repeat it',
+    facts: { location, lost: how, inDoubt: true },
+  })
+}

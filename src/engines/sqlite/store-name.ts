@@ -1,0 +1,101 @@
+/**
+ * The name of a store, written down in the store itself. SQLite names the log after the path, so two hard links to one
+ * file would have two logs, each unknown to the other, and lose each other's changes. A file with several links is
+ * therefore opened by its own name only.
+ *
+ * A name is the inode of the folder and the name in it: containers that see one folder under several paths agree on it,
+ * and two folders that are mounted at the same path do not. All links of a file are on one file system, so inodes of
+ * folders tell them apart.
+ */
+import { basename, dirname } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { HoldfastError } from '../../errors.ts'
+import type { StoreWarning } from '../engine.ts'
+import { Connection } from './connection.ts'
+import { lookAt } from './file-stats.ts'
+import { assertNoLogAt } from './store-log.ts'
+
+interface StoreName {
+  readonly folder: string
+  readonly file: string
+  /** For people, and to find a log that was left behind. */
+  readonly path: string
+}
+
+/** Refuses a second link. Reads the file without any log, so that none is made for a wrong name. */
+export function checkLinks(location: string, links: bigint): StoreWarning[] {
+  if (links <= 1n) return []
+  const kept = readUnlogged(location)
+  return kept !== null && isSame(kept, nameOf(location))
+    ? [linked(location, links)]
+    : refuse(location, links, kept)
+}
+
+/** Refuses a store that was renamed without its log. */
+export function assertLogCame(connection: Connection, location: string): void {
+  const kept = readName(connection)
+  if (kept !== null && !isSame(kept, nameOf(location))) assertNoLogAt(kept.path, location)
+}
+
+/** Within a write transaction: a store that was renamed or copied takes the name it has now. True: that was written. */
+export function keepName(connection: Connection, location: string): boolean {
+  const own = nameOf(location)
+  const kept = readName(connection)
+  if (kept !== null && isSame(kept, own)) return false
+  if (kept !== null) assertNoLogAt(kept.path, location)
+  connection.run(
+    "insert into meta (key, value) values ('name', ?) on conflict (key) do update set value = excluded.value",
+    JSON.stringify(own),
+  )
+  return true
+}
+
+function nameOf(location: string): StoreName {
+  const folder = lookAt(dirname(location))?.ino ?? 0n
+  return { folder: String(folder), file: basename(location), path: location }
+}
+
+function isSame(left: StoreName, right: StoreName): boolean {
+  return left.folder === right.folder && left.file === right.file
+}
+
+/** Null where there is none, or none that can be read. */
+function readUnlogged(location: string): StoreName | null {
+  const connection = new Connection(`${pathToFileURL(location).href}?immutable=1`, { readOnly: true })
+  try {
+    return readName(connection)
+  } catch {
+    return null
+  } finally {
+    connection.close()
+  }
+}
+
+function readName(connection: Connection): StoreName | null {
+  const [text = 'null'] = connection.peek("select value as text from meta where key = 'name'")
+  // The file may come from anybody.
+  try {
+    const { folder, file, path } = JSON.parse(text) as Partial<Record<keyof StoreName, unknown>>
+    if (typeof folder !== 'string' || typeof file !== 'string' || typeof path !== 'string') return null
+    return { folder, file, path }
+  } catch {
+    return null
+  }
+}
+
+function linked(location: string, links: bigint): StoreWarning {
+  return {
+    check: 'links',
+    what: `${location} has ${links} names (hard links); the others are not backups, because they change with it, and opening the store by them is refused`,
+    remedy: 'remove the other names; make a backup with holdfast copy --keep-source',
+  }
+}
+
+function refuse(location: string, links: bigint, kept: StoreName | null): never {
+  const name = kept?.path ?? null
+  throw new HoldfastError('STORE_UNFIT', {
+    what: `${location} is one of ${links} names (hard links) of a file${name === null ? ', and which is its own is not known' : ` whose own name is ${name}`}; a store that is opened by two names loses changes`,
+    next: name === null ? 'remove the other names' : `open ${name}, or remove the other names`,
+    facts: { location, links: Number(links), name },
+  })
+}
