@@ -11,6 +11,8 @@ export interface Group {
   /** Under which heading the help lists it. */
   readonly section?: string
   readonly alias?: string
+  /** Stdout belongs to a program that it starts: whatever it says itself goes to stderr, its refusals too. */
+  readonly leavesStdout?: true
 }
 
 export const catalogue: readonly Group[] = [
@@ -47,6 +49,7 @@ export const catalogue: readonly Group[] = [
     section: 'Work:',
     summary: 'run a command under a lease: a lock, an item or a task',
     isSingle: true,
+    leavesStdout: true,
     load: async () => [(await import('./verbs/run.ts')).run],
   },
   {

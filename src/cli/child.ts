@@ -4,7 +4,7 @@
  * whose lease is lost in the same moment.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
-import { accessSync, constants, statSync } from 'node:fs'
+import { accessSync, constants, type Stats, statSync } from 'node:fs'
 import { constants as osConstants } from 'node:os'
 import { delimiter, resolve } from 'node:path'
 import type { Writable } from 'node:stream'
@@ -176,20 +176,27 @@ function notStarted(command: string, cause: NodeJS.ErrnoException): NotStartedEr
 
 /** What a shell would look for, before anything is claimed for it. */
 export function assertStartable({ command, env, cwd }: Pick<ChildOptions, 'command' | 'env' | 'cwd'>): void {
-  const folders = command.includes('/') ? [''] : (env.PATH ?? '').split(delimiter)
-  const found = folders.map((folder) => resolve(cwd, folder, command)).filter(isFile)
+  const isPath = command.includes('/')
+  const folders = isPath ? [''] : (env.PATH ?? '').split(delimiter)
+  const places = folders.map((folder) => resolve(cwd, folder, command))
+  const found = places.filter((place) => statOf(place)?.isFile() === true)
   if (found.some(isExecutable)) return
-  const code = found.length === 0 ? 'ENOENT' : 'EACCES'
-  const why = code === 'ENOENT' ? 'there is no such command' : 'it may not be executed'
+  // Along the path a folder of that name is passed over.
+  const isFolder = isPath && places.some((place) => statOf(place)?.isDirectory() === true)
+  const [code, why] = isFolder ? ['EISDIR', 'it is a folder'] : unfitness(found)
   throw notStarted(command, Object.assign(new Error(why), { code }))
 }
 
-function isFile(path: string): boolean {
+function unfitness(found: readonly string[]): [code: string, why: string] {
+  return found.length === 0 ? ['ENOENT', 'there is no such command'] : ['EACCES', 'it may not be executed']
+}
+
+function statOf(path: string): Stats | null {
   try {
-    return statSync(path).isFile()
+    return statSync(path)
   } catch {
     // Not there, or in a folder nobody may look into.
-    return false
+    return null
   }
 }
 

@@ -1,4 +1,5 @@
 /** What a command line reads and writes: the process's own streams, or those of a test. */
+import { closeSync, constants, openSync } from 'node:fs'
 import { isatty } from 'node:tty'
 import { decodeText } from '../domain/text.ts'
 import { InvalidError } from '../errors.ts'
@@ -15,6 +16,8 @@ export interface Io {
   readonly isTerminal: boolean
   /** Somebody looks at stderr. */
   readonly isTalkSeen: boolean
+  /** A terminal stands behind this process, wherever its streams lead: its children may ask there for a password. */
+  hasTerminal(): boolean
   /** Somebody can answer a question. */
   readonly canAsk: boolean
   /** Width of the terminal; null where lines may be as long as they like. */
@@ -34,10 +37,21 @@ export function processIo(): Io {
     cwd: process.cwd(),
     isTerminal: stdout.isTTY === true,
     isTalkSeen: stderr.isTTY === true,
+    hasTerminal: hasControllingTerminal,
     canAsk: isatty(0) && stderr.isTTY === true,
     columns: stdout.isTTY ? (stdout.columns ?? 80) : null,
     rows: stdout.isTTY ? (stdout.rows ?? 24) : null,
     hasColors: hasColors(env, stdout.isTTY === true),
+  }
+}
+
+function hasControllingTerminal(): boolean {
+  if (process.platform === 'win32') return process.stdin.isTTY === true
+  try {
+    closeSync(openSync('/dev/tty', constants.O_RDWR | constants.O_NOCTTY))
+    return true
+  } catch {
+    return false
   }
 }
 

@@ -18,7 +18,7 @@ export type { Io } from './io.ts'
 /** Runs one command line; answers its exit code. */
 export async function main(args: readonly string[], io: Io, version: string): Promise<number> {
   if (args[0] === 'complete') return answerShell(args.slice(args[1] === '--' ? 2 : 1), io)
-  const outcome = { code: 0 }
+  const outcome: Outcome = { code: 0, io }
   const program = makeProgram(args, io, version, outcome)
   try {
     await program.parseAsync([...args], { from: 'user' })
@@ -33,8 +33,14 @@ export async function main(args: readonly string[], io: Io, version: string): Pr
     const isJson = json === true || own.includes('--json')
     const view = viewFor(io, systemEnvironment.now())
     const meant = error instanceof CommanderError ? suggestionFor(error, program, own) : null
-    return printFailure(failureOf(error, meant), io, isJson, view)
+    return printFailure(failureOf(error, meant), outcome.io, isJson, view)
   }
+}
+
+interface Outcome {
+  code: number
+  /** Where the command that was asked for may speak. */
+  io: Io
 }
 
 /** What the scripts of the shells ask for; no command for people. */
@@ -46,7 +52,7 @@ async function answerShell(words: readonly string[], io: Io): Promise<number> {
 }
 
 /** Every command of the program; those of a noun are there once the noun is asked for. */
-function makeProgram(args: readonly string[], io: Io, version: string, outcome: { code: number }): Command {
+function makeProgram(args: readonly string[], io: Io, version: string, outcome: Outcome): Command {
   const program = new Command('holdfast')
     .description('Self-healing coordination for fleets of workers and AI coding agents.')
     .version(version)
@@ -71,8 +77,9 @@ function makeProgram(args: readonly string[], io: Io, version: string, outcome: 
   const addVerbs = async (command: Command) => {
     const group = catalogue.find(({ name }) => name === command.name())
     if (!group) return
+    if (group.leavesStdout) outcome.io = { ...io, out: io.err }
     const act: Act = async (verb, given) => {
-      outcome.code = await perform(verb, operationOf(verb), given, io, program.opts())
+      outcome.code = await perform(verb, operationOf(verb), given, outcome.io, program.opts())
     }
     await fillGroup(group, command, act, args)
   }

@@ -2,7 +2,7 @@
 import type { EventKind } from '../domain/event.ts'
 import { taskQueue } from '../domain/task.ts'
 import { pause } from '../environment.ts'
-import { isHoldfastError } from '../errors.ts'
+import { InvalidError, isHoldfastError } from '../errors.ts'
 import type { Holdfast } from '../holdfast.ts'
 import { systemEnvironment } from '../host/system.ts'
 import { waitIsOver } from '../runtime/claim-wait.ts'
@@ -87,6 +87,7 @@ async function takeLock(hf: Holdfast, name: string, request: RunRequest): Promis
 async function takeItem(hf: Holdfast, name: string, request: RunRequest): Promise<RunSubject | NotHeld> {
   const { leaseMs, waitMs, signal } = request
   const queue = hf.queue(name)
+  const isKnown = await assertOneStep(hf, name)
   const claim = await queue.next({ ...(leaseMs === undefined ? {} : { leaseMs }), waitMs, signal })
   if (claim.outcome !== 'claimed') return claim
   const { id, key, token, payload } = claim.item
@@ -96,6 +97,7 @@ async function takeItem(hf: Holdfast, name: string, request: RunRequest): Promis
     if (claim.lock) await queue.releaseProcessingLock()
     return isReleased ? 'released' : 'lost'
   }
+  if (!isKnown) await assertOneStep(hf, name, () => giveBack('the command was not run'))
   return {
     kind: 'item',
     id,
@@ -114,6 +116,26 @@ async function takeItem(hf: Holdfast, name: string, request: RunRequest): Promis
     },
     giveBack,
   }
+}
+
+/**
+ * A command can end well or badly, and nothing in between: where the workflow has more steps than that, exit code 0
+ * would complete nothing and the command would be run again and again. False when there is no such queue yet: it may be
+ * made while we wait.
+ */
+async function assertOneStep(
+  hf: Holdfast,
+  name: string,
+  giveBack: () => Promise<unknown> = async () => {},
+): Promise<boolean> {
+  const isOneStep = (await hf.execute('queue.checkOneStep', { queue: name })) as boolean | null
+  if (isOneStep !== false) return isOneStep === true
+  await giveBack()
+  throw new InvalidError({
+    what: `an item of queue ${name} takes more steps than one command: its workflow completes it only in a later state`,
+    next: 'claim it with `holdfast queue next` and move it along with `holdfast queue move`',
+    facts: { queue: name },
+  })
 }
 
 async function takeTask(hf: Holdfast, request: RunRequest): Promise<RunSubject | NotHeld> {

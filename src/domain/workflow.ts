@@ -134,6 +134,15 @@ const task: Workflow = {
 
 export const builtInWorkflows: Readonly<Record<string, Workflow>> = Object.freeze({ job, merge, task })
 
+/** Whether whoever claims an item can complete or fail it at once, without moving it through further states. */
+export function isOneStep(workflow: Workflow): boolean {
+  return Object.values(workflow.states).every(({ claimTo }) => {
+    if (claimTo === undefined) return true
+    const claimed = knownState(workflow, claimTo)
+    return claimed?.completeTo !== undefined && claimed.failTo !== undefined
+  })
+}
+
 /** The state, or undefined; names that every object answers to (`constructor`) are not states. */
 export function knownState(workflow: Workflow, name: string): State | undefined {
   return Object.hasOwn(workflow.states, name) ? workflow.states[name] : undefined

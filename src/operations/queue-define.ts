@@ -9,7 +9,13 @@ import {
   type Queue,
   resumeQueue,
 } from '../domain/queue.ts'
-import { assertWorkflow, builtInWorkflow, builtInWorkflows, type Workflow } from '../domain/workflow.ts'
+import {
+  assertWorkflow,
+  builtInWorkflow,
+  builtInWorkflows,
+  isOneStep,
+  type Workflow,
+} from '../domain/workflow.ts'
 import type { Change, Context, DefinedQueue } from '../engines/engine.ts'
 import { InvalidError, NotFoundError } from '../errors.ts'
 import { lazily } from '../lazily.ts'
@@ -152,6 +158,17 @@ export const describe = operation({
   output: () => queueView().nullable(),
   needs: (input) => ({ defined: { select: 'queue', name: input.queue } as const }),
   decide: ({ defined }) => ({ changes: [], result: defined?.queue ?? null }),
+})
+
+export const checkOneStep = operation({
+  name: 'queue.checkOneStep',
+  summary: 'Whether whoever claims an item of a queue can complete or fail it at once; null: there is none.',
+  effect: 'read',
+  internal: true,
+  input: () => z.strictObject({ queue: fields.queue }),
+  output: () => z.boolean().nullable(),
+  needs: (input) => ({ defined: { select: 'queue', name: input.queue } as const }),
+  decide: ({ defined }) => ({ changes: [], result: defined && isOneStep(workflowOf(defined)) }),
 })
 
 export const listQueues = operation({

@@ -57,6 +57,7 @@ const all: readonly AnyOperation[] = [
   queueDefine.defineWorkflow,
   queueDefine.defineQueue,
   queueDefine.describe,
+  queueDefine.checkOneStep,
   queueDefine.listQueues,
   queueDefine.pause,
   queueDefine.resume,

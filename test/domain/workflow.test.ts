@@ -13,6 +13,7 @@ import {
   arrows,
   assertWorkflow,
   builtInWorkflows,
+  isOneStep,
   type State,
   stateOf,
   type Workflow,
@@ -490,3 +491,15 @@ function reachesClosed(workflow: Workflow, start: string): boolean {
   }
   return [...reached].some((state) => stateOf(workflow, state).closed)
 }
+
+test('whoever claims a job or a task can finish it at once; a merge takes more steps [S5c-31]', () => {
+  const dangling = { ...job, states: { ...job.states, pending: { claimTo: 'nowhere', moves: [] } } }
+  const failless = {
+    ...job,
+    states: { ...job.states, running: { ...job.states.running, failTo: undefined } },
+  }
+
+  expect([job, task, printing, merge].map(isOneStep)).toEqual([true, true, false, false])
+  expect(isOneStep(dangling)).toBe(false)
+  expect(isOneStep(failless as unknown as Workflow)).toBe(false)
+})

@@ -4,11 +4,12 @@
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { constants } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { type Answer, aShell, cleanEnvironment, program, type Shell, sharedShell } from '../support/cli.ts'
-import { inTerminal, keys } from '../support/pty.ts'
+import { inTerminal, keys, shellInTerminal } from '../support/pty.ts'
 
 /** Tests that each have a lock, an item or a task of their own share it. */
 const shared = sharedShell()
@@ -28,6 +29,8 @@ function start(shell: Shell, ...args: string[]): Run {
   const child = spawn(process.execPath, [program, 'run', ...args], {
     cwd: shell.folder,
     env: cleanEnvironment(),
+    // In a session of its own: whoever runs the tests may sit at a terminal.
+    detached: true,
   })
   onTestFinished(() => void child.kill('SIGKILL'))
   let output = ''
@@ -86,6 +89,12 @@ function isRunning(pid: number): boolean {
   } catch {
     return false
   }
+}
+
+/** Sent, and not delivered yet. */
+function isPending(pid: number, signal: 'SIGINT' | 'SIGQUIT'): boolean {
+  const [, waiting = '0'] = /^ShdPnd:\s*(\w+)$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? []
+  return ((BigInt(`0x${waiting}`) >> BigInt(constants.signals[signal] - 1)) & 1n) === 1n
 }
 
 function isStopped(pid: number): boolean {
@@ -166,7 +175,7 @@ await hf.close()`
     await until(async () => (await waitingFor(shared, 'turn')) === 1)
     process.kill(first.pid)
 
-    expect(refused).toMatchObject({ code: 4, stdout: expect.stringContaining('"outcome":"held"') })
+    expect(refused).toMatchObject({ code: 4, stderr: expect.stringContaining('"outcome":"held"') })
     expect((await second).code).toBe(0)
     expect((await first.ended).code).toBe(143)
   })
@@ -273,9 +282,11 @@ describe('a command for an item', () => {
     ['does not exist', './no-such-command', 127, 'there is no such command'],
     ['is not on the path', 'no-such-command', 127, 'there is no such command'],
     ['may not be executed', './notes.txt', 126, 'it may not be executed'],
+    ['is a folder [S5c-31]', './folder', 126, 'it is a folder'],
   ])('that %s is told as a shell tells it, and nothing is claimed', async (_, command, code, why) => {
     const shell = aShell()
     writeFileSync(join(shell.folder, 'notes.txt'), 'no program')
+    mkdirSync(join(shell.folder, 'folder'))
 
     const answer = await shell.run('run', '--queue', 'q', '--', command)
 
@@ -328,6 +339,28 @@ describe('a command for an item', () => {
     expect(answer.code).toBe(0)
     expect(await stateOf(shared, 'one-slot', 'k')).toMatchObject({ state: 'done' })
     expect(await shared.json('queue', 'lock-status', 'one-slot')).toMatchObject({ lock: null })
+  })
+
+  test('is refused where exit code 0 could not complete the item, before it is run [S5c-31]', async () => {
+    const file = join(shared.folder, 'merged')
+    const touch = ['--', 'touch', file]
+    await shared.run('queue', 'define', 'steps', '--workflow', 'merge')
+    await shared.run('queue', 'submit', 'steps', 'w1', '--head-sha', 'abcd')
+
+    const answer = await shared.run('run', '--queue', 'steps', ...touch)
+    const waiting = shared.run('run', '--queue', 'later-steps', '--wait', '20s', ...touch)
+    await shared.run('queue', 'define', 'later-steps', '--workflow', 'merge')
+    await shared.run('queue', 'submit', 'later-steps', 'w1', '--head-sha', 'abcd')
+
+    expect(answer).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining('more steps') })
+    expect(await waiting).toMatchObject({
+      code: 2,
+      stdout: '',
+      stderr: expect.stringContaining('more steps'),
+    })
+    expect(existsSync(file)).toBe(false)
+    expect(await stateOf(shared, 'steps', 'w1')).toMatchObject({ state: 'pending', attempts: 0 })
+    expect(await stateOf(shared, 'later-steps', 'w1')).toMatchObject({ state: 'pending', failures: 0 })
   })
 
   test('is stopped when the item is cancelled', async () => {
@@ -576,13 +609,39 @@ describe('a signal', () => {
     expect(await stateOf(shared, 'signal', 'k')).toMatchObject({ state: 'pending', failures: 0, crashes: 0 })
   })
 
-  test('that the command outlives changes nothing', async () => {
-    const trap = "trap 'echo heard' USR2;"
-    const run = start(shared, '--lock', 'outlived', '--', ...sleeper(trap))
+  test('that the command heeds gives the item back, though it ends with 0 [S5c-31]', async () => {
+    await shared.run('queue', 'add', 'heeded', '1', '--key', 'k')
+    const run = start(shared, '--queue', 'heeded', '--json', '--', ...sleeper("trap 'exit 0' TERM;"))
     await run.prints('pid')
 
-    run.process.kill('SIGUSR2')
-    await run.prints('heard')
+    run.process.kill('SIGTERM')
+
+    expect(await run.ended).toBe(0)
+    expect(run.output()).toContain('"outcome":"released","exitCode":0')
+    expect(await stateOf(shared, 'heeded', 'k')).toMatchObject({ state: 'pending', failures: 0, crashes: 0 })
+  })
+
+  test("that ends the command is nobody's failure, whichever it was [S5c-31]", async () => {
+    await shared.run('queue', 'add', 'alarmed', '1', '--key', 'k')
+    const run = start(shared, '--queue', 'alarmed', '--', 'sh', '-c', 'echo "pid $$"; exec sleep 60')
+    await run.prints('pid')
+
+    run.process.kill('SIGALRM')
+
+    expect(await run.ended).toBe(142)
+    expect(await stateOf(shared, 'alarmed', 'k')).toMatchObject({ state: 'pending', failures: 0, crashes: 0 })
+  })
+
+  test('that the command outlives changes nothing [S5c-31]', async () => {
+    const caught = ['USR1', 'USR2', 'ALRM', 'VTALRM', 'PROF', 'IO', 'PWR', 'XCPU'] as const
+    const traps = caught.map((name) => `trap 'echo heard ${name}' ${name};`).join(' ')
+    const run = start(shared, '--lock', 'outlived', '--', ...sleeper(traps))
+    await run.prints('pid')
+
+    for (const name of caught) {
+      run.process.kill(`SIG${name}`)
+      await run.prints(`heard ${name}\n`)
+    }
     run.process.kill('SIGINT')
 
     expect(await run.ended).toBe(130)
@@ -642,6 +701,39 @@ describe('on a terminal', () => {
     expect(terminal.screen.match(/heard/g)).toHaveLength(1)
   })
 
+  test.each([
+    ['SIGINT', keys.interrupt],
+    ['SIGQUIT', keys.quit],
+  ] as const)('%s reaches the command once, typed or sent to `run` alone [S5c-31]', async (signal, key) => {
+    const traps = `trap 'echo heard; exit 4' TERM; trap 'echo heard' ${signal.slice(3)}`
+    const script = `${traps}; echo ready; while :; do sleep 0.05; done`
+    const terminal = inTerminal(shared.folder, ['run', '--lock', signal, '--', 'sh', '-c', script])
+    await terminal.shows('ready')
+
+    terminal.type(key)
+    await terminal.shows(/heard/)
+    // Two that wait to be delivered are one.
+    await until(() => !isPending(terminal.pid, signal))
+    process.kill(terminal.pid, signal)
+    await terminal.shows(/heard[\s\S]*heard/)
+    process.kill(terminal.pid, 'SIGTERM')
+
+    expect(await terminal.ended).toBe(4)
+    expect(terminal.screen.match(/heard/g)).toHaveLength(3)
+  })
+
+  test('the command has it also where stdin is a pipe [S5c-31]', async () => {
+    const command = `sh -c 'read word; echo "asked $word" > /dev/tty; read answer < /dev/tty; echo "got $answer"'`
+    const run = `'${process.execPath}' '${program}' run --lock piped -- ${command}`
+
+    const terminal = shellInTerminal(shared.folder, `echo password | ${run}`)
+    await terminal.shows('asked password')
+    terminal.type(`secret${keys.enter}`)
+
+    expect(await terminal.ended).toBe(0)
+    expect(terminal.screen).toContain('got secret')
+  })
+
   test('a lost lease stops the command and what it started', async () => {
     const script = `sh -c 'echo "pid $$"; while :; do sleep 0.05; done' & wait`
     const terminal = inTerminal(shared.folder, ['run', '--lock', 'tty-lost', '--', 'sh', '-c', script])
@@ -663,6 +755,12 @@ test.each([
   ['a wait of days', ['--lock', 'a', '--wait', '2d']],
   ['bad slots', ['--lock', 'a', '--slots', 'many']],
   ['a bad grace', ['--lock', 'a', '--kill-after', '5']],
+  ['a key for a change [S5c-31]', ['--lock', 'a', '--idempotency-key', 'k']],
+  ['review of a lock [S5c-31]', ['--lock', 'a', '--review']],
+  ['slots of a queue [S5c-31]', ['--queue', 'a', '--slots', '2']],
+  ['a reason for an item [S5c-31]', ['--queue', 'a', '--reason', 'why']],
+  ['a reason for a task [S5c-31]', ['--next-task', '--reason', 'why']],
+  ['an unknown option, with --json [S5c-31]', ['--lock', 'a', '--json', '--nonsense']],
 ])('%s is refused before anything is run', async (_, options) => {
   const shell = aShell()
 
@@ -670,6 +768,19 @@ test.each([
 
   expect(answer).toMatchObject({ code: 2, stdout: '' })
   expect(existsSync(join(shell.folder, 'ran'))).toBe(false)
+})
+
+test("stdout is the command's alone: what is refused is told on stderr, in JSON too [S5c-31]", async () => {
+  await shared.run('lock', 'acquire', 'refused', '--agent', 'bob')
+
+  const text = await shared.run('run', '--lock', 'refused', '--', 'true')
+  const json = await shared.run('run', '--lock', 'refused', '--json', '--', 'true')
+  const invalid = await shared.run('run', '--lock', 'refused', '--json', '--lease', '5', '--', 'true')
+
+  expect([text.stdout, json.stdout, invalid.stdout]).toEqual(['', '', ''])
+  expect(text.stderr).toContain('held by bob')
+  expect(lastLine(json)).toMatchObject({ schemaVersion: 1, outcome: 'held', holder: 'bob' })
+  expect(lastLine(invalid)).toMatchObject({ error: { code: 'INVALID' } })
 })
 
 test('a reader of stderr that has gone away changes nothing', async () => {

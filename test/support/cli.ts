@@ -66,6 +66,7 @@ function shellIn(folder: string): Shell {
       cwd: folder,
       isTerminal: false,
       isTalkSeen: false,
+      hasTerminal: () => false,
       canAsk: false,
       columns: null,
       rows: null,

@@ -14,15 +14,29 @@ export interface Terminal {
   readonly ended: Promise<number>
 }
 
-export const keys = { enter: '\r', left: '\u001b[D', interrupt: '\u0003', end: '\u0004' }
+export const keys = { enter: '\r', left: '\u001b[D', interrupt: '\u0003', quit: '\u001c', end: '\u0004' }
 
-export function inTerminal(
+interface TerminalOptions {
+  readonly columns?: number
+  readonly env?: Record<string, string>
+}
+
+export function inTerminal(folder: string, args: readonly string[], options: TerminalOptions = {}): Terminal {
+  return openTerminal(folder, [process.execPath, program, ...args], options)
+}
+
+/** The same for a line that a shell reads. */
+export function shellInTerminal(folder: string, line: string, options: TerminalOptions = {}): Terminal {
+  return openTerminal(folder, ['/bin/sh', '-c', line], options)
+}
+
+function openTerminal(
   folder: string,
-  args: readonly string[],
-  { columns = 80, env = {} }: { columns?: number; env?: Record<string, string> } = {},
+  [file = '', ...args]: readonly string[],
+  { columns = 80, env = {} }: TerminalOptions,
 ): Terminal {
   const { NO_COLOR: _, ...rest } = cleanEnvironment()
-  const child: IPty = spawn(process.execPath, [program, ...args], {
+  const child: IPty = spawn(file, args, {
     name: 'xterm-256color',
     cols: columns,
     rows: 30,

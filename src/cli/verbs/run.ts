@@ -6,6 +6,7 @@ import { assertStartable, Child, type Ending, exitCodeOfEnding, NotStartedError 
 import { parseDuration } from '../duration.ts'
 import { exitCodeOf } from '../exit.ts'
 import { schemaVersion } from '../failure.ts'
+import { kebab } from '../field.ts'
 import {
   type NotHeld,
   ownEnding,
@@ -66,15 +67,16 @@ export const run = verb<Ran | NotHeld>({
   lives: true,
   help: `The command finds HOLDFAST_TOKEN, HOLDFAST_ID, HOLDFAST_KIND, HOLDFAST_URL, HOLDFAST_NAMESPACE and
 HOLDFAST_AGENT in its environment, for an item also HOLDFAST_QUEUE, HOLDFAST_KEY and HOLDFAST_PAYLOAD.
-Signals are passed on. When the lease is lost, the command and its whole process group are stopped.
+Signals are passed on: HUP INT QUIT TERM USR1 USR2 ALRM VTALRM PROF IO PWR STKFLT XCPU WINCH TSTP CONT.
+A command that was stopped by one gives back what it holds, whatever its exit code.
+When the lease is lost, the command and its whole process group are stopped.
 A command that finishes its own work (task done, queue fail, lock release) goes on to its end.
 Exits with the code of the command; with 5 when the lease was lost, with 4, 6 or 9 when nothing was claimed.
-Stdout is the command's alone: with --json what became of it is the last line on stderr.
+Stdout is the command's alone: everything else goes to stderr, with --json too.
   holdfast run --lock deploy --wait 10m -- ./deploy.sh
   holdfast run --queue builds --wait -- ./build.sh`,
   act: runCommand,
   text: (answer, view) => ('kind' in answer ? '' : refusalText(answer, view)),
-  // Stdout belongs to the command.
   json: (answer) => ('kind' in answer ? null : answer),
   exit: (answer) => ('kind' in answer ? answer.exitCode : exitCodeOf(answer)),
 })
@@ -83,7 +85,7 @@ async function runCommand(call: Call): Promise<Ran | NotHeld> {
   const request = readRequest(call)
   assertStartable({ command: call.rest[0] ?? '', env: call.io.env, cwd: call.io.cwd })
   const hf = await call.open()
-  const sharesTerminal = process.stdin.isTTY === true
+  const sharesTerminal = call.io.hasTerminal()
   const signals = new SignalRelay(sharesTerminal)
   try {
     const { interrupted } = signals
@@ -144,6 +146,7 @@ async function underLease(subject: RunSubject, place: Place): Promise<Ran> {
   const { call, signals, sharesTerminal } = place
   const [command = '', ...args] = call.rest
   const { store, namespace, agent } = call.settings
+  signals.expectCommand()
   try {
     const child = new Child({
       command,
@@ -198,7 +201,7 @@ function lossOf({ lease: { signal } }: RunSubject): Promise<'lost'> {
 async function settle(subject: RunSubject, ending: Ending, place: Place): Promise<Ran> {
   const exitCode = exitCodeOfEnding(ending)
   const outcome = await unlessLost(
-    place.signals.wasStopped && exitCode !== 0
+    place.signals.hasStopped(ending)
       ? subject.giveBack('the command was interrupted')
       : subject.finish(ending),
   )
@@ -245,6 +248,7 @@ function readRequest(call: Call): Omit<RunRequest, 'signal'> {
     string,
     string | undefined
   >
+  assertOfUse(call)
   const given = [lock, queue, task, nextTask].filter((each) => each !== undefined)
   if (given.length !== 1) {
     throw new InvalidError({
@@ -266,6 +270,30 @@ function readRequest(call: Call): Omit<RunRequest, 'signal'> {
     ...(lease === undefined ? {} : { leaseMs: named('--lease', lease) }),
     ...(review === undefined ? {} : { review: true }),
     waitMs: waitOptionMs(call),
+  }
+}
+
+/** Options that mean something only beside another one. */
+const companions: Readonly<Record<string, readonly string[]>> = {
+  slots: ['lock'],
+  reason: ['lock'],
+  review: ['task', 'nextTask'],
+}
+
+/** What would do nothing is refused: whoever gave it counts on it. */
+function assertOfUse({ options, idempotencyKey }: Call): void {
+  if (idempotencyKey !== undefined) {
+    throw new InvalidError({
+      what: '--idempotency-key does nothing here: a command is run each time',
+      next: 'leave it out',
+    })
+  }
+  for (const [option, others] of Object.entries(companions)) {
+    if (options[option] === undefined || others.some((other) => options[other] !== undefined)) continue
+    throw new InvalidError({
+      what: `--${option} does nothing here`,
+      next: `leave it out, or give it with ${others.map((other) => `--${kebab(other)}`).join(' or ')}`,
+    })
   }
 }
 

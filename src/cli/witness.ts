@@ -1,0 +1,79 @@
+/**
+ * Tells what was typed at the terminal, which everybody in the foreground hears, from what was sent to `run` alone: a
+ * small shell in the same process group hears only the first. Nothing else does: Node keeps the sender to itself.
+ */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { createInterface } from 'node:readline'
+import { systemEnvironment } from '../host/system.ts'
+
+type Typed = 'SIGINT' | 'SIGQUIT'
+
+/** Ends with the pipe that `run` holds; `cat` in the background hears neither signal. */
+const script = `exec 3<&0
+trap 'echo SIGINT' INT
+trap 'echo SIGQUIT' QUIT
+cat <&3 >/dev/null &
+while wait "$!"; [ "$?" -gt 128 ] && kill -s 0 "$!" 2>/dev/null; do :; done`
+
+/** As long as a shell takes on a busy machine; only what was sent to `run` alone has to wait for it. */
+const patienceMs = 1_000
+
+interface Question {
+  readonly signal: Typed
+  readonly answer: (isTyped: boolean) => void
+}
+
+export class Witness {
+  readonly #shell: ChildProcess
+  readonly #questions = new Set<Question>()
+  /** Told before `run` itself heard of it. */
+  readonly #reports: Typed[] = []
+
+  constructor() {
+    this.#shell = spawn('/bin/sh', ['-c', script], { stdio: ['pipe', 'pipe', 'ignore'] })
+    // Without it everything is passed on.
+    this.#shell.on('error', () => {})
+    this.#shell.stdin?.on('error', () => {})
+    // Heard before it was ready to say so.
+    this.#shell.on('exit', (_, signal) => this.#report(signal))
+    if (this.#shell.stdout) createInterface(this.#shell.stdout).on('line', (line) => this.#report(line))
+    this.#shell.unref()
+  }
+
+  /** Whether a signal that `run` has just heard was typed at the terminal. */
+  heard(signal: Typed): Promise<boolean> {
+    if (this.#forget(signal)) return Promise.resolve(true)
+    return new Promise((resolve) => {
+      const answer = (isTyped: boolean) => {
+        stop()
+        this.#questions.delete(question)
+        resolve(isTyped)
+      }
+      const question = { signal, answer }
+      const stop = systemEnvironment.timer(patienceMs, () => answer(false), true)
+      this.#questions.add(question)
+    })
+  }
+
+  #report(signal: string | null): void {
+    if (signal !== 'SIGINT' && signal !== 'SIGQUIT') return
+    const question = [...this.#questions].find((each) => each.signal === signal)
+    if (question) {
+      question.answer(true)
+      return
+    }
+    this.#reports.push(signal)
+    systemEnvironment.timer(patienceMs, () => this.#forget(signal))
+  }
+
+  #forget(signal: Typed): boolean {
+    const place = this.#reports.indexOf(signal)
+    if (place !== -1) this.#reports.splice(place, 1)
+    return place !== -1
+  }
+
+  end(): void {
+    for (const { answer } of this.#questions) answer(true)
+    this.#shell.stdin?.end()
+  }
+}
