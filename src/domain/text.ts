@@ -12,6 +12,15 @@ export function fitText(text: string, lengthMax: number): string {
   return text.slice(0, lengthMax).replace(everyUnfit, '\ufffd')
 }
 
+/** The beginning of a text that is too long, with a mark where it ends: between two characters as people see them. */
+export function cutText(text: string, lengthMax: number): string {
+  if (text.length <= lengthMax) return text
+  const characters = new Intl.Segmenter('en', { granularity: 'grapheme' })
+  // Only as far as is needed to see where the character at the end begins.
+  const beginning = characters.segment(text.slice(0, lengthMax))
+  return `${text.slice(0, beginning.containing(lengthMax - 1)?.index)}…`
+}
+
 /**
  * Terminal control characters in stored text would let one agent draw on another's screen. Those that turn the
  * direction of writing let it show other words than there are, and the separators begin a new line on some screens.

@@ -10,8 +10,8 @@ import { parseJsonText } from '../domain/json-text.ts'
 import { taskQueue } from '../domain/task.ts'
 import type { Holdfast } from '../holdfast.ts'
 import { check } from '../issue.ts'
-import { type Arriving, bringItems, type Harvest } from './items.ts'
-import type { BadRow, ImportOptions, ImportReport } from './report.ts'
+import { type Arriving, bringItems, type Harvest, type UnfitRow } from './items.ts'
+import type { ImportOptions, ImportReport } from './report.ts'
 import { damaged, firstIssue, type TextSource, textOf, timeOf, whyNoJson } from './source.ts'
 import { asArriving, type ForeignTask } from './task.ts'
 
@@ -67,7 +67,7 @@ function harvestOf(content: string, now: number): Harvest {
   if (conflict) throw damaged(what, `${conflict.row} is part of a merge conflict that nobody has settled`)
   if (filled.length > linesMax) throw damaged(what, `it has more than ${linesMax} lines`)
   const arriving: Arriving[] = []
-  const bad: BadRow[] = []
+  const bad: UnfitRow[] = []
   const skipped: { id: string; why: string }[] = []
   const read = filled.map(({ row, line }) => ({ row, ...readLine(line) }))
   const open = new Set(
@@ -75,7 +75,7 @@ function harvestOf(content: string, now: number): Harvest {
   )
   for (const each of read) {
     if (each.is === 'issue') arriving.push(asArriving(taskOf(each.issue, each.row, open), now))
-    else if (each.is === 'bad') bad.push({ row: each.row, why: each.why })
+    else if (each.is === 'bad') bad.push({ row: each.row, why: each.why, name: each.id })
     else skipped.push({ id: each.id ?? each.row, why: each.why })
   }
   // A line may be cut off; where none can be read, it is no such file.
@@ -85,7 +85,7 @@ function harvestOf(content: string, now: number): Harvest {
 
 type Line =
   | { readonly is: 'issue'; readonly issue: Issue }
-  | { readonly is: 'bad'; readonly why: string }
+  | { readonly is: 'bad'; readonly why: string; readonly id?: unknown }
   | { readonly is: 'no work'; readonly id: string | null; readonly why: string }
 
 function readLine(line: string): Line {
@@ -95,10 +95,10 @@ function readLine(line: string): Line {
   } catch (error) {
     return { is: 'bad', why: whyNoJson(error) }
   }
-  const { _type: kind = 'issue', key } = Object(value) as { _type?: unknown; key?: unknown }
+  const { _type: kind = 'issue', key, id } = Object(value) as Record<string, unknown>
   if (kind !== 'issue') return { is: 'no work', id: typeof key === 'string' ? key : null, why: `a ${kind}` }
   const parsed = check(issue, value)
-  if (!parsed.isSound) return { is: 'bad', why: firstIssue(parsed.issues) }
+  if (!parsed.isSound) return { is: 'bad', why: firstIssue(parsed.issues), id }
   const why = noWork(parsed.value)
   return why === null ? { is: 'issue', issue: parsed.value } : { is: 'no work', id: parsed.value.id, why }
 }

@@ -9,8 +9,8 @@ import { parseJsonText } from '../domain/json-text.ts'
 import { taskQueue } from '../domain/task.ts'
 import type { Holdfast } from '../holdfast.ts'
 import { check } from '../issue.ts'
-import { type Arriving, bringItems, type Harvest } from './items.ts'
-import type { BadRow, ImportOptions, ImportReport } from './report.ts'
+import { type Arriving, bringItems, type Harvest, type UnfitRow } from './items.ts'
+import type { ImportOptions, ImportReport } from './report.ts'
 import { firstIssue, timeOf } from './source.ts'
 import { type Row, readTables } from './sqlite-file.ts'
 import { asArriving, type ForeignTask } from './task.ts'
@@ -58,7 +58,7 @@ function harvestOf(tables: ReadonlyMap<string, readonly Row[]>, now: number): Ha
   const tags = grouped(tables.get('task_tags'), 'task_id')
   const dependencies = grouped(tables.get('task_dependencies'), 'task_id')
   const comments = grouped(tables.get('task_comments'), 'task_id')
-  const bad: BadRow[] = []
+  const bad: UnfitRow[] = []
   const tasks = (tables.get('tasks') ?? []).flatMap((found, index) => {
     const parsed = check(taskRow, found)
     const row = `task ${typeof found.id === 'string' ? found.id : `number ${index + 1}`}`
@@ -66,6 +66,7 @@ function harvestOf(tables: ReadonlyMap<string, readonly Row[]>, now: number): Ha
     bad.push({
       row,
       why: parsed.isSound ? `its status is ${parsed.value.status}` : firstIssue(parsed.issues),
+      name: found.id,
     })
     return []
   })
@@ -88,7 +89,11 @@ function harvestOf(tables: ReadonlyMap<string, readonly Row[]>, now: number): Ha
 
 function grouped(rows: readonly Row[] | undefined, column: string): Map<unknown, Row[]> {
   const groups = new Map<unknown, Row[]>()
-  for (const row of rows ?? []) groups.set(row[column], [...(groups.get(row[column]) ?? []), row])
+  for (const row of rows ?? []) {
+    const group = groups.get(row[column])
+    if (group) group.push(row)
+    else groups.set(row[column], [row])
+  }
   return groups
 }
 

@@ -4,6 +4,7 @@
  */
 
 import { blockersMax } from '../domain/dependency.ts'
+import { cutText } from '../domain/text.ts'
 import { builtInWorkflow, knownState } from '../domain/workflow.ts'
 import type { Holdfast } from '../holdfast.ts'
 import { check } from '../issue.ts'
@@ -33,10 +34,15 @@ export interface Arriving {
   readonly gaps: readonly string[]
 }
 
+/** A row that cannot be taken over, with its name as far as that can be read. */
+export interface UnfitRow extends BadRow {
+  readonly name?: unknown
+}
+
 /** What a reader found. */
 export interface Harvest {
   readonly arriving: readonly Arriving[]
-  readonly bad: readonly BadRow[]
+  readonly bad: readonly UnfitRow[]
   readonly skipped: ImportReport['skipped']
 }
 
@@ -48,32 +54,30 @@ export interface Destination {
   readonly workflow: 'merge' | 'task'
 }
 
+/** As long as the reason of a quarantine may be. */
+const reasonMax = 2000
+
 export async function bringItems(
   hf: Holdfast,
   harvest: Harvest,
   to: Destination,
   { dryRun = false, skipBad = false, onProgress = () => {} }: ImportOptions,
 ): Promise<ImportReport> {
-  const sound = soundOnes(harvest)
+  const sound = soundOnes(harvest, to.workflow)
   assertNoneBad(sound.bad, { what: to.what, skipBad })
-  const ids = new Map(sound.arriving.map(({ name, entry }) => [name, entry.id]))
-  const ready = inOrder(sound.arriving, dependenciesOf).map((each) => resolved(each, ids))
-  const bring = (isDry: boolean) => bringPieces(hf, ready, to, isDry, onProgress)
+  const bring = (isDry: boolean) => bringPieces(hf, sound, to, isDry, onProgress)
   const looked = await bring(true)
-  assertNoneBad(refusedRows(ready, looked), { what: to.what, skipBad })
-  const brought = dryRun ? looked : await bring(false)
-  const imported = new Set(brought.imported)
-  const known = new Set(brought.known)
-  const taken = ready.filter(({ entry }) => imported.has(entry.id))
+  assertNoneBad(looked.refused, { what: to.what, skipBad })
+  const { taken, known, refused } = dryRun ? looked : await bring(false)
   return {
     from: to.from,
     dryRun,
     imported: taken.map(({ name }) => name),
-    known: ready.filter(({ entry }) => known.has(entry.id)).map(({ name }) => name),
+    known,
     lapsed: taken.filter(({ entry }) => isHeld(to.workflow, entry)).map(({ name }) => name),
     flagged: taken.filter(({ gaps }) => gaps.length > 0).map(({ name, gaps }) => ({ id: name, gaps })),
     skipped: harvest.skipped,
-    bad: [...sound.bad, ...refusedRows(ready, brought)],
+    bad: [...sound.bad, ...refused].map(({ row, why }) => ({ row, why })),
   }
 }
 
@@ -82,12 +86,19 @@ function isHeld(workflow: string, { state, holder }: Pick<ItemEntry, 'state' | '
   return holder != null && definition !== undefined && knownState(definition, state)?.held === true
 }
 
+/** Its name, unless it is finished: then nothing waits for it any more. */
+function openName({ name, entry }: Pick<Arriving, 'name' | 'entry'>, workflow: string): string | undefined {
+  const definition = builtInWorkflow(workflow)
+  const isClosed = definition !== undefined && knownState(definition, entry.state)?.closed !== undefined
+  return isClosed ? undefined : name
+}
+
 function dependenciesOf({ parent, waitsFor }: Arriving): readonly string[] {
   return parent === null ? waitsFor : [parent, ...waitsFor]
 }
 
 /** Those that can be taken over, and why the others cannot. */
-function soundOnes({ arriving, bad }: Harvest): Pick<Harvest, 'arriving' | 'bad'> {
+function soundOnes({ arriving, bad }: Harvest, workflow: string): Sound {
   const seen = new Map<string, string>()
   const faults = new Map<Arriving, string>()
   for (const each of arriving) {
@@ -101,7 +112,10 @@ function soundOnes({ arriving, bad }: Harvest): Pick<Harvest, 'arriving' | 'bad'
   }
   return {
     arriving: arriving.filter((each) => !faults.has(each)),
-    bad: [...bad, ...[...faults].map(([{ row }, why]) => ({ row, why }))],
+    bad: [
+      ...bad,
+      ...[...faults].map(([each, why]) => ({ row: each.row, why, name: openName(each, workflow) })),
+    ],
   }
 }
 
@@ -113,48 +127,94 @@ function faultOf({ name, entry, waitsFor }: Arriving, earlier: string | undefine
   return parsed.isSound ? null : firstIssue(parsed.issues)
 }
 
+type Sound = Pick<Harvest, 'arriving' | 'bad'>
 type Ready = Omit<Arriving, 'entry'> & { readonly entry: ItemEntry }
 
-/** With ids instead of names; what it waits for and is not there is told. */
-function resolved(arriving: Arriving, ids: ReadonlyMap<string, string>): Ready {
-  const { parent, waitsFor } = arriving
+/** What is known of the rows that others wait for. */
+interface Ground {
+  readonly from: ImportSource
+  /** Of those that are taken over, by name. */
+  readonly ids: ReadonlyMap<string, string>
+  /** Names of those that stand in the file, are not finished, and cannot be. */
+  readonly unfit: ReadonlySet<unknown>
+}
+
+/** With ids instead of names. What it waits for and is not there is told; what was left out keeps it back. */
+function resolved(arriving: Arriving, { from, ids, unfit }: Ground): Ready {
+  const { parent, waitsFor, entry } = arriving
   const blockers = [...new Set(waitsFor)].flatMap((name) => ids.get(name) ?? [])
   const missing = [...new Set(dependenciesOf(arriving))].filter((name) => !ids.has(name))
+  const leftOut = missing.filter((name) => unfit.has(name))
+  const why = `imported from ${from}: it waits for ${leftOut.join(', ')}, which could not be taken over`
   return {
     ...arriving,
-    entry: { ...arriving.entry, parent: parent === null ? null : (ids.get(parent) ?? null), blockers },
-    gaps: [...arriving.gaps, ...missing.map((name) => `it waits for ${name}, which did not come with it`)],
+    entry: {
+      ...entry,
+      parent: parent === null ? null : (ids.get(parent) ?? null),
+      blockers,
+      keptBack: entry.keptBack ?? (leftOut.length > 0 ? cutText(why, reasonMax) : null),
+    },
+    gaps: [
+      ...arriving.gaps,
+      ...missing.map((name) =>
+        unfit.has(name)
+          ? `it waits for ${name}, which could not be taken over: it is quarantined`
+          : `it waits for ${name}, which did not come with it`,
+      ),
+    ],
   }
 }
 
+interface Brought {
+  readonly taken: readonly Ready[]
+  /** Names. */
+  readonly known: readonly string[]
+  readonly refused: readonly BadRow[]
+}
+
+/** What waits for a row that the store refuses is refused with it, and asked for again without it. */
 async function bringPieces(
   hf: Holdfast,
-  ready: readonly Ready[],
+  { arriving, bad }: Sound,
   { queue, workflow, from }: Destination,
   dryRun: boolean,
   onProgress: (progress: ImportProgress) => void,
-): Promise<ItemsImported> {
-  const all: ItemsImported = { imported: [], known: [], refused: [] }
+): Promise<Brought> {
+  const ids = new Map(arriving.map(({ name, entry }) => [name, entry.id]))
+  const unfit = new Set(bad.map(({ name }) => name))
+  const taken: Ready[] = []
+  const known: string[] = []
+  const refused: BadRow[] = []
   const phase = dryRun ? 'looking' : 'importing'
-  for (let start = 0; start < ready.length; start += itemImportMax) {
-    const entries = ready.slice(start, start + itemImportMax).map(({ entry }) => entry)
-    onProgress({ phase, done: start, total: ready.length })
-    const piece = (await hf.execute('queue.import', {
+  const total = arriving.length
+  for (let waiting = inOrder(arriving, dependenciesOf); waiting.length > 0; ) {
+    onProgress({ phase, done: total - waiting.length, total })
+    const asked = waiting.slice(0, itemImportMax)
+    const piece = asked.map((each) => resolved(each, { from, ids, unfit }))
+    const entries = piece.map(({ entry }) => entry)
+    const answer = (await hf.execute('queue.import', {
       queue,
       workflow,
       from,
       entries,
       dryRun,
     })) as ItemsImported
-    all.imported.push(...piece.imported)
-    all.known.push(...piece.known)
-    all.refused.push(...piece.refused)
+    const refusals = new Map(answer.refused.map((refusal) => [refusal.id, refusal]))
+    const imported = new Set(answer.imported)
+    const again: Arriving[] = []
+    for (const [index, each] of piece.entries()) {
+      const refusal = refusals.get(each.entry.id)
+      if (imported.has(each.entry.id)) taken.push(each)
+      else if (refusal === undefined) known.push(each.name)
+      else if (refusal.waitsFor.length > 0) again.push(asked[index] as Arriving)
+      else {
+        refused.push({ row: each.row, why: refusal.why })
+        ids.delete(each.name)
+        unfit.add(openName(each, workflow))
+      }
+    }
+    waiting = [...again, ...waiting.slice(itemImportMax)]
   }
-  onProgress({ phase, done: ready.length, total: ready.length })
-  return all
-}
-
-function refusedRows(ready: readonly Ready[], { refused }: ItemsImported): BadRow[] {
-  const rows = new Map(ready.map(({ entry, row }) => [entry.id, row]))
-  return refused.map(({ id, why }) => ({ row: rows.get(id) ?? id, why }))
+  onProgress({ phase, done: total, total })
+  return { taken, known, refused }
 }

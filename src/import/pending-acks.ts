@@ -19,7 +19,7 @@ export interface PendingAcksReport {
   readonly imported: string[]
   /** Ids that were there already. */
   readonly known: string[]
-  /** Ids with something missing, each with what; they are imported all the same. */
+  /** Of those taken over now: ids with something missing, each with what. */
   readonly flagged: { readonly id: string; readonly gaps: string[] }[]
 }
 
@@ -50,8 +50,9 @@ export async function importPendingAcks(
   // All of it is looked at before any of it is taken over.
   const looked = await bring(true)
   const taken = dryRun ? looked : await bring(false)
+  const fresh = new Set(taken.imported)
   const flagged = imports
-    .filter(({ gaps }) => gaps.length > 0)
+    .filter(({ entry, gaps }) => gaps.length > 0 && fresh.has(entry.id))
     .map(({ entry, gaps }) => ({ id: entry.id, gaps }))
   return { version, ...taken, flagged }
 }

@@ -57,7 +57,7 @@ export function assertNoneBad(
     what: `${counted(bad.length, 'row')} of ${what} cannot be taken over: ${first.row}: ${first.why}${others}`,
     next: `nothing was imported and the file was left as it is; fix ${bad.length === 1 ? 'it' : 'them'}${skipBad === 'never' ? '' : ', or leave bad rows out (--skip-bad)'}`,
     facts: {
-      rows: bad.slice(0, listedMax),
+      rows: bad.slice(0, listedMax).map(({ row, why }) => ({ row, why })),
       count: bad.length,
       issues: bad.slice(0, shownMax).map(({ row, why }) => ({ path: row, message: why })),
     },

@@ -77,14 +77,26 @@ function readCopy(path: string, wanted: Wanted): Map<string, readonly Row[]> {
     }
 
     function readAll(name: string): Row[] {
-      const rows = database.prepare(`select * from ${name} limit ${rowsMax + 1}`).all() as Row[]
-      if (rows.length <= rowsMax) return rows
+      const statement = database.prepare(`select * from ${name} limit ${rowsMax + 1}`)
+      // Otherwise one number that is too large for JavaScript would refuse them all.
+      statement.setReadBigInts(true)
+      const rows = statement.all() as Row[]
+      if (rows.length <= rowsMax) return rows.map(plainNumbers)
       throw damaged(wanted.what, `its table ${name} has more than ${rowsMax} rows`)
     }
   } catch (cause) {
     if (cause instanceof HoldfastError) throw cause
     throw damaged(wanted.what, (cause as Error).message, cause)
   }
+}
+
+/** Whole numbers as numbers where they are exact, else as their digits: the row is then judged by itself. */
+function plainNumbers(row: Row): Row {
+  const cells = Object.entries(row).map(([name, value]) => {
+    if (typeof value !== 'bigint') return [name, value]
+    return [name, Number.isSafeInteger(Number(value)) ? Number(value) : String(value)]
+  })
+  return Object.fromEntries(cells)
 }
 
 function assertTables(there: ReadonlySet<string>, { what, needed }: Wanted): void {

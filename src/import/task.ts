@@ -2,6 +2,7 @@
 import type { Json } from '../domain/item.ts'
 import { isName } from '../domain/name.ts'
 import { type Note, storeWords } from '../domain/task.ts'
+import { cutText } from '../domain/text.ts'
 import type { ItemEntry } from '../operations/queue-import.ts'
 import { idFor } from './identity.ts'
 import type { Arriving } from './items.ts'
@@ -45,7 +46,7 @@ export function asArriving(task: ForeignTask, now: number): Arriving {
   const hasNobody = task.state === 'in_progress' && names.holder === null
   const [older, notes] = [task.notes.slice(0, -notesMax), task.notes.slice(-notesMax)]
   const words = storeWords({
-    title: isCut ? `${task.title.slice(0, titleMax - 1)}…` : task.title || task.key,
+    title: cutText(task.title, titleMax) || task.key,
     body: [isCut ? task.title : '', ...task.texts].filter((text) => text !== '').join('\n\n'),
     labels: names.labels,
     paths: [],
@@ -110,7 +111,7 @@ function usableNames({ owner, host, holder, submittedBy, labels }: ForeignTask) 
 }
 
 function shortened({ at, by, text }: Note): Note {
-  return { at, by, text: text.length > noteMax ? `${text.slice(0, noteMax - 1)}…` : text }
+  return { at, by, text: cutText(text, noteMax) }
 }
 
 function withoutNothing(facts: ForeignTask['metadata']): Json {

@@ -9,6 +9,7 @@ import { stackDepthMax } from '../domain/dependency.ts'
 import { parseJsonText } from '../domain/json-text.ts'
 import { isName } from '../domain/name.ts'
 import { processingLockName } from '../domain/queue.ts'
+import { cutText } from '../domain/text.ts'
 import { builtInWorkflow, knownState, type Workflow } from '../domain/workflow.ts'
 import type { Holdfast } from '../holdfast.ts'
 import { check } from '../issue.ts'
@@ -16,7 +17,7 @@ import { priorityMax } from '../operations/fields.ts'
 import type { LocksImported } from '../operations/lock-import.ts'
 import { historyMax } from '../operations/queue-import.ts'
 import { idFor } from './identity.ts'
-import { type Arriving, bringItems, type Harvest } from './items.ts'
+import { type Arriving, bringItems, type Harvest, type UnfitRow } from './items.ts'
 import { assertNoneBad, type BadRow, type ImportOptions, type ImportReport } from './report.ts'
 import { firstIssue, timeOf } from './source.ts'
 import { type Row, readTables } from './sqlite-file.ts'
@@ -118,20 +119,20 @@ function lockOf([row]: readonly Row[], queue: string) {
 
 function harvestOf(tables: ReadonlyMap<string, readonly Row[]>, queue: string): Harvest {
   const events = eventsOf(tables.get('queue_events') ?? [])
-  const bad: BadRow[] = [...events.bad]
+  const bad: UnfitRow[] = [...events.bad]
   const rows: { entry: Entry; row: string }[] = []
   for (const [index, found] of (tables.get('merge_queue') ?? []).entries()) {
     const parsed = check(entryRow, found)
     const row = `merge_queue row ${typeof found.id === 'number' ? found.id : `number ${index + 1}`}`
     if (parsed.isSound) rows.push({ entry: parsed.value, row })
-    else bad.push({ row, why: firstIssue(parsed.issues) })
+    else bad.push({ row, why: firstIssue(parsed.issues), name: found.workspace })
   }
   const parents = new Map(rows.map(({ entry }) => [entry.workspace, entry.parent_workspace ?? null]))
   const arriving: Arriving[] = []
   for (const { entry, row } of rows) {
     const why = faultOf(entry, parents)
     if (why === null) arriving.push(arrivingOf(entry, row, queue, events.byEntry.get(entry.id) ?? []))
-    else bad.push({ row, why })
+    else bad.push({ row, why, name: entry.workspace })
   }
   return { arriving, bad, skipped: orphansOf(events.byEntry, rows) }
 }
@@ -233,7 +234,7 @@ const detailsMax = 1000
 
 /** The details were put together by hand there, and are not always JSON. */
 function eventFacts({ event_type: kind, created_at: at, details_json: details }: Event) {
-  const facts = withoutNothing({ kind, at: timeOf(at), details: details?.slice(0, detailsMax) })
+  const facts = withoutNothing({ kind, at: timeOf(at), details: details && cutText(details, detailsMax) })
   try {
     return details && details.length <= detailsMax ? { ...facts, details: parseJsonText(details) } : facts
   } catch {

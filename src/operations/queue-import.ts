@@ -53,7 +53,8 @@ const output = lazily(() =>
   z.object({
     imported: z.array(z.string()),
     known: z.array(z.string()),
-    refused: z.array(z.object({ id: z.string(), why: z.string() })),
+    /** `waitsFor`: ids of what it waits for that was refused as well; without them it may be asked for again. */
+    refused: z.array(z.object({ id: z.string(), why: z.string(), waitsFor: z.array(z.string()) })),
   }),
 )
 export type ItemsImported = OutputOf<typeof output>
@@ -123,10 +124,21 @@ function arriveAll(entries: readonly Entry[], ground: Ground, at: Moment) {
   const open = new Map(ground.open)
   const arrived: { item: Item; history: Entry['history'] }[] = []
   const refused: ItemsImported['refused'] = []
+  const out = new Set<string>()
+  const refuse = (id: string, why: string, waitsFor: string[] = []) => {
+    refused.push({ id, why, waitsFor })
+    out.add(id)
+  }
   for (const entry of entries) {
+    // Without what it waits for it would run too early.
+    const missing = mentioned(entry).filter((id) => id !== entry.id && out.has(id))
+    if (missing.length > 0) {
+      refuse(entry.id, 'what it waits for cannot be taken over', missing)
+      continue
+    }
     const item = arriveOne(entry, { ...ground, there, open }, at)
     if (typeof item === 'string') {
-      refused.push({ id: entry.id, why: item })
+      refuse(entry.id, item)
       continue
     }
     arrived.push({ item, history: entry.history })

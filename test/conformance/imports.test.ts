@@ -291,6 +291,67 @@ forEachEngine((engine) => {
     expect((await present(hf.tasks.getTask('bd-0'))).waitingFor).toHaveLength(1)
   })
 
+  test.each([
+    ['in the same piece', 0],
+    ['in a later piece', 150],
+  ])(
+    'what waits for a row that the store refuses does not run too early, %s [S5c-32]',
+    async (_, between) => {
+      const { hf } = await engine.open()
+      await hf.tasks.addTask('another of that key', { key: 'bd-taken' })
+      const issue = (id: string, on?: string) => ({
+        id,
+        title: id,
+        priority: 1,
+        created_at: '2025-04-19T00:19:12Z',
+        dependencies: on === undefined ? [] : [{ depends_on_id: on, type: 'blocks' }],
+      })
+      const fillers = Array.from({ length: between }, (_each, index) => ({
+        ...issue(`bd-${index}`),
+        priority: 4,
+      }))
+      const lines = [issue('bd-taken'), ...fillers, issue('bd-next', 'bd-taken'), issue('bd-last', 'bd-next')]
+      const text = lines.map((line) => JSON.stringify(line)).join('\n')
+
+      const looked = await importBeads(hf, { text }, { skipBad: true, dryRun: true })
+      const report = await importBeads(hf, { text }, { skipBad: true })
+      const first = await hf.tasks.claimNext()
+      await hf.tasks.completeTask('bd-taken')
+      const next = await hf.tasks.claimNext()
+
+      expect(report).toEqual({ ...looked, dryRun: false })
+      expect(report.bad).toMatchObject([{ row: 'line 1', why: expect.stringContaining('bd-taken') }])
+      expect(report.flagged).toEqual([
+        { id: 'bd-next', gaps: ['it waits for bd-taken, which could not be taken over: it is quarantined'] },
+      ])
+      expect(await hf.tasks.getTask('bd-next')).toMatchObject({
+        quarantine: { reason: 'imported from beads: it waits for bd-taken, which could not be taken over' },
+      })
+      expect(await hf.tasks.getTask('bd-last')).toMatchObject({
+        quarantine: null,
+        waitingFor: [expect.any(String)],
+      })
+      expect(first).toMatchObject({ task: { title: 'another of that key' } })
+      expect(next).toMatchObject(
+        between === 0 ? { outcome: 'empty' } : { task: { key: expect.stringMatching(/^bd-\d/) } },
+      )
+    },
+  )
+
+  test('a change stacked on one that the store refuses is not merged before somebody has looked [S5c-32]', async () => {
+    const { hf } = await engine.open()
+    await hf.queue('merge', { workflow: 'merge' }).submit('waiting', { headSha: 'abcd' })
+
+    const report = await importZjj(hf, layFixture(aFolder(), 'zjj.db'), { skipBad: true })
+
+    expect(report.imported).not.toContain('waiting')
+    expect(report.flagged).toContainEqual({
+      id: 'stacked',
+      gaps: ['it waits for waiting, which could not be taken over: it is quarantined'],
+    })
+    expect(await hf.queue('merge').get('stacked')).toMatchObject({ standing: 'waiting', parent: null })
+  })
+
   test('an import that was interrupted goes on where it was', async () => {
     const { hf } = await engine.open()
     const text = Array.from({ length: 150 }, (_, index) =>

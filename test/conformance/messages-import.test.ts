@@ -90,7 +90,7 @@ forEachEngine((engine) => {
     expect((await post.messages.receiveAck(first, { agent: 'agent-1' })).outcome).toBe('acked')
   })
 
-  test('importing twice takes nothing twice, and a dry run takes nothing at all [A15]', async () => {
+  test('importing twice takes nothing twice, and a dry run takes nothing at all [A15] [S5c-32]', async () => {
     const post = await openPost(engine)
     const text = JSON.stringify(pendingAcks(post.env.now()))
 
@@ -102,7 +102,8 @@ forEachEngine((engine) => {
 
     expect(dry.imported).toHaveLength(2)
     expect(before).toBe(0)
-    expect(again).toMatchObject({ imported: [] })
+    expect(dry.flagged).toHaveLength(1)
+    expect(again).toMatchObject({ imported: [], flagged: [] })
     expect(again.known).toHaveLength(2)
     expect(await post.messages.getPendingCount()).toBe(0)
   })

@@ -1,6 +1,14 @@
 /** Text that can be stored. */
 import { expect, test } from 'vitest'
-import { decodeText, fitText, isText, printable, printableLines, shown } from '../../src/domain/text.ts'
+import {
+  cutText,
+  decodeText,
+  fitText,
+  isText,
+  printable,
+  printableLines,
+  shown,
+} from '../../src/domain/text.ts'
 
 test.each(['', 'plain', 'two\nlines', 'party 🎉', '\u202Egpj'])('%j can be stored', (text) => {
   expect(isText(text)).toBe(true)
@@ -18,6 +26,17 @@ test.each([
 
 test('what is cut in the middle of a character is made fit', () => {
   expect(fitText('ab🎉', 3)).toBe('ab\ufffd')
+})
+
+test.each([
+  ['as long as it may be', 'abcde', 'abcde'],
+  ['too long', 'abcdef', 'abcd…'],
+  ['with a character of two halves at the end', 'abcd🎉ef', 'abcd…'],
+  ['with a character of two halves across the end', 'abc🎉ef', 'abc…'],
+  ['with a family across the end', 'ab👩‍👩‍👧 and more', 'ab…'],
+  ['with an accent of its own across the end', 'abcde\u0301f', 'abcd…'],
+])('a text %s is cut between two characters [S5c-32]', (_, text, cut) => {
+  expect(cutText(text, 5)).toBe(cut)
 })
 
 test('bytes are read as they are, or not at all', () => {

@@ -278,6 +278,67 @@ test('bad rows are named one by one, and left out where that is wanted', async (
   expect(report.imported).toHaveLength(7)
 })
 
+describe('a number that JavaScript cannot hold', () => {
+  const huge = '9223372036854775807'
+
+  test('in a column that is only kept does not matter [S5c-32]', async () => {
+    const hf = await aStore()
+    const path = layFixture(
+      aFolder(),
+      'exarp-go.db',
+      `update tasks set assigned_at = ${huge}, lock_until = ${huge};`,
+    )
+
+    const { imported } = await importExarpGo(hf, path)
+
+    expect(imported).toHaveLength(7)
+  })
+
+  test('in a column that matters makes one bad row of it, not a bad file [S5c-32]', async () => {
+    const hf = await aStore()
+    const path = layFixture(
+      aFolder(),
+      'zjj.db',
+      `update merge_queue set attempt_count = ${huge} where id = 6;`,
+    )
+
+    const error = await refusal(() => importZjj(hf, path))
+    const report = await importZjj(hf, path, { skipBad: true })
+
+    expect(error.what).toMatch(/1 row .*row 6: attempt_count/)
+    expect(report.imported).toHaveLength(10)
+  })
+})
+
+test('sixty thousand comments on a task are read in a moment [S5c-32]', async () => {
+  const hf = await aStore()
+  const path = layFixture(
+    aFolder(),
+    'exarp-go.db',
+    `with recursive n(i) as (select 1 union all select i + 1 from n where i < 60000)
+insert into task_comments
+select 'many-' || i, (select min(id) from tasks), 'note', 'comment ' || i, '2025-02-03T00:00:00Z', 0 from n;`,
+  )
+
+  const report = await importExarpGo(hf, path)
+
+  expect(report.flagged).toContainEqual({
+    id: expect.any(String),
+    gaps: expect.arrayContaining([expect.stringMatching(/older notes were left out/)]),
+  })
+})
+
+test('a title that is too long is cut between two characters [S5c-32]', async () => {
+  const hf = await aStore()
+  const title = `${'x'.repeat(497)}👩‍👩‍👧 and more`
+
+  await importBeads(hf, { text: JSON.stringify({ id: 'bd-1', title }) })
+
+  const task = await hf.tasks.getTask('bd-1')
+  expect(task?.title).toBe(`${'x'.repeat(497)}…`)
+  expect(task?.body).toBe(title)
+})
+
 function sql(path: string, text: string): void {
   writeFileSync(path, '')
   const database = openRaw(path)

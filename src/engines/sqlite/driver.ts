@@ -13,6 +13,7 @@ export interface Statement {
   get(...values: Value[]): unknown
   all(...values: Value[]): unknown[]
   setReturnArrays(on: boolean): void
+  setReadBigInts(on: boolean): void
 }
 
 export interface Database {
