@@ -2,15 +2,16 @@
  * Messages by a command of this process: its words are given here, in the program, and never come from the store. No
  * shell reads them. The message is on its standard input as JSON.
  */
-import { spawn } from 'node:child_process'
+import { type ChildProcessByStdio, spawn } from 'node:child_process'
 import type { Socket } from 'node:net'
+import type { Readable, Writable } from 'node:stream'
 import type { Envelope } from '../domain/envelope.ts'
 import type { Adapter, Delivered } from './adapter.ts'
 
 export interface CommandOptions {
   /** The program and its arguments; a function may choose them by the message. */
   readonly argv: readonly string[] | ((envelope: Envelope) => readonly string[])
-  /** ms; default 10 s, of a broadcast 5 s. The command is then killed. */
+  /** ms; default 10 s, of a broadcast 5 s. The command and everything it started is then killed. */
   readonly timeoutMs?: number
   /** Of a broadcast, where that is another time. */
   readonly broadcastTimeoutMs?: number
@@ -18,7 +19,7 @@ export interface CommandOptions {
 
 const errorLengthMax = 500
 
-/** Delivered is exit code 0. */
+/** Delivered is exit code 0. What the command leaves running changes nothing about that. */
 export function command({ argv, ...times }: CommandOptions): Adapter {
   return {
     ...times,
@@ -27,16 +28,22 @@ export function command({ argv, ...times }: CommandOptions): Adapter {
   }
 }
 
+type Child = ChildProcessByStdio<Writable, null, Readable>
+
+/** On Windows there are none. */
+const hasGroups = process.platform !== 'win32'
+
 function run([program, ...args]: readonly string[], input: string, signal: AbortSignal): Promise<Delivered> {
   if (program === undefined) {
     return Promise.resolve({ outcome: 'failed', error: 'there is no command', transient: false })
   }
   return new Promise((resolve, reject) => {
+    if (signal.aborted) return reject(signal.reason)
+    // In a process group of its own, so that everything it starts can be killed with it.
     const child = spawn(program, args, {
       shell: false,
       stdio: ['pipe', 'ignore', 'pipe'],
-      signal,
-      killSignal: 'SIGKILL',
+      detached: hasGroups,
     })
     let said = ''
     child.stderr.setEncoding('utf8').on('data', (text: string) => {
@@ -45,21 +52,55 @@ function run([program, ...args]: readonly string[], input: string, signal: Abort
     // A command may end without having read its input.
     child.stdin.on('error', () => {})
     child.stdin.end(input)
-    child.once('error', reject)
-    const stderr = child.stderr as Socket
-    // What a command leaves running may keep that open for ever; it keeps neither the message nor us waiting.
-    child.once('exit', (code) => {
-      if (code !== 0) return
-      stderr.unref()
-      resolve({ outcome: 'delivered' })
+    const stop = () => {
+      kill(child)
+      letGo(child)
+      reject(signal.reason)
+    }
+    signal.addEventListener('abort', stop, { once: true })
+    child.once('error', (error) => {
+      signal.removeEventListener('abort', stop)
+      reject(error)
     })
-    child.once('close', (code, killedBy) => {
+    // Not when its stderr is closed: what it left running may keep that open for ever.
+    child.once('exit', async (code, killedBy) => {
+      signal.removeEventListener('abort', stop)
+      if (code === 0) {
+        letGo(child)
+        resolve({ outcome: 'delivered' })
+        return
+      }
+      await untilSilent(() => said)
+      letGo(child)
       const how = killedBy === null ? `ended with ${code}` : `was ended by ${killedBy}`
-      resolve({
-        outcome: 'failed',
-        error: `${program} ${how}${said === '' ? '' : `: ${said.trim()}`}`,
-        transient: false,
-      })
+      const error = `${program} ${how}${said === '' ? '' : `: ${said.trim()}`}`
+      resolve({ outcome: 'failed', error, transient: false })
     })
   })
+}
+
+function kill(child: Child): void {
+  if (child.pid === undefined) return
+  try {
+    process.kill(hasGroups ? -child.pid : child.pid, 'SIGKILL')
+  } catch {
+    // It has ended meanwhile.
+  }
+}
+
+/** Nothing of it keeps the program from ending. */
+function letGo(child: Child): void {
+  child.unref()
+  child.stdin.destroy()
+  const stderr = child.stderr as Socket
+  stderr.unref()
+}
+
+/** What it said before it ended is there already, but perhaps not read: a few turns of the loop, until no more comes. */
+async function untilSilent(said: () => string): Promise<void> {
+  for (let before = '', quiet = 0; quiet < 3; ) {
+    await new Promise((turn) => setImmediate(turn))
+    quiet = said() === before ? quiet + 1 : 0
+    before = said()
+  }
 }

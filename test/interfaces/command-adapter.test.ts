@@ -1,0 +1,85 @@
+/** Messages by a command: how it ends decides, whatever it started, and nothing of it outstays its time. */
+import { execFile } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { command, open } from 'holdfast'
+import { expect, onTestFinished, test } from 'vitest'
+import { aFolder } from '../support/fixtures.ts'
+
+const pidsIn = (file: string) => (existsSync(file) ? readFileSync(file, 'utf8').match(/\d+/g) : null) ?? []
+
+/** Whoever wrote its pid there is killed after the test. */
+function pidFile(): string {
+  const file = join(aFolder(), 'pids')
+  onTestFinished(() => {
+    for (const pid of pidsIn(file)) if (isRunning(pid)) process.kill(Number(pid), 'SIGKILL')
+  })
+  return file
+}
+
+function isRunning(pid: string): boolean {
+  try {
+    return !/^\d+ \(.*\) Z/.test(readFileSync(`/proc/${pid}/stat`, 'utf8'))
+  } catch {
+    return false
+  }
+}
+
+/** One message by a command, tried as often as it takes. */
+async function deliver(script: string, timeoutMs: number) {
+  const hf = await open('sqlite::memory:', {
+    agent: 'alice',
+    logger: false,
+    redelivery: false,
+    adapters: { run: command({ argv: ['sh', '-c', script], timeoutMs }) },
+  })
+  onTestFinished(() => hf.close())
+  await hf.messages.register('bob', { adapter: 'run' })
+  const { message } = await hf.messages.sendWithAck('bob', { content: 1 })
+  await hf.messages.processRetries()
+  return (await hf.messages.get(message.id))?.deliveries[0]?.error
+}
+
+test('a command that fails has failed once, although what it started holds its stderr [S5c-33]', async () => {
+  const file = pidFile()
+
+  const error = await deliver(`echo 'no such pane' >&2; sleep 600 & echo $! >> '${file}'; exit 3`, 20_000)
+
+  expect(error).toBe('sh ended with 3: no such pane')
+  expect(pidsIn(file)).toHaveLength(1)
+})
+
+test('what a command said before it failed is kept, however much it was [S5c-33]', async () => {
+  const error = await deliver(
+    `sleep 600 <&- >&- & echo $! >> '${pidFile()}'; yes 'much' | head -c 60000 >&2; exit 3`,
+    20_000,
+  )
+
+  expect(error).toHaveLength('sh ended with 3: '.length + 499)
+})
+
+test('when its time is up a command is killed with everything it started [S5c-33]', async () => {
+  const file = pidFile()
+
+  const error = await deliver(`sleep 600 & echo "$$ $!" >> '${file}'; wait`, 300)
+
+  expect(error).toBe('no answer within 300 ms')
+  // Tried three times.
+  expect(pidsIn(file)).toHaveLength(6)
+  await expect.poll(() => pidsIn(file).filter(isRunning)).toEqual([])
+})
+
+test('a program ends although what a command started left the group and lives on [S5c-33]', async () => {
+  const file = pidFile()
+  const program = `import { command } from ${JSON.stringify(import.meta.resolve('holdfast'))}
+const over = new AbortController()
+const script = "setsid sh -c 'echo $$ > \\"$0\\"; exec sleep 600' '${file}' & wait"
+setTimeout(() => over.abort(), 500)
+await command({ argv: ['sh', '-c', script] }).send({}, over.signal).catch(() => console.log('time is up'))`
+
+  const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', program])
+
+  expect(stdout).toBe('time is up\n')
+  expect(pidsIn(file).filter(isRunning)).toHaveLength(1)
+})
