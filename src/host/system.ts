@@ -12,6 +12,21 @@ function awakeMs(): number {
   return Number(process.hrtime.bigint()) / 1e6 - clockShift.monotonicMs
 }
 
+/** 24.8 days. A timer of Node that is set to more fires at once. */
+const timerMsMax = 2 ** 31 - 1
+
+/** However long: one after the other. */
+function startTimer(ms: number, run: () => void, keepsAlive = false): () => void {
+  let timer: NodeJS.Timeout
+  const start = (leftMs: number) => {
+    timer =
+      leftMs > timerMsMax ? setTimeout(() => start(leftMs - timerMsMax), timerMsMax) : setTimeout(run, leftMs)
+    if (!keepsAlive) timer.unref()
+  }
+  start(ms)
+  return () => clearTimeout(timer)
+}
+
 function kernel(): KernelTimes {
   return { bootedAt: bootedAt(Date.now()), awakeMs: awakeMs() }
 }
@@ -20,11 +35,7 @@ export const systemEnvironment: Environment = {
   now: () => Date.now(),
   monotonic: awakeMs,
   uptime: () => Math.round(uptime() * 1000),
-  timer(ms, run, keepsAlive = false) {
-    const timer = setTimeout(run, ms)
-    if (!keepsAlive) timer.unref()
-    return () => clearTimeout(timer)
-  },
+  timer: startTimer,
   random: () => Math.random(),
   id: () => v7(),
   host: {
