@@ -1,7 +1,7 @@
 /** Three servers under load: primaries that die, freeze or fall silent, and hosts that answer nobody. */
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, expect, test } from 'vitest'
-import { openHere, print, until } from '../crash/support.ts'
+import { claimBy, openActor, openHere, print, until } from '../crash/support.ts'
 import { leaveGround } from '../support/server-ground.ts'
 import { Cluster } from './cluster.ts'
 import { Fleet } from './fleet.ts'
@@ -47,6 +47,26 @@ test(`${rounds} primaries in a row are killed, and each comes back as a standby 
     await fleet.goesOn()
   }
 
+  await fleet.expectWhole()
+})
+
+test('a failover that takes 25 s fails no call and loses no lease, with the defaults [S5b-16]', {
+  timeout: 180_000,
+}, async () => {
+  const cluster = await Cluster.create()
+  const fleet = await Fleet.start(cluster)
+  const holder = await openActor(cluster.store, { agent: 'holder' })
+  await holder.ask('add', { queue: 'held', payload: 'work' })
+  const item = await claimBy(holder, 'held')
+
+  cluster.primary.server.freeze()
+  // An HA manager is sure 20 to 30 s after the primary last renewed its key.
+  await pause(25_000)
+  await cluster.failOver()
+  await fleet.findsPrimary(foundWithinMs)
+  await holder.ask('complete', { queue: 'held', item: item.id })
+
+  expect(holder.all('aborted')).toEqual([])
   await fleet.expectWhole()
 })
 
