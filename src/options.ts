@@ -41,12 +41,14 @@ const retention = z.strictObject({
     .int()
     .min(0)
     .default(7 * dayMs)
-    .describe('Finished items and messages are removed after, ms, and up to two hours later; 0 = kept.'),
+    .describe(
+      'Finished items and messages, and the items of completed runs, are removed after, ms, and up to two hours later; 0 = kept.',
+    ),
   eventsMs: z
     .int()
     .min(0)
     .default(90 * dayMs)
-    .describe('Events are removed after, ms, and up to two hours later; 0 = kept.'),
+    .describe('Events and completed runs are removed after, ms, and up to two hours later; 0 = kept.'),
   eventsExport: z
     .string()
     .optional()

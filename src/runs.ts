@@ -93,8 +93,8 @@ export class Runs {
     return this.#call('progress.fail', run, await this.#withToken(run, optionsOf('progress.fail', options)))
   }
 
-  /** More items arrived for a completed run: it is paused with the new total. */
-  reopen(run: string, options: Omit<TokenOptions, 'token'> & { total: number }): Promise<ProgressView> {
+  /** More items arrived for a completed run: it is paused with the new total, where that is known. */
+  reopen(run: string, options: Omit<TokenOptions, 'token'> & { total?: number } = {}): Promise<ProgressView> {
     return this.#call('progress.reopen', run, options)
   }
 

@@ -121,6 +121,7 @@ export function arriveRun(arriving: ArrivingRun, at: Moment): Progress {
     updatedAt,
     // Kept from today on, as finished items are.
     endedAt: status === 'completed' ? at.wall : null,
+    outcomesRemovedAt: null,
     runningSince: status === 'running' ? at.now : null,
     // Its pauses are not known.
     activeMs: updatedAt - startedAt,

@@ -57,6 +57,7 @@ export const eventKinds = [
   'progress.completed',
   'progress.failed',
   'progress.reopened',
+  'progress.trimmed',
   'progress.removed',
   'outcome.recorded',
   'outcome.removed',

@@ -41,6 +41,8 @@ export interface Progress extends Counts {
   readonly startedAt: number
   readonly updatedAt: number
   readonly endedAt: number | null
+  /** Since when nobody knows what became of its items: retention keeps the rest of a completed run for longer. */
+  readonly outcomesRemovedAt: number | null
   /** Lease clock; null while it does not run. */
   readonly runningSince: number | null
   /** How long it ran before that, without its pauses. */
@@ -86,6 +88,7 @@ export function startProgress(known: Progress | null, request: StartRequest, at:
       startedAt: at.wall,
       updatedAt: at.wall,
       endedAt: null,
+      outcomesRemovedAt: null,
       runningSince: at.now,
       activeMs: 0,
       version: 1,
@@ -155,10 +158,18 @@ export function failProgress(known: Progress, reason: string, at: Moment): Progr
   return halt(known, 'failed', reason, at)
 }
 
-/** More items arrived after the end: paused, until somebody resumes it. */
-export function reopenProgress(known: Progress, total: number, at: Moment): Progress {
+/** More items arrived after the end, so many in all or nobody knows how many: paused, until somebody resumes it. */
+export function reopenProgress(known: Progress, total: number | null, at: Moment): Progress {
   if (known.status !== 'completed') throw illegal(known, 'paused', 'only a completed run is reopened')
-  return { ...halt(known, 'paused', `reopened with ${total} items`, at), total }
+  if (known.outcomesRemovedAt !== null)
+    throw illegal(known, 'paused', 'what became of its items is no longer known; start a run of another name')
+  const reason = total === null ? 'reopened for more items' : `reopened with ${total} items`
+  return { ...halt(known, 'paused', reason, at), total }
+}
+
+/** What is left of a completed run once its items are removed: that it was completed, and its counts. */
+export function trimProgress(known: Progress, at: Moment): Progress {
+  return { ...known, cursor: null, outcomesRemovedAt: at.wall, version: known.version + 1 }
 }
 
 /** What the outcomes of some items add to the counts: each key counts once, by its latest outcome. */

@@ -308,7 +308,8 @@ export interface Selectors {
   progressPage: [{ status: string | null; after: string | null; limit: number }, Page<Progress>]
   /** Runs said to be running without the lock under which they ran. */
   orphanedProgress: [{ limit: number }, readonly Progress[]]
-  progressEndedBefore: [{ before: number; limit: number }, readonly Progress[]]
+  /** Those whose items are known, or whose items are no longer known. */
+  progressEndedBefore: [{ before: number; isTrimmed: boolean; limit: number }, readonly Progress[]]
   outcomesById: [{ ids: readonly string[] }, readonly Outcome[]]
   outcomesOf: [{ run: string; outcome: string | null; after: string | null; limit: number }, Page<Outcome>]
   locksByRef: [{ refs: readonly string[] }, readonly Lock[]]

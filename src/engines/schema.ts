@@ -143,6 +143,7 @@ export const schema: { readonly [Name in TableName]: Schema } = {
     startedAt: 'integer',
     updatedAt: 'integer',
     endedAt: 'integer',
+    outcomesRemovedAt: 'integer',
     runningSince: 'integer',
     activeMs: 'integer',
     version: 'integer',

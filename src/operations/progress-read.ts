@@ -100,7 +100,9 @@ export const left = operation({
     outcomes: { select: 'outcomesById', ids: keys.map((key) => outcomeId(run, key)) } as const,
   }),
   decide({ known, outcomes }, { run, keys }) {
-    const { completion } = requireRun(known, run)
+    const { completion, outcomesRemovedAt } = requireRun(known, run)
+    // It was completed, and nobody knows its items any more: whoever asks must not do them all again.
+    if (outcomesRemovedAt !== null) return { changes: [], result: [] }
     // Where none may fail, an item that failed is still to be done.
     const settled = new Set(
       outcomes

@@ -24,6 +24,8 @@ export const progressView = lazily(() =>
     startedAt: z.number(),
     updatedAt: z.number(),
     endedAt: z.number().nullable(),
+    /** When retention removed what became of its items. */
+    outcomesRemovedAt: z.number().nullable(),
     /** By how long it really ran, pauses apart. */
     ratePerSecond: z.number().nullable(),
     etaMs: z.number().nullable(),

@@ -10,6 +10,7 @@ import {
   reopenProgress,
   resumeProgress,
   startProgress,
+  trimProgress,
 } from '../domain/progress.ts'
 import type { Change, Context, EventDraft } from '../engines/engine.ts'
 import { HeldError, InvalidError, LeaseLostError, NotFoundError } from '../errors.ts'
@@ -212,12 +213,16 @@ export const reopen = operation({
   name: 'progress.reopen',
   summary: 'More items arrived for a completed run: it is paused with a new total, to be resumed.',
   effect: 'write',
-  input: () => z.strictObject({ run: runName(), total: count().describe('How many items there are now.') }),
+  input: () =>
+    z.strictObject({
+      run: runName(),
+      total: count().optional().describe('How many items there are now, where that is known.'),
+    }),
   output: progressView,
   needs: runOf,
   decide({ known }, { run, total: items }, context) {
     const before = requireRun(known, run)
-    const after = reopenProgress(before, items, context)
+    const after = reopenProgress(before, items ?? null, context)
     return {
       changes: [progressChange(before, after, 'progress.reopened', context)],
       result: viewProgress(after, context.now),
@@ -244,26 +249,39 @@ export const remove = operation({
       throw new InvalidError({ what: `run ${run} is running`, next: 'pause it first', facts: { run } })
     }
     return {
-      changes: removedRun(before, page.rows, page.next === null, context.agent),
+      changes: removedRun(before, page.rows, page.next === null, context),
       result: { removed: true, more: page.next !== null },
     }
   },
 })
 
 /** The items first: a run whose items are left would look as if nothing of it had been done. */
-export function removedRun(
+function removedRun(
   run: Progress,
   outcomes: readonly Outcome[],
   isWhole: boolean,
-  agent: string,
+  context: Context,
 ): Change[] {
-  const event = (kind: 'outcome.removed' | 'progress.removed') => ({ kind, agent })
-  return [
-    ...outcomes.map(
-      (before): Change => ({ table: 'outcome', before, after: null, event: event('outcome.removed') }),
-    ),
-    ...(isWhole
-      ? [{ table: 'progress', before: run, after: null, event: event('progress.removed') } as const]
-      : []),
-  ]
+  const removed = progressChange(run, null, 'progress.removed', context)
+  return [...removedOutcomes(outcomes, context), ...(isWhole ? [removed] : [])]
+}
+
+/** As retention leaves a completed run once all its items are removed. */
+export function trimmedRun(
+  run: Progress,
+  outcomes: readonly Outcome[],
+  isWhole: boolean,
+  context: Context,
+): Change[] {
+  const trimmed = progressChange(run, trimProgress(run, context), 'progress.trimmed', context)
+  return [...removedOutcomes(outcomes, context), ...(isWhole ? [trimmed] : [])]
+}
+
+function removedOutcomes(outcomes: readonly Outcome[], { agent }: Context): Change[] {
+  return outcomes.map((before) => ({
+    table: 'outcome',
+    before,
+    after: null,
+    event: { kind: 'outcome.removed', agent },
+  }))
 }

@@ -4,7 +4,7 @@ import { endableInstances, type Instance } from '../domain/instance.ts'
 import type { Change, Context, RecoveryRun, RecoveryTotal } from '../engines/engine.ts'
 import { beforeOf, isPast, type Past, past } from './horizon.ts'
 import { ask, operation } from './operation.ts'
-import { removedRun } from './progress.ts'
+import { progressChange, trimmedRun } from './progress.ts'
 
 const pieceMax = 200
 /** Enough to see what happened lately; the sums over all of them go on. */
@@ -18,7 +18,10 @@ export const run = operation({
   internal: true,
   input: () =>
     z.strictObject({
-      items: past().nullable().describe('Items and runs that had ended then are removed; null: none.'),
+      items: past()
+        .nullable()
+        .describe('Items that had ended then are removed, and the items of completed runs; null: none.'),
+      runs: past().nullable().describe('Completed runs without their items are removed; null: none.'),
       answers: past().nullable().describe('The same for answers.'),
       instances: past().nullable().describe('The same for instances.'),
     }),
@@ -31,11 +34,16 @@ export const run = operation({
       recoveries: z.number(),
       more: z.boolean(),
     }),
-  needs: ({ items, answers, instances }) => ({
+  needs: ({ items, runs, answers, instances }) => ({
     items:
       items && ({ select: 'closedBefore', queue: null, before: beforeOf(items), limit: pieceMax } as const),
     // One run a piece: its items go with it.
-    runs: items && ({ select: 'progressEndedBefore', before: beforeOf(items), limit: 1 } as const),
+    whole:
+      items &&
+      ({ select: 'progressEndedBefore', before: beforeOf(items), isTrimmed: false, limit: 1 } as const),
+    trimmed:
+      runs &&
+      ({ select: 'progressEndedBefore', before: beforeOf(runs), isTrimmed: true, limit: pieceMax } as const),
     answers: answers && ({ select: 'answersBefore', before: beforeOf(answers), limit: pieceMax } as const),
     instances:
       instances &&
@@ -47,6 +55,7 @@ export const run = operation({
     const items = pastOf(ended.items, input.items, context)
     const answers = pastOf(ended.answers, input.answers, context)
     const instances = pastOf(ended.instances, input.instances, context)
+    const runs = pastOf(ended.trimmed, input.runs, context)
     const changes: Change[] = [
       ...items.map(
         (before): Change => ({
@@ -57,17 +66,19 @@ export const run = operation({
         }),
       ),
       ...answers.map((before): Change => ({ table: 'answer', before, after: null })),
+      ...runs.map((run) => progressChange(run, null, 'progress.removed', context)),
     ]
-    const more = [items, answers, recoveries].some(({ length }) => length === pieceMax)
+    const more = [items, answers, runs, recoveries].some(({ length }) => length === pieceMax)
     const counts = {
       items: items.length,
       answers: answers.length,
+      runs: runs.length,
       instances: 0,
       recoveries: recoveries.length,
     }
-    const [run] = pastOf(ended.runs, input.items, context)
+    const [run] = pastOf(ended.whole, input.items, context)
     if (!run && recoveries.length === 0 && instances.length === 0)
-      return { changes, result: { ...counts, runs: 0, more } }
+      return { changes, result: { ...counts, more } }
     const needs = {
       held: { select: 'heldByInstances', instances: instances.map(({ id }) => id) } as const,
       totals: {
@@ -79,7 +90,6 @@ export const run = operation({
         : null,
     }
     return ask(needs, ({ held, totals, page }) => {
-      const isWhole = page?.next === null
       // What one still holds is lost without a crash, and only its row tells.
       const removed = endableInstances(instances, held, [])
       return {
@@ -87,12 +97,11 @@ export const run = operation({
           ...changes,
           ...removed.map((before) => removedInstance(before, agent)),
           ...foldRecoveries(recoveries, totals),
-          ...(run && page ? removedRun(run, page.rows, isWhole, agent) : []),
+          ...(run && page ? trimmedRun(run, page.rows, page.next === null, context) : []),
         ],
         result: {
           ...counts,
           instances: removed.length,
-          runs: isWhole ? 1 : 0,
           more: more || run !== undefined || removed.length === pieceMax,
         },
       }

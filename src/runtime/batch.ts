@@ -46,9 +46,15 @@ export interface BatchOptions<Item> {
   readonly completion?: 'processed' | 'successful'
   /** Stops before the next item; the run is paused. */
   readonly signal?: AbortSignal
-  /** Called once, by the runner that completed the run, while it still holds the lock. */
+  /** Called each time the run is completed, once, by the runner that did it, while it still holds the lock. */
   readonly onComplete?: (progress: ProgressView) => unknown
 }
+
+interface Work<Item> {
+  readonly item: Item
+  readonly key: string
+}
+type Rest<Item> = AsyncGenerator<Work<Item>>
 
 const windowMax = 200
 const gapMsDefault = 200
@@ -68,6 +74,8 @@ export class Batch<Item> {
   /** Keys handed out whose outcome is not recorded, or was a failure that a later run mends. */
   readonly #taken = new Set<string>()
   #completion: ProgressView['completion'] = 'processed'
+  /** Taken from the rest before the run was reopened for it. */
+  #ahead: Work<Item> | null = null
   #stopReason: string | null = null
   #error: unknown = null
   #last: ProgressView | null = null
@@ -95,18 +103,49 @@ export class Batch<Item> {
 
   async work(): Promise<ProgressView> {
     const known = await this.#runs.get(this.#run)
-    if (known?.status === 'completed') return known
+    if (known?.status === 'completed') return this.#workOnMore(known)
     const begun = await this.#begin(known)
     // There was nothing left to do.
     if (begun.status === 'completed') this.#last = begun
-    const ended = begun.status === 'completed' ? begun : await this.#workOn(begun)
+    const ended = begun.status === 'completed' ? begun : await this.#workOn(begun, this.#rest(begun.cursor))
+    return this.#closed(ended)
+  }
+
+  /** A completed run is reopened for items it does not know; not where it knows none, or all would be new to it. */
+  async #workOnMore(known: ProgressView): Promise<ProgressView> {
+    if (!(await this.#knowsItems(known))) return known
+    this.#completion = known.completion
+    const rest = this.#rest(known.cursor)
+    try {
+      const first = await rest.next()
+      if (first.done) return known
+      this.#ahead = first.value
+      const begun = await this.#reopen(known)
+      return await this.#closed(await this.#workOn(begun, rest))
+    } finally {
+      await rest.return(undefined)
+    }
+  }
+
+  async #reopen({ processed }: ProgressView): Promise<ProgressView> {
+    const { total = 0 } = this.#options
+    await this.#runs.reopen(this.#run, total > processed ? { total } : {})
+    return this.#runs.resume(this.#run, { lock: this.#lock, token: this.#lease.token })
+  }
+
+  async #knowsItems({ processed, outcomesRemovedAt }: ProgressView): Promise<boolean> {
+    if (outcomesRemovedAt !== null) return false
+    if (processed === 0) return true
+    return (await this.#runs.outcomes(this.#run, { limit: 1 })).outcomes.length > 0
+  }
+
+  async #closed(ended: ProgressView): Promise<ProgressView> {
     if (this.#last) await this.#options.onComplete?.(this.#last)
     return ended
   }
 
-  async #workOn(begun: ProgressView): Promise<ProgressView> {
+  async #workOn(begun: ProgressView, rest: Rest<Item>): Promise<ProgressView> {
     this.#completion = begun.completion
-    const rest = this.#rest(begun.cursor)
     const lines = this.#options.concurrency ?? concurrencyFor(begun.remaining ?? Number.POSITIVE_INFINITY)
     await Promise.all(Array.from({ length: lines }, () => this.#line(rest)))
     // Not read to its end when the batch stopped: what it reads from is closed now or never.
@@ -132,10 +171,10 @@ export class Batch<Item> {
   }
 
   /** The items without an outcome. Looked up many at a time where the items are at hand. */
-  async *#rest(cursor: unknown): AsyncGenerator<{ item: Item; key: string }> {
+  async *#rest(cursor: unknown): Rest<Item> {
     const source = typeof this.#items === 'function' ? this.#items(cursor) : this.#items
     const most = Symbol.asyncIterator in source ? 1 : windowMax
-    let window: { item: Item; key: string }[] = []
+    let window: Work<Item>[] = []
     for await (const item of source) {
       window.push({ item, key: this.#keyOf(item) })
       if (window.length < most) continue
@@ -151,7 +190,7 @@ export class Batch<Item> {
     throw new InvalidError({ what: 'the items of a batch are no strings', next: 'say their keys with keyOf' })
   }
 
-  async #unsettled(window: readonly { item: Item; key: string }[]) {
+  async #unsettled(window: readonly Work<Item>[]) {
     // Before asking: what is recorded while we ask may be missing from the answer, and was still under way here.
     const fresh = window.filter(({ key }) => !this.#taken.has(key))
     if (fresh.length === 0) return []
@@ -164,12 +203,12 @@ export class Batch<Item> {
   }
 
   /** One item after the other; several lines share the rest. */
-  async #line(rest: AsyncGenerator<{ item: Item; key: string }>): Promise<void> {
+  async #line(rest: Rest<Item>): Promise<void> {
     try {
       while (!(await this.#mustStop())) {
-        const next = await rest.next()
-        if (next.done || (await this.#mustStop())) return
-        await this.#handle(next.value)
+        const next = await this.#next(rest)
+        if (next === null || (await this.#mustStop())) return
+        await this.#handle(next)
         const gapMs = this.#options.gapMs ?? gapMsDefault
         if (gapMs > 0) await pause(this.#session.environment, gapMs, this.#signal)
       }
@@ -177,6 +216,14 @@ export class Batch<Item> {
       this.#stop(isLost(error) ? 'its lock was lost' : `it broke: ${messageOf(error)}`)
       if (!isLost(error)) this.#error ??= error
     }
+  }
+
+  async #next(rest: Rest<Item>): Promise<Work<Item> | null> {
+    const ahead = this.#ahead
+    this.#ahead = null
+    if (ahead !== null) return ahead
+    const next = await rest.next()
+    return next.done ? null : next.value
   }
 
   async #mustStop(): Promise<boolean> {
@@ -195,7 +242,7 @@ export class Batch<Item> {
     this.#stopReason ??= fitText(reason, 2000)
   }
 
-  async #handle({ item, key }: { item: Item; key: string }): Promise<void> {
+  async #handle({ item, key }: Work<Item>): Promise<void> {
     const place = { key, settled: false }
     this.#order.push(place)
     const outcome = await this.#outcomeOf(item, key)

@@ -28,10 +28,12 @@ export async function retain(
 
 /** From when each age counts back; null for what is kept for ever, and while no date is believed. */
 async function settle(execute: Execute, { itemsMs, eventsMs }: RetentionOptions) {
-  const agesMs = [itemsMs, eventsMs, answersMs, instancesMs]
+  // A completed run that nobody knows any more would run again.
+  const runsMs = itemsMs === 0 || eventsMs === 0 ? 0 : Math.max(itemsMs, eventsMs)
+  const agesMs = [itemsMs, runsMs, eventsMs, answersMs, instancesMs]
   const settled = (await execute('retention.settle', { agesMs })) as (Past | null)[]
-  const [items = null, events = null, answers = null, instances = null] = settled
-  return { items, events, answers, instances }
+  const [items = null, runs = null, events = null, answers = null, instances = null] = settled
+  return { items, runs, events, answers, instances }
 }
 
 interface Sealed {

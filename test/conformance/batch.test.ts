@@ -280,6 +280,71 @@ forEachEngine((engine) => {
     })
   })
 
+  describe('called again for a completed run', () => {
+    const quick = { gapMs: 0, concurrency: 1 }
+
+    test('handles new items, and completes it again [S5c-40]', async () => {
+      const { hf } = await engine.open({ agent: 'ada' })
+      const handled: string[] = []
+      const completed: number[] = []
+      const handle = (item: string) => void handled.push(item)
+      const options = {
+        ...quick,
+        onComplete: ({ processed }: { processed: number }) => void completed.push(processed),
+      }
+      await hf.locks.runBatch('c1', ['a', 'b'], handle, options)
+
+      const more = await hf.locks.runBatch('c1', ['a', 'b', 'c'], handle, options)
+      const newOnly = await hf.locks.runBatch('c1', ['d', 'e'], handle, options)
+      const none = await hf.locks.runBatch('c1', ['a', 'd'], handle, options)
+
+      expect(handled).toEqual(['a', 'b', 'c', 'd', 'e'])
+      expect([more, newOnly, none]).toMatchObject([
+        { outcome: 'completed', progress: { done: 3, total: 3 } },
+        { outcome: 'completed', progress: { done: 5, total: 5 } },
+        { outcome: 'completed', progress: { done: 5, total: 5 } },
+      ])
+      expect(completed).toEqual([2, 3, 5])
+    })
+
+    test('handles new items that come one by one, from its cursor on [S5c-40]', async () => {
+      const { hf } = await engine.open({ agent: 'ada' })
+      const handled: string[] = []
+      const all = ['a', 'b']
+      async function* after(cursor: unknown) {
+        for (const item of all.slice(cursor === null ? 0 : all.indexOf(String(cursor)) + 1)) yield item
+      }
+      await hf.locks.runBatch('c1', after, (item) => void handled.push(item), quick)
+      all.push('c', 'd')
+
+      const report = await hf.locks.runBatch('c1', after, (item) => void handled.push(item), quick)
+
+      expect(report).toMatchObject({ outcome: 'completed', progress: { done: 4, total: 4 } })
+      expect(handled).toEqual(['a', 'b', 'c', 'd'])
+    })
+
+    test('handles nothing where only counts are known, or its items no longer are [S5c-40]', async () => {
+      const retention = { itemsMs: 30 * 60_000 }
+      const { hf, env } = await engine.open({ agent: 'ada', recovery: false, retention })
+      await take(hf, 'global', { run: 'counted' })
+      await hf.locks.progress.start('counted', { total: 2 })
+      await hf.locks.progress.record('counted', { done: 2 })
+      await hf.locks.releaseLock('global')
+      await hf.locks.runBatch('old', ['a', 'b'], () => {}, quick)
+      const fail = () => expect.fail('it worked')
+
+      const counted = await hf.locks.runBatch('counted', ['a', 'b'], fail, quick)
+      env.suspend(31 * 60_000)
+      await env.advance(4 * 60_000)
+      const old = await hf.locks.runBatch('old', ['a', 'b', 'c'], fail, { ...quick, onComplete: fail })
+
+      expect([counted, old]).toMatchObject([
+        { outcome: 'completed', progress: { done: 2 } },
+        { outcome: 'completed', progress: { done: 2, outcomesRemovedAt: expect.any(Number) } },
+      ])
+    })
+  })
+
   test('a store that fails stops it, with the error, before the next item [L12] [P5] [P6]', async () => {
     const { hf } = await engine.open({ agent: 'ada' })
     const worked: string[] = []

@@ -159,7 +159,7 @@ forEachEngine((engine) => {
 
       await env.advance(8 * 24 * 60 * 60 * 1000)
       const past = { from: env.now(), ageMs: 7 * 24 * 60 * 60 * 1000 }
-      const input = { items: null, answers: null, instances: past }
+      const input = { items: null, runs: null, answers: null, instances: past }
       const { instances } = (await hf.execute('retention.run', input)) as { instances: number }
 
       expect(instances).toBe(1)

@@ -8,10 +8,8 @@ import { expect, onTestFinished, test } from 'vitest'
 import { readFeed } from '../support/feed.ts'
 import { collectLogs } from '../support/logs.ts'
 import { openPost, type Post, passAfter, reachBob, recorder } from '../support/messages.ts'
-import { dayMs, retainFor } from '../support/retention.ts'
+import { dayMs, hourMs, retainFor } from '../support/retention.ts'
 import { forEachEngine } from '../support/stores.ts'
-
-const hourMs = 3_600_000
 
 forEachEngine((engine) => {
   test('an open process sends what is due without being called, and sleeps until then [A12]', async () => {

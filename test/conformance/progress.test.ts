@@ -1,8 +1,9 @@
 /** Progress of a run under its lock: counted by its holder, paused by anybody, resumed with the rest. */
-import type { Holdfast } from 'holdfast'
+import type { Holdfast, OpenOptions } from 'holdfast'
 import { describe, expect, test } from 'vitest'
 import { take } from '../support/locks.ts'
-import { refusalCode } from '../support/outcomes.ts'
+import { refusal, refusalCode } from '../support/outcomes.ts'
+import { dayMs, hourMs, retainFor } from '../support/retention.ts'
 import { type Engine, forEachEngine } from '../support/stores.ts'
 
 forEachEngine((engine) => {
@@ -184,17 +185,42 @@ forEachEngine((engine) => {
     expect((await hf.locks.progress.outcomes('c1')).outcomes).toEqual([])
   })
 
-  test('a completed run is removed with its items when its retention is over', async () => {
-    const { hf, env, store } = await begun(engine, { total: 2 }, { itemsMs: 60_000, everyMs: 1_000 })
-    await hf.locks.progress.record('c1', { outcomes: [{ key: 'a', outcome: 'done' }], skipped: 1 })
+  test('a completed run is known for as long as events are kept, its items for as long as finished ones [S5c-40]', async () => {
+    const { hf, env, store } = await begun(engine, { total: 2 }, { background: false })
+    await hf.locks.progress.record('c1', {
+      outcomes: [{ key: 'a', outcome: 'done' }],
+      skipped: 1,
+      cursor: 'a',
+    })
+    const outcomes = async () => (await hf.locks.progress.outcomes('c1')).outcomes.length
 
-    await env.advance(115_000)
-    const kept = await hf.locks.progress.get('c1')
-    await env.advance(70_000)
+    await env.advance(7 * dayMs - 2 * hourMs)
+    await retainFor(2, { hf, env })
+    const within = [await hf.locks.progress.get('c1'), await outcomes()]
+    await retainFor(2, { hf, env })
+    const trimmed = [await hf.locks.progress.get('c1'), await outcomes()]
+    await env.advance(83 * dayMs)
+    await retainFor(2, { hf, env })
 
-    expect(kept).toMatchObject({ status: 'completed' })
+    expect(within).toMatchObject([{ status: 'completed', outcomesRemovedAt: null, cursor: 'a' }, 1])
+    expect(trimmed).toMatchObject([{ status: 'completed', done: 1, skipped: 1, cursor: null }, 0])
+    expect(trimmed).toMatchObject([{ outcomesRemovedAt: expect.any(Number) }, 0])
     expect(await hf.locks.progress.get('c1')).toBeNull()
-    expect([...(await store.readTables()).keys()].filter((key) => key.startsWith('outcome:'))).toEqual([])
+    expect(
+      [...(await store.readTables()).keys()].filter((key) => /^(?:outcome|progress):/.test(key)),
+    ).toEqual([])
+  })
+
+  test('a run whose items are no longer known is neither reopened nor begun again [S5c-40]', async () => {
+    const { hf, env } = await begun(engine, { total: 1 }, { background: false })
+    await hf.locks.progress.record('c1', { outcomes: [{ key: 'a', outcome: 'done' }] })
+    await env.advance(7 * dayMs)
+    await retainFor(2, { hf, env })
+
+    const reopened = await refusal(() => hf.locks.progress.reopen('c1', { total: 2 }))
+
+    expect(reopened).toMatchObject({ code: 'ILLEGAL_MOVE', next: expect.stringContaining('another name') })
+    expect(await hf.locks.progress.left('c1', ['a', 'b'])).toEqual([])
   })
 
   test('whether to stop is yes when nobody can tell [L12] [P5]', async () => {
@@ -282,8 +308,8 @@ forEachEngine((engine) => {
 })
 
 /** A run of ada's under the lock `global`. */
-async function begun(engine: Engine, options: { total: number }, retention = {}) {
-  const opened = await engine.open({ agent: 'ada', retention })
+async function begun(engine: Engine, options: { total: number }, more: OpenOptions = {}) {
+  const opened = await engine.open({ agent: 'ada', ...more })
   await take(opened.hf, 'global', { run: 'c1' })
   await opened.hf.locks.progress.start('c1', options)
   return opened

@@ -58,7 +58,7 @@ forEachEngine((engine) => {
       const before = await store.countRows()
       const past = { from: env.now() + yearMs, ageMs: dayMs }
 
-      await hf.execute('retention.run', { items: past, answers: past, instances: past })
+      await hf.execute('retention.run', { items: past, runs: past, answers: past, instances: past })
       await hf.execute('messages.retain', { past })
       await hf.execute('events.seal', { past })
 

@@ -2,10 +2,8 @@
 import { expect, test } from 'vitest'
 import { readFeed } from '../support/feed.ts'
 import { claimed } from '../support/outcomes.ts'
-import { dayMs, retainFor } from '../support/retention.ts'
+import { dayMs, hourMs, retainFor } from '../support/retention.ts'
 import { forEachEngine } from '../support/stores.ts'
-
-const hourMs = 3_600_000
 
 forEachEngine((engine) => {
   test('finished items are removed after seven days, open ones never, and their events stay [Q26] [X2]', async () => {
@@ -88,7 +86,12 @@ forEachEngine((engine) => {
 
     const removed: number[] = []
     for (let more = true; more; ) {
-      const round = (await hf.execute('retention.run', { items: null, answers: null, instances: null })) as {
+      const round = (await hf.execute('retention.run', {
+        items: null,
+        runs: null,
+        answers: null,
+        instances: null,
+      })) as {
         recoveries: number
         more: boolean
       }

@@ -251,6 +251,7 @@ describe('a run', () => {
     startedAt: at.wall,
     updatedAt: at.wall,
     endedAt: null,
+    outcomesRemovedAt: null,
     runningSince: at.now,
     activeMs: 0,
     version: 1,

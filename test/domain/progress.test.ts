@@ -16,6 +16,7 @@ import {
   reopenProgress,
   resumeProgress,
   startProgress,
+  trimProgress,
 } from '../../src/domain/progress.ts'
 import { at, later, refusalOf } from './samples.ts'
 
@@ -181,6 +182,23 @@ describe('pausing and resuming', () => {
 
   test.each(['running', 'paused', 'failed'] as const)('a run that is %s is not reopened [L7]', (status) => {
     expect(refusalOf(() => reopenProgress(inStatus[status], 15, at)).code).toBe('ILLEGAL_MOVE')
+  })
+
+  test('a run is reopened without a total where nobody knows it [S5c-40]', () => {
+    const reopened = reopenProgress(inStatus.completed, null, at)
+
+    expect(reopened).toMatchObject({ status: 'paused', total: null, pauseReason: 'reopened for more items' })
+  })
+
+  test('a run without its items keeps its counts, and is not reopened [S5c-40]', () => {
+    const trimmed = trimProgress({ ...inStatus.completed, cursor: 'here' }, later(9))
+
+    expect(trimmed).toMatchObject({ status: 'completed', done: 10, cursor: null })
+    expect(trimmed).toMatchObject({
+      outcomesRemovedAt: later(9).wall,
+      version: inStatus.completed.version + 1,
+    })
+    expect(refusalOf(() => reopenProgress(trimmed, 15, at)).code).toBe('ILLEGAL_MOVE')
   })
 
   test('a reopened run has a new total and no end [L7]', () => {

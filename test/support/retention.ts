@@ -3,7 +3,7 @@ import type { Holdfast } from 'holdfast'
 import type { MovableEnvironment } from 'holdfast/testing'
 
 export const dayMs = 86_400_000
-const hourMs = 3_600_000
+export const hourMs = 3_600_000
 
 export interface Kept {
   readonly itemsMs?: number
@@ -13,9 +13,11 @@ export interface Kept {
 /** One round, as an open process runs it every minute. */
 export async function retain(hf: Holdfast, kept: Kept = {}): Promise<void> {
   const { itemsMs = 7 * dayMs, eventsMs = 90 * dayMs } = kept
-  const agesMs = [itemsMs, eventsMs, dayMs, 7 * dayMs]
-  const [items, events, answers, instances] = (await hf.execute('retention.settle', { agesMs })) as unknown[]
-  await repeat(hf, 'retention.run', { items, answers, instances })
+  const agesMs = [itemsMs, Math.max(itemsMs, eventsMs), eventsMs, dayMs, 7 * dayMs]
+  const [items, runs, events, answers, instances] = (await hf.execute('retention.settle', {
+    agesMs,
+  })) as unknown[]
+  await repeat(hf, 'retention.run', { items, runs, answers, instances })
   await repeat(hf, 'messages.retain', { past: items })
   if (events !== null) await repeat(hf, 'events.seal', { past: events })
 }

@@ -42,9 +42,9 @@ limit ${parameters.add(limit)}`
     }
   },
 
-  progressEndedBefore({ before, limit }, place) {
+  progressEndedBefore({ before, isTrimmed, limit }, place) {
     const parameters = new Parameters(place)
-    const rest = `and t.ended_at <= ${parameters.add(before)}\norder by t.ended_at\nlimit ${parameters.add(limit)}`
+    const rest = `and t.ended_at <= ${parameters.add(before)} and t.outcomes_removed_at is ${isTrimmed ? 'not null' : 'null'}\norder by t.ended_at\nlimit ${parameters.add(limit)}`
     return {
       queries: [query(place, tables.progress, 'skip', rest, parameters)],
       searched: ['progress'],

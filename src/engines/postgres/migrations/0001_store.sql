@@ -229,6 +229,8 @@ create table holdfast.progress (
   started_at bigint not null,
   updated_at bigint not null,
   ended_at bigint,
+  -- When what became of its items was removed; the row is kept for longer.
+  outcomes_removed_at bigint,
   -- Since when it runs, on the lease clock; null while it does not.
   running_since bigint,
   -- How long it ran before that.
@@ -240,7 +242,8 @@ create table holdfast.progress (
 ) with (fillfactor = 70);
 
 create index progress_running on holdfast.progress (namespace, lock, token) where status = 'running';
-create index progress_ended on holdfast.progress (namespace, ended_at) where ended_at is not null;
+create index progress_ended on holdfast.progress (namespace, ended_at) where ended_at is not null and outcomes_removed_at is null;
+create index progress_trimmed on holdfast.progress (namespace, ended_at) where outcomes_removed_at is not null;
 
 -- What became of each item of a run, under a key that counts once.
 create table holdfast.outcome (

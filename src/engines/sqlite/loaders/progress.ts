@@ -57,10 +57,10 @@ where namespace = ? and status = 'running' and (cursor is null or json_valid(cur
 limit ${limit}`,
     ),
 
-  progressEndedBefore: (source, { before, limit }) =>
+  progressEndedBefore: (source, { before, isTrimmed, limit }) =>
     runs(
       source,
-      `${selectProgress}\nwhere namespace = ? and ended_at <= ?\norder by ended_at\nlimit ${limit}`,
+      `${selectProgress}\nwhere namespace = ? and ended_at <= ? and outcomes_removed_at is ${isTrimmed ? 'not null' : 'null'}\norder by ended_at\nlimit ${limit}`,
       BigInt(before),
     ),
 

@@ -216,6 +216,8 @@ create table progress (
   started_at integer not null,
   updated_at integer not null,
   ended_at integer,
+  -- When what became of its items was removed; the row is kept for longer.
+  outcomes_removed_at integer,
   -- Since when it runs, on the lease clock; null while it does not.
   running_since integer,
   -- How long it ran before that.
@@ -227,7 +229,8 @@ create table progress (
 ) strict, without rowid;
 
 create index progress_running on progress (namespace, lock, token) where status = 'running';
-create index progress_ended on progress (namespace, ended_at) where ended_at is not null;
+create index progress_ended on progress (namespace, ended_at) where ended_at is not null and outcomes_removed_at is null;
+create index progress_trimmed on progress (namespace, ended_at) where outcomes_removed_at is not null;
 
 -- What became of each item of a run, under a key that counts once.
 create table outcome (
