@@ -1,6 +1,7 @@
 /** SQLSTATE codes, classified in one place; nothing is ever decided by message text. */
 import { HoldfastError, InvalidError } from '../../errors.ts'
 import { movedError } from '../marks.ts'
+import { Unconfirmed } from './standbys.ts'
 
 /** Ours: a row was not as it was read. Most are locked meanwhile; the others meet others here. */
 const rowChanged = 'HF001'
@@ -57,6 +58,7 @@ export const openAgain = 'open it again when the server can be reached'
 /** A typed error for what the server said; anything else passes through unchanged. */
 export function classify(error: unknown, location: string, next = goesOn): unknown {
   if (error instanceof Disconnected) return unavailable(location, error.cause, next)
+  if (error instanceof Unconfirmed) return behindUnconfirmed(location, error)
   if (isUntrusted(error)) return untrusted(location, error)
   const code = sqlState(error)
   if (code === null || error instanceof HoldfastError) return error
@@ -182,10 +184,25 @@ function reasonOf(cause: unknown): string {
 
 /** The server was gone when it should have answered a commit, and did not come back in time to be asked. */
 export function inDoubt(location: string, cause: unknown): HoldfastError {
+  const isUnconfirmed = cause instanceof Unconfirmed
+  const what = isUnconfirmed
+    ? `the commit at ${location} waits for the synchronous standby ${cause.standbys}: whether the change will last is not known`
+    : `${location} was lost during a commit: whether the change was made is not known`
   return new HoldfastError('STORE_UNAVAILABLE', {
-    what: `${location} was lost during a commit: whether the change was made is not known`,
+    what,
     next: 'look before you repeat it, or repeat it under the same idempotency key',
-    facts: { location, inDoubt: true },
+    facts: { location, inDoubt: true, ...(isUnconfirmed ? { synchronousStandbys: cause.standbys } : {}) },
+    cause,
+  })
+}
+
+/** Another commit keeps the rows, until a standby has it or none is asked for any more. */
+function behindUnconfirmed(location: string, cause: Unconfirmed): HoldfastError {
+  const { standbys } = cause
+  return new HoldfastError('STORE_UNAVAILABLE', {
+    what: `a commit before this one at ${location} waits for the synchronous standby ${standbys}; nothing was changed`,
+    next: 'bring a standby back, or take it off synchronous_standby_names; then call again',
+    facts: { location, inDoubt: false, synchronousStandbys: standbys },
     cause,
   })
 }

@@ -20,6 +20,7 @@ import type { LinePlaces } from './line-places.ts'
 import type { Query, Row } from './plan.ts'
 import type { SessionOptions } from './settings.ts'
 import { closeOrKeep } from './spare.ts'
+import { askUnconfirmed, Unconfirmed } from './standbys.ts'
 import { ChangedTwice } from './working-set.ts'
 
 const batchMax = 500
@@ -189,7 +190,7 @@ export class Lane {
     let lockedOut = 0
     for (const waiting of batch) {
       // Each has waited as long as it may. When two in a row were kept out, it is not one of them that is guilty.
-      if (lockedOut >= 2) waiting.reject(busy(this.#options.address.shown, null))
+      if (lockedOut >= 2) waiting.reject(this.#typed((await this.#unconfirmed()) ?? new Again('kept out')))
       else lockedOut = (await this.#settleOne(waiting)) ? lockedOut + 1 : 0
     }
   }
@@ -203,7 +204,8 @@ export class Lane {
       const waitedMs = this.#environment.monotonic() - started
       const isOver = waitedMs > this.#options.session.lockTimeoutMs || attempt > attemptsMax
       if (isOver || !mayTryAgain(failure)) {
-        waiting.reject(this.#typed(failure))
+        const unconfirmed = isLockedOut(failure) ? await this.#unconfirmed() : null
+        waiting.reject(this.#typed(unconfirmed ?? failure))
         return isLockedOut(failure)
       }
       await this.#rest(jittered(contentionMs, attempt, this.#environment))
@@ -409,10 +411,13 @@ export class Lane {
       const [row] = await this.#outside(connection.send({ text: askLane, values: [this.#id] }))
       last = row === undefined ? null : Number(row[0])
     } catch (error) {
-      connection.destroy(error as Error)
+      const unconfirmed = isLockedOut(error) ? await this.#unconfirmed() : null
+      if (isLockedOut(error)) await this.#rest(contentionMs.max)
+      else connection.destroy(error as Error)
       // The old transaction may wait for a standby that never comes.
-      const left = this.#inTime(rest, (waiting) => leave(waiting))
-      return left.length === 0 ? null : this.#settleDoubt(left, done, cause)
+      const why = unconfirmed ?? cause
+      const left = this.#inTime(rest, (waiting) => leave(waiting, why))
+      return left.length === 0 ? null : this.#settleDoubt(left, done, why)
     } finally {
       unwatch()
     }
@@ -423,6 +428,13 @@ export class Lane {
     if (last !== number) return this.#try(rest)
     this.#answer(done, { wrote: true })
     return null
+  }
+
+  /** What keeps its rows because no standby has confirmed it; null: nothing, as far as this role can see. */
+  async #unconfirmed(): Promise<Unconfirmed | null> {
+    const asked = this.#outside(this.connection.send(askUnconfirmed)).catch(() => [])
+    const [row] = await asked
+    return row === undefined ? null : new Unconfirmed(row[0] as string)
   }
 
   /** The connection, found again when it was lost, and who still waits for it: each is given up in its own time. */

@@ -40,3 +40,23 @@ export function standbysAfter(before: Standbys, synchronousStandbys: string): St
   if (synchronousStandbys !== '') return { synchronousStandbys, formerStandbys: null }
   return { synchronousStandbys, formerStandbys: before.synchronousStandbys || before.formerStandbys }
 }
+
+/** Of a commit that some session of this database waits with now; no row when none does. */
+export const askUnconfirmed: Query = {
+  text: `select current_setting('synchronous_standby_names')
+from pg_stat_activity
+where datname = current_database()
+and wait_event = 'SyncRep'
+limit 1`,
+  values: [],
+}
+
+/** A commit that is made on the primary, and that no standby has confirmed. It keeps its rows until then. */
+export class Unconfirmed extends Error {
+  readonly standbys: string
+
+  constructor(standbys: string) {
+    super(`a commit waits for the synchronous standby ${standbys}`)
+    this.standbys = standbys
+  }
+}
