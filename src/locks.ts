@@ -45,7 +45,7 @@ export interface ReserveOptions extends ClaimOptions {
   readonly reason?: string
   /** On whose behalf. */
   readonly user?: string
-  /** Reservations this agent holds, each by name and token: they are not in its way. Never filled in for you. */
+  /** Reservations you hold, each by name and token: they are not in your way. Never filled in for you. */
   readonly holding?: readonly { readonly name: string; readonly token: number }[]
 }
 

@@ -54,7 +54,7 @@ export interface SendOptions extends AnswerOptions {
   readonly quorum?: 'all' | 'any' | number
   /** How long to wait before the first retry, ms; 30 s unless told otherwise. */
   readonly timeoutMs?: number
-  /** Waits before each retry, ms; [30 s, 60 s, 120 s] unless told otherwise. */
+  /** Waits before each retry, ms; [30 s, 60 s, 120 s] unless told otherwise. The last is also waited after the last retry, and by a ladder that is not given. */
   readonly delaysMs?: readonly number[]
   /** Escalate with the last retry instead of waiting for an answer to it. */
   readonly escalateImmediately?: boolean
@@ -101,7 +101,8 @@ export class Messages {
 
   /**
    * Sends a message that must be acknowledged; it is stored before anything goes out. Delivery is at least once, always
-   * under the same id. UNKNOWN_RECIPIENT names the nearest known ones. Over the sender's limit it is put off, and
+   * under the same id. An inbox is reached at once; by an adapter it goes out in the background, or with
+   * `processRetries()` where `redelivery` is off. UNKNOWN_RECIPIENT names the nearest known ones. Over the sender's limit it is put off, and
    * `deferredMs` says for how long.
    */
   async sendWithAck(to: string | readonly string[], options: SendOptions): Promise<Sent> {

@@ -113,7 +113,9 @@ export const openOptions = z.strictObject({
   redelivery: z
     .boolean()
     .default(true)
-    .describe('Send due messages again in the background; needs `background`.'),
+    .describe(
+      'Send what is due by adapters, for the first time and again, and escalate what nobody answered, in the background; needs `background`. Without it only inboxes are reached, until processRetries() is called.',
+    ),
   adapters: z
     .record(
       name.refine((given) => given !== inboxAdapter, { error: 'the inbox cannot be replaced' }),
@@ -156,7 +158,7 @@ export interface OpenOptions {
   readonly background?: boolean | undefined
   /** Which triggers heal; false turns all off. */
   readonly recovery?: boolean | Partial<RecoveryOptions> | undefined
-  /** Send due messages again in the background; needs `background`. */
+  /** Send what is due by adapters, for the first time and again, and escalate what nobody answered, in the background; needs `background`. Without it only inboxes are reached, until processRetries() is called. */
   readonly redelivery?: boolean | undefined
   /** How this process delivers messages beside the inbox, by name. */
   readonly adapters?: Readonly<Record<string, Adapter>> | undefined

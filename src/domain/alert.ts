@@ -2,6 +2,7 @@
 import { counted } from './count.ts'
 import type { CrashPattern } from './crash-pattern.ts'
 import { formatDuration } from './duration.ts'
+import { inboxAdapter } from './recipient.ts'
 
 export type AlertCode =
   | 'stale_leases'
@@ -13,6 +14,7 @@ export type AlertCode =
   | 'quarantine'
   | 'mostly_failing'
   | 'dead_letters'
+  | 'messages_unsent'
   | 'oldest_waiting'
 
 export interface Alert {
@@ -53,6 +55,8 @@ export interface AlertFacts {
   /** How the newest finished items of each queue ended, cancelled ones apart. */
   readonly endings: readonly QueueEndings[]
   readonly deadLetters: number
+  /** By adapter, for how long the first delivery should have been sent, and was not. */
+  readonly unsent: readonly { readonly adapter: string; readonly overdueMs: number }[]
   /** Queues that are not paused, with their oldest ready item. */
   readonly waiting: readonly { readonly queue: string; readonly oldestReadyMs: number }[]
 }
@@ -146,6 +150,19 @@ export function decideAlerts(facts: AlertFacts): Alert[] {
       'dead_letters',
       `${counted(facts.deadLetters, 'message')} answered by nobody`,
       'see them with `holdfast msg dead`',
+    ),
+    ...facts.unsent.flatMap(({ adapter, overdueMs }) =>
+      when(
+        true,
+        'warning',
+        'messages_unsent',
+        adapter === inboxAdapter
+          ? `messages have been due for ${formatDuration(overdueMs)}, and no open process sends them`
+          : `messages for adapter "${adapter}" have been due for ${formatDuration(overdueMs)}, and no open process sends them`,
+        adapter === inboxAdapter
+          ? 'keep a process open, or run `holdfast msg retry`'
+          : `open a process that has the adapter ${adapter}, or register the recipients with another`,
+      ),
     ),
     ...facts.waiting.flatMap(({ queue, oldestReadyMs }) =>
       when(

@@ -6,7 +6,7 @@
  */
 import type { Moment } from './item.ts'
 import { assertHolder, type Claimant, grant, type Holder, type LeaseColumns, noLease } from './lease.ts'
-import type { Recipient } from './recipient.ts'
+import { inboxAdapter, type Recipient } from './recipient.ts'
 import { type RedeliveryPolicy, schedule } from './redelivery-policy.ts'
 
 export type DeliveryState = 'queued' | 'sent' | 'failed' | 'acked' | 'refused' | 'unanswered' | 'cancelled'
@@ -201,6 +201,27 @@ export function closeDelivery(
     closedAt: at.wall,
     version: delivery.version + 1,
   }
+}
+
+/** The wait for an answer is over. What nobody even tried to send says why. */
+export function endUnanswered(delivery: Delivery, wall: number): Delivery {
+  const ended = closeDelivery(delivery, 'unanswered', { wall })
+  return wasTried(delivery) || delivery.lastError !== null
+    ? ended
+    : { ...ended, lastError: neverSent([delivery]) }
+}
+
+export function wasTried({ attempts, crashes }: Delivery): boolean {
+  return attempts + crashes > 0
+}
+
+/** Why none of these was sent. */
+export function neverSent(deliveries: readonly Pick<Delivery, 'adapter'>[]): string {
+  const adapters = [...new Set(deliveries.map(({ adapter }) => adapter))]
+  const missing = adapters.filter((adapter) => adapter !== inboxAdapter).map((adapter) => `"${adapter}"`)
+  return missing.length === 0
+    ? 'it was never sent: no process was open to do so in time'
+    : `it was never sent: no open process had the adapter ${missing.join(' or ')}`
 }
 
 export interface Postponement {

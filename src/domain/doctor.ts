@@ -237,7 +237,7 @@ function checkNamespaces(neglected: DoctorFacts['neglected']): Finding[] {
             'namespaces',
             'warning',
             `messages are due in ${namedNamespaces(sending)}, and no process has that open to send them`,
-            'run a process that opens it, or holdfast message retry --namespace … from time to time',
+            'run a process that opens it, or holdfast msg retry --namespace … from time to time',
           ),
         ]),
   ]

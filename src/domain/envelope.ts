@@ -42,6 +42,16 @@ export function markerOf(level: number, attempt: number): string {
   return attempt > 1 ? `[RETRY-${attempt - 1}]` : '[REQUIRES-ACK]'
 }
 
+/** As it lies in an inbox: what nobody waits for any more can still be answered. */
+export function letterMarker(
+  { state }: Pick<Message, 'state'>,
+  { level, state: own, attempts }: Delivery,
+): string {
+  if (own === 'unanswered' && state === 'dead') return '[DEAD]'
+  if (own === 'unanswered' && state === 'escalated' && level === 0) return '[ESCALATED]'
+  return markerOf(level, attempts)
+}
+
 /** `attempt` counts from 1. */
 export function envelopeOf(
   message: Message,

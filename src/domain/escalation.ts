@@ -1,5 +1,13 @@
 /** Escalation: what happens to a message that those who were asked did not answer in time. */
-import { closeDelivery, createDelivery, hasGivenUp } from './delivery.ts'
+import {
+  createDelivery,
+  type Delivery,
+  endUnanswered,
+  hasGivenUp,
+  isOpen,
+  neverSent,
+  wasTried,
+} from './delivery.ts'
 import type { Moment } from './item.ts'
 import {
   changeDeliveries,
@@ -16,7 +24,7 @@ import type { EscalationLevel } from './redelivery-policy.ts'
 /** Deliveries whose wait has ended are unanswered. */
 export function giveUp(thread: Thread, at: Moment): Thread {
   return changeDeliveries(thread, (delivery) =>
-    hasGivenUp(delivery, at.now) ? closeDelivery(delivery, 'unanswered', { wall: at.wall }) : delivery,
+    hasGivenUp(delivery, at.now) ? endUnanswered(delivery, at.wall) : delivery,
   )
 }
 
@@ -39,7 +47,7 @@ export function escalate(
   const { message, deliveries } = thread
   const next = message.policy.ladder[message.level]
   const told = next ? find(next.to) : []
-  if (!next || told.length === 0) return closeThread(thread, 'dead', at.wall)
+  if (!next || told.length === 0) return endUnansweredThread(thread, at.wall)
   const level = message.level + 1
   const made = told.map((recipient, index) => {
     const number = deliveries.length + index
@@ -57,6 +65,21 @@ export function escalate(
     },
     deliveries: [...deliveries, ...made],
   }
+}
+
+/** Nobody answered on any level. A message that was never sent says why. */
+function endUnansweredThread(thread: Thread, wall: number): Thread {
+  const { message, deliveries } = closeThread(
+    changeDeliveries(thread, (delivery) => (isOpen(delivery) ? endUnanswered(delivery, wall) : delivery)),
+    'dead',
+    wall,
+  )
+  return { message: { ...message, note: message.note ?? unsentReason(deliveries) }, deliveries }
+}
+
+/** Null where somebody at least tried. */
+function unsentReason(deliveries: readonly Delivery[]): string | null {
+  return deliveries.some(wasTried) ? null : neverSent(deliveries)
 }
 
 function unanswered({ deliveries }: Thread): Escalation['unanswered'] {

@@ -446,6 +446,11 @@ export interface Selectors {
   dueMessages: [{ limit: number }, readonly Message[]]
   /** When any of the three above happens next, on the lease clock. */
   nextRedeliveryAt: [{ adapters: readonly string[] }, number | null]
+  /** By adapter, when the first delivery was due that should have been sent so long ago; longest overdue first. */
+  overdueDeliveries: [
+    { overdueMs: number; limit: number },
+    readonly { readonly adapter: string; readonly dueAt: number }[],
+  ]
   /** Being sent, soonest expiry first. */
   heldDeliveries: [{ limit: number }, readonly Delivery[]]
   lapsedDeliveries: [{ limit: number }, readonly Delivery[]]

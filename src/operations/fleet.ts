@@ -21,6 +21,10 @@ import { progressView, viewProgress } from './progress-view.ts'
 const shownMax = 20
 const heldMax = 10_000
 const queuesMax = 200
+/** Processes that send look at least every 10 s. */
+const unsentMs = 60_000
+/** Adapters that are named. */
+const unsentMax = 5
 /** Dead letters are counted up to here. */
 const lettersMax = 100
 
@@ -143,6 +147,7 @@ export const fleetNeeds = {
   runs: { select: 'progressPage', status: 'running', after: null, limit: shownMax } as const,
   pending: { select: 'openMessageCount', sender: null } as const,
   letters: { select: 'messages', standing: 'dead', sender: null, after: null, limit: lettersMax } as const,
+  unsent: { select: 'overdueDeliveries', overdueMs: unsentMs, limit: unsentMax } as const,
   history: { select: 'recoveryHistory', queue: null } as const,
   lapsed: { select: 'lapsedCounts', queue: null, name: null, instances: [] } as const,
 }
@@ -367,6 +372,7 @@ interface AlertRows {
     readonly losses: Parameters<typeof crashPatterns>[0]
     readonly ends: CrashRows
     readonly letters: { readonly rows: readonly unknown[] }
+    readonly unsent: readonly { readonly adapter: string; readonly dueAt: number }[]
   }
   readonly context: Context
 }
@@ -398,6 +404,7 @@ export function alertsFor({ held, queues, counts, swept, rows, context }: AlertR
       .map(({ name, quarantined }) => ({ queue: name, count: quarantined })),
     endings: lateEndings(rows.queues, counts),
     deadLetters: rows.letters.rows.length,
+    unsent: rows.unsent.map(({ adapter, dueAt }) => ({ adapter, overdueMs: context.now - dueAt })),
     waiting: queues
       .filter(({ paused }) => !paused)
       .map(({ name, oldestReadyMs }) => ({ queue: name, oldestReadyMs: oldestReadyMs ?? 0 })),

@@ -64,7 +64,9 @@ const input = lazily(() =>
       .array(wait().min(1))
       .max(20)
       .optional()
-      .describe('Waits before each retry, ms; [30 s, 60 s, 120 s] unless told otherwise.'),
+      .describe(
+        'Waits before each retry, ms; [30 s, 60 s, 120 s] unless told otherwise. The last is also waited after the last retry, and by a ladder that is not given.',
+      ),
     escalateImmediately: z
       .boolean()
       .optional()

@@ -150,8 +150,9 @@ function summary(
         level: message.level,
         unanswered: (message.escalation?.unanswered ?? []).map(({ recipient }) => recipient),
       })),
-      dead: of('dead').map(({ after: { message } }) => {
-        const reason = damageOf(message)
+      dead: of('dead').map(({ before, after: { message } }) => {
+        // What an operator noted before is no reason.
+        const reason = damageOf(message) ?? (message.note === before.message.note ? null : message.note)
         return { id: message.id, ...(reason === null ? {} : { reason }) }
       }),
       deferred: of('deferred').length,

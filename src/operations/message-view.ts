@@ -1,7 +1,7 @@
 /** Messages, deliveries and inboxes as callers see them; due times as time left, because no caller has the lease clock. */
 import * as z from 'zod'
 import type { Delivery } from '../domain/delivery.ts'
-import { attemptId, markerOf } from '../domain/envelope.ts'
+import { attemptId, letterMarker } from '../domain/envelope.ts'
 import { isExpired } from '../domain/lease.ts'
 import type { Message, Thread } from '../domain/message.ts'
 import { damageOf, escalationOf, policyOf, readContent } from '../domain/message-damage.ts'
@@ -165,7 +165,7 @@ export function viewLetter(message: Message, delivery: Delivery): LetterView {
   return {
     id: message.id,
     attemptId: attemptId(message.id, attempt),
-    marker: markerOf(delivery.level, attempt),
+    marker: letterMarker(message, delivery),
     sender: message.sender,
     type: message.type,
     content: readContent(message) ?? null,

@@ -122,8 +122,8 @@ forEachEngine((engine) => {
       level: 2,
       deliveries: [
         { recipient: 'bob', level: 0, state: 'unanswered' },
-        { recipient: 'carol', level: 1, state: 'cancelled' },
-        { recipient: 'dave', level: 2, state: 'cancelled' },
+        { recipient: 'carol', level: 1, state: 'unanswered' },
+        { recipient: 'dave', level: 2, state: 'unanswered' },
       ],
     })
     expect((await post.messages.listDeadLetters()).messages.map(({ id }) => id)).toEqual([message.id])
@@ -165,6 +165,54 @@ forEachEngine((engine) => {
       expect(before).toMatchObject({ state: 'dead' })
       expect(answer).toMatchObject({ outcome: 'acked', message: { state: 'acked_late' } })
       expect((await post.messages.listDeadLetters()).messages).toEqual([])
+    })
+
+    test('what can still be answered stays in the inbox, marked, once [S5c-47]', async () => {
+      const post = await openPost(engine)
+      const inbox = async (agent: string, options = {}) =>
+        (await post.messages.inbox({ agent, ...options })).messages.map(({ id, marker }) => `${id} ${marker}`)
+      const ladder = [{ to: ['bob', 'carol'], waitMs: 5_000 }]
+      const { message: other } = await post.messages.sendWithAck('bob', { content: 2, priority: 9 })
+      const { message } = await post.messages.sendWithAck('bob', { content: 1, ...short })
+      const { message: told } = await post.messages.sendWithAck('bob', { content: 3, ...short, ladder })
+      await passAfter(post, 1_000)
+      await passAfter(post, 1_000)
+      const escalated = await inbox('bob')
+      await passAfter(post, 5_000)
+      const dead = await inbox('bob')
+      const pages = await post.messages.inbox({ agent: 'bob', limit: 2 })
+      const rest = await post.messages.inbox({ agent: 'bob', limit: 2, after: pages.next as string })
+      await post.messages.markAsRead(message.id, { agent: 'bob' })
+      const unread = await inbox('bob', { unread: true })
+      await post.messages.receiveAck(message.id, { agent: 'bob' })
+
+      expect(escalated).toEqual([
+        `${message.id} [ESCALATED]`,
+        `${told.id} [UNACKNOWLEDGED]`,
+        `${other.id} [REQUIRES-ACK]`,
+      ])
+      expect(dead).toEqual([`${message.id} [DEAD]`, `${told.id} [DEAD]`, `${other.id} [REQUIRES-ACK]`])
+      expect([...pages.messages, ...rest.messages].map(({ id }) => id)).toEqual([
+        message.id,
+        told.id,
+        other.id,
+      ])
+      expect(unread).toEqual([`${told.id} [DEAD]`, `${other.id} [REQUIRES-ACK]`])
+      expect(await inbox('bob')).toEqual([`${told.id} [DEAD]`, `${other.id} [REQUIRES-ACK]`])
+      expect(await inbox('carol')).toEqual([`${told.id} [DEAD]`])
+    })
+
+    test('what others answered enough, or was cancelled, leaves the inbox [S5c-47]', async () => {
+      const post = await openPost(engine)
+      await post.messages.sendWithAck(['bob', 'carol'], { content: 1, quorum: 'any', ...short })
+      await post.messages.sendWithAck('bob', { content: 2, ...short })
+      await passAfter(post, 1_000)
+      await passAfter(post, 1_000)
+      for (const { id } of (await post.messages.inbox({ agent: 'carol' })).messages)
+        await post.messages.receiveAck(id, { agent: 'carol' })
+      await post.messages.clearPendingAcks()
+
+      expect((await post.messages.inbox({ agent: 'bob' })).messages).toEqual([])
     })
 
     test('somebody who was not told may not [A6]', async () => {

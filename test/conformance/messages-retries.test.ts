@@ -285,6 +285,56 @@ forEachEngine((engine) => {
     expect(counts[0].retried + counts[1].retried).toBe(30)
   })
 
+  test('a message that nobody could send says so when it dies [S5c-47]', async () => {
+    const { logger, named } = collectLogs()
+    const post = await openPost(engine, { logger })
+    await post.messages.register('bob', { adapter: 'pigeon' })
+    await post.messages.register('carol', { adapter: 'owl' })
+    const { message } = await post.messages.sendWithAck('bob', {
+      content: 1,
+      delaysMs: [1_000],
+      ladder: [{ to: ['carol'], waitMs: 1_000 }],
+    })
+    await passAfter(post, 2_000)
+
+    await passAfter(post, 1_000)
+
+    const reason = 'it was never sent: no open process had the adapter'
+    expect(await post.messages.get(message.id)).toMatchObject({
+      state: 'dead',
+      note: `${reason} "pigeon" or "owl"`,
+      deliveries: [
+        { recipient: 'bob', attempts: 0, error: `${reason} "pigeon"` },
+        { recipient: 'carol', attempts: 0, error: `${reason} "owl"` },
+      ],
+    })
+    expect(named('message.dead')).toMatchObject([
+      { facts: { id: message.id, reason: `${reason} "pigeon" or "owl"` } },
+    ])
+  })
+
+  test('a message that waits for an adapter which no open process has is named [S5c-47]', async () => {
+    const post = await openPost(engine)
+    await post.messages.register('bob', { adapter: 'pigeon' })
+    await post.messages.sendWithAck('bob', { content: 1, timeoutMs: 300_000 })
+    await post.messages.sendWithAck('carol', { content: 1, timeoutMs: 300_000 })
+    const findings = async () =>
+      (await post.hf.fleet.doctor()).findings.filter(({ check }) => check === 'messages_unsent')
+    await post.env.advance(60_000)
+    const early = await findings()
+    await post.env.advance(1)
+
+    expect(early).toEqual([])
+    expect(await findings()).toMatchObject([
+      {
+        level: 'warning',
+        what: expect.stringContaining('"pigeon"'),
+        remedy: expect.stringContaining('pigeon'),
+      },
+    ])
+    expect((await post.hf.fleet.status()).alerts).toMatchObject([{ code: 'messages_unsent' }])
+  })
+
   test('a process claims only what it has an adapter for [A12]', async () => {
     const post = await openPost(engine)
     await post.messages.register('bob', { adapter: 'pigeon' })

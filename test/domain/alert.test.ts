@@ -13,6 +13,7 @@ const quiet: AlertFacts = {
   quarantined: [],
   endings: [],
   deadLetters: 0,
+  unsent: [],
   waiting: [],
 }
 const hour = 3_600_000
@@ -29,6 +30,8 @@ const cases: [code: string, facts: Partial<AlertFacts>][] = [
   ['quarantine', { quarantined: [{ queue: 'q', count: 2 }] }],
   ['mostly_failing', { endings: [{ queue: 'q', succeeded: 2, failed: 3, failedState: 'failed' }] }],
   ['dead_letters', { deadLetters: 1 }],
+  ['messages_unsent', { unsent: [{ adapter: 'chat', overdueMs: 90_000 }] }],
+  ['messages_unsent', { unsent: [{ adapter: 'inbox', overdueMs: 90_000 }] }],
   ['oldest_waiting', { waiting: [{ queue: 'q', oldestReadyMs: hour + 1 }] }],
 ]
 

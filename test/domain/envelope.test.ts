@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { envelopeOf, markerOf } from '../../src/domain/envelope.ts'
+import { envelopeOf, letterMarker, markerOf } from '../../src/domain/envelope.ts'
 import { aThread, pigeonPost, toBob } from './message-samples.ts'
 import { at } from './samples.ts'
 
@@ -12,6 +12,21 @@ test('attempts are marked: first, retry, escalation [A3] [A4]', () => {
     '[RETRY-2]',
     '[UNACKNOWLEDGED]',
   ])
+})
+
+test('a letter nobody waits for any more is marked as such [S5c-47]', () => {
+  const given = toBob({ state: 'unanswered', attempts: 4, level: 0 })
+  const told = toBob({ state: 'unanswered', attempts: 1, level: 1 })
+  const marks = [
+    letterMarker({ state: 'dead' }, given),
+    letterMarker({ state: 'dead' }, told),
+    letterMarker({ state: 'escalated' }, given),
+    letterMarker({ state: 'escalated' }, told),
+    letterMarker({ state: 'acked_late' }, given),
+    letterMarker({ state: 'dead' }, { ...given, state: 'acked' }),
+  ]
+
+  expect(marks).toEqual(['[DEAD]', '[DEAD]', '[ESCALATED]', '[UNACKNOWLEDGED]', '[RETRY-3]', '[RETRY-3]'])
 })
 
 test('every attempt carries the id of the message and one of its own [A1] [A3]', () => {

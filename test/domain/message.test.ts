@@ -195,7 +195,7 @@ describe('escalation', () => {
       escalation: first.message.escalation,
     })
     expect(dead.message).toMatchObject({ state: 'dead', dueAt: null, closedAt: at.wall + 3 })
-    expect(states(dead)).toEqual(['unanswered', 'cancelled', 'cancelled'])
+    expect(states(dead)).toEqual(['unanswered', 'unanswered', 'unanswered'])
     expect(shouldEscalate(dead, at.now + 9e9)).toBe(false)
   })
 
@@ -203,6 +203,29 @@ describe('escalation', () => {
     const nobody = escalate(exhausted(aThread(['bob'])), () => [], at)
 
     expect(nobody.message.state).toBe('dead')
+  })
+
+  test('of a message that was never sent ends in a letter that says why [S5c-47]', () => {
+    const ladder = [{ to: ['eve'], waitMs: 1 }]
+    const die = (thread: Thread) => escalate(escalate(exhausted(thread), find, at), find, later(1))
+    const unsent = die(aThread(['bob', 'kim'], { by: pigeonPost, ladder }))
+    const lateInbox = escalate(exhausted(aThread(['bob'], { firstAt: at.now + 1, ladder: [] })), find, at)
+    const tried = die(aThread(['bob'], { ladder }))
+    const lost = aThread(['bob'], { by: pigeonPost, ladder: [] })
+    const byCrash = { ...lost, deliveries: lost.deliveries.map((each) => ({ ...each, crashes: 1 })) }
+    const aside = { ...lost, deliveries: lost.deliveries.map((each) => ({ ...each, lastError: 'torn' })) }
+    const noted = { ...lost, message: { ...lost.message, note: 'imported' } }
+
+    expect(unsent.message.note).toBe('it was never sent: no open process had the adapter "pigeon"')
+    expect(unsent.deliveries.map(({ lastError }) => lastError)).toEqual([
+      'it was never sent: no open process had the adapter "pigeon"',
+      'it was never sent: no open process had the adapter "pigeon"',
+      'it was never sent: no process was open to do so in time',
+    ])
+    expect(lateInbox.message.note).toBe('it was never sent: no process was open to do so in time')
+    expect([tried.message.note, escalate(exhausted(byCrash), find, at).message.note]).toEqual([null, null])
+    expect(escalate(exhausted(aside), find, at).deliveries).toMatchObject([{ lastError: 'torn' }])
+    expect(escalate(exhausted(noted), find, at).message.note).toBe('imported')
   })
 })
 
@@ -229,7 +252,7 @@ test('a dead letter sent again asks those who did not answer, and nobody who was
     closedAt: null,
     note: null,
   })
-  expect(states(again)).toEqual(['queued', 'acked', 'cancelled'])
+  expect(states(again)).toEqual(['queued', 'acked', 'unanswered'])
   expect(redrive(dead, 'bob is back', at.now).message.note).toBe('bob is back')
 })
 

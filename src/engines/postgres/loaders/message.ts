@@ -1,7 +1,8 @@
 /** Messages and their deliveries: by id, by due time, by lease, by recipient. */
 import type { Delivery } from '../../../domain/delivery.ts'
 import type { Message } from '../../../domain/message.ts'
-import { pageOf, parseCursor } from '../../page.ts'
+import { inboxCursor, inboxPage } from '../../inbox-page.ts'
+import { pageOf } from '../../page.ts'
 import type { Place, Plan } from '../plan.ts'
 import { decodeAll, decodeDamaged, type Hold, now, Parameters, query } from '../rows.ts'
 import { tables } from '../tables.ts'
@@ -45,6 +46,16 @@ function nameOfDelivery(id: string): string {
 function messageNames(ids: readonly string[]): string[] {
   return [...new Set(ids)].map((id) => `message:${id}`)
 }
+
+/** Nobody waits for it any more, but an answer would still count; and this recipient was not told again. */
+const isAnswerable = `t.state = 'unanswered' and exists (
+  select 1 from holdfast.message m
+  where m.namespace = t.namespace and m.id = t.message and m.state in ('escalated', 'dead')
+) and not exists (
+  select 1 from holdfast.delivery later
+  where later.namespace = t.namespace and later.message = t.message and later.recipient = t.recipient
+  and (later.row > t.row or later.closed_at is null)
+)`
 
 export const messageLoaders = {
   messageByRef({ ref }, place) {
@@ -158,6 +169,34 @@ and not exists (select 1 from holdfast.message m where m.namespace = $1 and m.id
     }
   },
 
+  overdueDeliveries({ overdueMs, limit }, place) {
+    const parameters = new Parameters(place)
+    const due = 'from holdfast.delivery t where t.namespace = $1 and t.next_due_at is not null'
+    // A seek for each adapter, however many deliveries it has.
+    const text = `with recursive found (adapter, place) as (
+  select (select t.adapter ${due} order by t.adapter limit 1), 1
+  union all
+  select (select t.adapter ${due} and t.adapter > f.adapter order by t.adapter limit 1), f.place + 1
+  from found f
+  where f.adapter is not null and f.place < 1000
+)
+select first.adapter, first.due_at
+from (
+  select found.adapter, (select t.next_due_at ${due} and t.adapter = found.adapter order by t.next_due_at limit 1) as due_at
+  from found
+  where found.adapter is not null
+) first
+where first.due_at < ${now} - ${parameters.add(overdueMs)}
+order by first.due_at
+limit ${parameters.add(limit)}`
+    return {
+      queries: [{ text, values: parameters.values }],
+      searched: ['delivery'],
+      read: ([rows = []]) =>
+        rows.map(([adapter, dueAt]) => ({ adapter: String(adapter), dueAt: Number(dueAt) })),
+    }
+  },
+
   heldDeliveries({ limit }, place) {
     const parameters = new Parameters(place)
     const rest = `and t.agent is not null\norder by t.expires_at\nlimit ${parameters.add(limit)}`
@@ -191,18 +230,23 @@ and not exists (select 1 from holdfast.message m where m.namespace = $1 and m.id
         read: ([rows]) => pageOf(decodeAll<Delivery>(tables.delivery, rows), limit, ({ id }) => id),
       }
     }
-    const cursor = after === null ? null : parseCursor(after, isInboxCursor)
+    const cursor = inboxCursor(after)
     const from =
       cursor === null
         ? ''
         : `and (t.priority, t.id) > (${parameters.add(cursor[0])}, ${parameters.add(cursor[1])})`
-    const rest = `${mine} and t.closed_at is null ${from} ${unread} ${visible}\norder by t.priority, t.id\nlimit ${parameters.add(limit + 1)}`
+    const rest = `${from} ${unread}\norder by t.priority, t.id\nlimit ${parameters.add(limit + 1)}`
+    // Each by its own index: by one condition for both, all a recipient ever got would be read.
+    const which = [`t.closed_at is null ${visible}`, isAnswerable]
     return {
-      queries: [query(place, tables.delivery, 'none', rest, parameters)],
-      searched: ['delivery'],
-      read: ([rows]) =>
-        pageOf(decodeAll<Delivery>(tables.delivery, rows), limit, ({ priority, id }) =>
-          JSON.stringify([priority, id]),
+      queries: which.map((each) =>
+        query(place, tables.delivery, 'none', `${mine} and ${each} ${rest}`, parameters),
+      ),
+      searched: ['delivery', 'message'],
+      read: (answers) =>
+        inboxPage(
+          answers.flatMap((rows) => decodeAll<Delivery>(tables.delivery, rows)),
+          limit,
         ),
     }
   },
@@ -241,9 +285,3 @@ and not exists (select 1 from holdfast.message m where m.namespace = $1 and m.id
     return planMessages(place, parameters, rest)
   },
 } satisfies Partial<Loaders>
-
-type InboxCursor = readonly [priority: number, id: string]
-
-function isInboxCursor(value: unknown): value is InboxCursor {
-  return Array.isArray(value) && Number.isSafeInteger(value[0]) && typeof value[1] === 'string'
-}

@@ -527,6 +527,8 @@ create table holdfast.delivery (
 
 create index delivery_message on holdfast.delivery (namespace, message);
 create index delivery_inbox on holdfast.delivery (namespace, recipient, priority, id) where closed_at is null;
+-- Nobody waits for these any more, but they may still be answered.
+create index delivery_unanswered on holdfast.delivery (namespace, recipient, priority, id) where state = 'unanswered';
 create index delivery_history on holdfast.delivery (namespace, recipient, id);
 -- By adapter: what nobody here can send must not stand in front of what we can.
 create index delivery_due on holdfast.delivery (namespace, adapter, next_due_at, id) where next_due_at is not null;

@@ -1,7 +1,8 @@
 /** Messages and their deliveries: by id, by due time, by lease, by recipient. */
 import type { Delivery } from '../../../domain/delivery.ts'
 import type { Message } from '../../../domain/message.ts'
-import { pageOf, parseCursor } from '../../page.ts'
+import { inboxCursor, inboxPage } from '../../inbox-page.ts'
+import { pageOf } from '../../page.ts'
 import type { Value } from '../driver.ts'
 import { inList, type Source, select } from '../rows.ts'
 import { decode, decodeDamaged, tables } from '../tables.ts'
@@ -40,6 +41,16 @@ function earliest(source: Source, sql: string, ...values: Value[]): number {
 
 /** Greater than every character an id may have. */
 const beyond = '\u007f'
+
+/** Nobody waits for it any more, but an answer would still count; and this recipient was not told again. */
+const isAnswerable = `state = 'unanswered' and exists (
+  select 1 from message
+  where message.namespace = delivery.namespace and message.id = delivery.message and message.state in ('escalated', 'dead')
+) and not exists (
+  select 1 from delivery as later
+  where later.namespace = delivery.namespace and later.message = delivery.message and later.recipient = delivery.recipient
+  and (later.row > delivery.row or later.closed_at is null)
+)`
 
 export const messageLoaders = {
   messageByRef(source, { ref }) {
@@ -130,6 +141,32 @@ and not exists (select 1 from message where message.namespace = ?1 and message.i
     return Number.isFinite(next) ? next : null
   },
 
+  overdueDeliveries: (source, { overdueMs, limit }) =>
+    source.connection
+      .all(
+        // A seek for each adapter, however many deliveries it has.
+        `with recursive found (adapter) as (
+  select min(adapter) from delivery indexed by delivery_due where namespace = ?1 and next_due_at is not null
+  union all
+  select (select min(adapter) from delivery indexed by delivery_due where namespace = ?1 and next_due_at is not null and adapter > found.adapter)
+  from found
+  where adapter is not null
+  limit 1000
+), first as (
+  select adapter, (select min(next_due_at) from delivery where namespace = ?1 and delivery.adapter = found.adapter and next_due_at is not null) as due_at
+  from found
+  where adapter is not null
+)
+select adapter, due_at
+from first
+where due_at < ?2
+order by due_at
+limit ${limit}`,
+        source.namespace,
+        BigInt(source.now - overdueMs),
+      )
+      .map(([adapter, dueAt]) => ({ adapter: String(adapter), dueAt: Number(dueAt) })),
+
   heldDeliveries: (source, { limit }) =>
     deliveries(source, `where namespace = ? and agent is not null\norder by expires_at\nlimit ${limit}`),
 
@@ -161,15 +198,19 @@ and not exists (select 1 from message where message.namespace = ?1 and message.i
       )
       return pageOf(rows, limit, ({ id }) => id)
     }
-    const cursor = after === null ? null : parseCursor(after, isInboxCursor)
+    const cursor = inboxCursor(after)
     const from = cursor === null ? '' : 'and (priority, id) > (?, ?)'
-    const rows = deliveries(
-      source,
-      `where namespace = ? and recipient = ? and closed_at is null ${from} ${unread} ${visible}\norder by priority, id\nlimit ${limit + 1}`,
-      recipient,
-      ...(cursor === null ? [] : [BigInt(cursor[0]), cursor[1]]),
+    const place = cursor === null ? [] : [BigInt(cursor[0]), cursor[1]]
+    // Each by its own index: by one condition for both, all a recipient ever got would be read.
+    const found = [`closed_at is null ${visible}`, isAnswerable].flatMap((which) =>
+      deliveries(
+        source,
+        `where namespace = ? and recipient = ? and ${which} ${from} ${unread}\norder by priority, id\nlimit ${limit + 1}`,
+        recipient,
+        ...place,
+      ),
     )
-    return pageOf(rows, limit, ({ priority, id }) => JSON.stringify([priority, id]))
+    return inboxPage(found, limit)
   },
 
   messages(source, { standing, sender, limit, after }) {
@@ -198,9 +239,3 @@ and not exists (select 1 from message where message.namespace = ?1 and message.i
       BigInt(before),
     ),
 } satisfies Partial<Loaders>
-
-type InboxCursor = readonly [priority: number, id: string]
-
-function isInboxCursor(value: unknown): value is InboxCursor {
-  return Array.isArray(value) && Number.isSafeInteger(value[0]) && typeof value[1] === 'string'
-}

@@ -514,6 +514,8 @@ create table delivery (
 create unique index delivery_id on delivery (namespace, id);
 create index delivery_message on delivery (namespace, message);
 create index delivery_inbox on delivery (namespace, recipient, priority, id) where closed_at is null;
+-- Nobody waits for these any more, but they may still be answered.
+create index delivery_unanswered on delivery (namespace, recipient, priority, id) where state = 'unanswered';
 create index delivery_history on delivery (namespace, recipient, id);
 -- By adapter: what nobody here can send must not stand in front of what we can.
 create index delivery_due on delivery (namespace, adapter, next_due_at) where next_due_at is not null;
