@@ -260,7 +260,10 @@ export interface Selectors {
   dependents: [{ ids: readonly string[]; limit: number }, readonly Dependent[]]
   /** Ids of everything that waits for an item, also through others; at most `limit`. */
   transitiveDependents: [{ id: string; limit: number }, readonly string[]]
-  /** Items still waiting for one that closed well, each with that blocker, and cascades with nothing left to free. */
+  /**
+   * Items still waiting for one that closed well and is closed, each with that blocker; and cascades with nothing left to
+   * free: a blocker that started over is waited for until its next end.
+   */
   freedDependents: [
     { limit: number },
     { dependents: readonly (Dependent & { blocker: string })[]; finished: readonly Cascade[] },

@@ -22,10 +22,18 @@ export interface Schema {
   readonly key: readonly string[]
   /** Fields a write must still find as it read them: the key, and the guards. */
   readonly asRead: readonly string[]
+  /** Whether a new row takes the place of one that is there: who adds it need not know of it. */
+  readonly replaces: boolean
   readonly code: () => RowCode
 }
 
-function table(name: string, key: string[], guards: string[], kindOf: Record<string, Kind>): Schema {
+function table(
+  name: string,
+  key: string[],
+  guards: string[],
+  kindOf: Record<string, Kind>,
+  { replaces = false } = {},
+): Schema {
   const fields = Object.keys(kindOf)
   const asRead = [...key, ...guards]
   const all = Object.entries(kindOf)
@@ -37,6 +45,7 @@ function table(name: string, key: string[], guards: string[], kindOf: Record<str
     kindOf,
     key,
     asRead,
+    replaces,
     code: lazily(() =>
       rowCodeOf({
         all,
@@ -45,6 +54,14 @@ function table(name: string, key: string[], guards: string[], kindOf: Record<str
       }),
     ),
   }
+}
+
+/** The end of a statement that inserts rows, for tables whose new rows replace others; the words are those of both engines. */
+export function replacing({ replaces, key, fields }: Schema): string {
+  if (!replaces) return ''
+  const rest = fields.filter((field) => !key.includes(field)).map(columnOf)
+  const sets = rest.map((column) => `${column} = excluded.${column}`).join(', ')
+  return `\non conflict (namespace, ${key.map(columnOf).join(', ')}) do update set ${sets}`
 }
 
 /** The column of a field: in snake case. */
@@ -232,7 +249,7 @@ export const schema: { readonly [Name in TableName]: Schema } = {
     version: 'integer',
   }),
   addressable: table('addressable', ['name'], [], { name: 'text', at: 'integer' }),
-  cascade: table('cascade', ['blocker'], [], { blocker: 'text', at: 'integer' }),
+  cascade: table('cascade', ['blocker'], [], { blocker: 'text', at: 'integer' }, { replaces: true }),
   checkpoint: table('checkpoint', ['name'], ['version'], {
     name: 'text',
     seq: 'integer',

@@ -10,7 +10,7 @@ import type { Lock } from '../../domain/lock.ts'
 import type { StateFloor } from '../../domain/state.ts'
 import { differenceJson, newRowJson } from '../difference.ts'
 import type { Change, Decision, EventDraft, SealedEvents } from '../engine.ts'
-import { columnOf, differing, jsonText, type Kind, type Schema, schema } from '../schema.ts'
+import { columnOf, differing, jsonText, type Kind, replacing, type Schema, schema } from '../schema.ts'
 import { bigints, texts } from './parameter.ts'
 import type { Query } from './plan.ts'
 import { columnName } from './tables.ts'
@@ -246,7 +246,7 @@ function insertions(namespace: string, nets: readonly Net[]): Query[] {
     const columns = table.fields.map((field) => columnName(columnOf(field))).join(', ')
     const types = table.fields.map((field, index) => `$${index + 2}::${typeOf(table, field)}[]`)
     return {
-      text: `insert into holdfast.${table.name} (namespace, ${columns})\nselect $1, v.* from unnest(${types.join(', ')}) as v`,
+      text: `insert into holdfast.${table.name} (namespace, ${columns})\nselect $1, v.* from unnest(${types.join(', ')}) as v${replacing(table)}`,
       values: [namespace, ...table.fields.map((field) => valuesOf(table, field, fresh, 'after'))],
     }
   })

@@ -2,7 +2,16 @@
 import { renewalFields } from '../../domain/event.ts'
 import { jsonField } from '../difference.ts'
 import { rowOf, rowWithoutDamage } from '../row.ts'
-import { columnOf, differing, jsonText, type Kind, type Schema, schema, type TableName } from '../schema.ts'
+import {
+  columnOf,
+  differing,
+  jsonText,
+  type Kind,
+  replacing,
+  type Schema,
+  schema,
+  type TableName,
+} from '../schema.ts'
 import type { Value } from './driver.ts'
 
 export interface Table extends Schema {
@@ -29,7 +38,7 @@ function tableOf(described: Schema): Table {
   return {
     ...described,
     whereAsRead,
-    insert: `insert into ${name} (namespace, ${columns.join(', ')})\nvalues (?${', ?'.repeat(columns.length)})`,
+    insert: `insert into ${name} (namespace, ${columns.join(', ')})\nvalues (?${', ?'.repeat(columns.length)})${replacing(described)}`,
     remove: `delete from ${name}\n${whereAsRead}`,
     updates: { next: [], columns: [], text: null },
   }

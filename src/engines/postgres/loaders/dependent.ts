@@ -3,7 +3,7 @@ import type { Item } from '../../../domain/item.ts'
 import type { Cascade, Dependent } from '../../engine.ts'
 import { blockersName } from '../names.ts'
 import type { Row } from '../plan.ts'
-import { columnsFrom, lockClause, Parameters } from '../rows.ts'
+import { columnsFrom, decodeDamaged, lockClause, Parameters, query } from '../rows.ts'
 import { columnsOf, decode, tables, youngerAt } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 import { definedQueueAt } from './queue.ts'
@@ -75,6 +75,9 @@ select item from waiting limit ${parameters.add(limit)}`
     const cascades = `select ${columnsOf(tables.cascade)}, exists (select 1 from holdfast.blocker b where b.namespace = $1 and b.blocker = t.blocker)
 from holdfast.cascade t
 where t.namespace = $1 and t.blocker = any(array(${some}))${lockClause(place, 'skip')}`
+    // Locked, so that none starts over before the commit: what waits for it then waits for its next end.
+    const rest = `and t.id = any(array(${some}))\norder by t.id`
+    const blockers = query(place, tables.item, 'skip', rest)
     const parameters = new Parameters(place)
     const dependents = `select ${columns}, wanted.blocker
 from (${some}) wanted
@@ -92,15 +95,23 @@ limit $2${lockClause(place, 'skip')}`
     return {
       queries: [
         { text: cascades, values: [place.namespace], youngerAt: youngerAt(tables.cascade) },
+        blockers,
         { text: dependents, values: parameters.values, youngerAt: itemYoungerAt },
       ],
       searched: ['cascade', 'item'],
-      read: ([found, waiting]) => ({
-        dependents: dependentsOf(waiting),
-        finished: (found ?? [])
-          .filter((row) => row[hasDependentsAt] === false)
-          .map((row) => decode<Cascade>(tables.cascade, row)),
-      }),
+      read([found, closed, waiting]) {
+        const outcomes = new Map(
+          decodeDamaged<Item>(tables.item, closed).map(({ id, outcome }) => [id, outcome]),
+        )
+        const isOver = (row: Row) => {
+          const { blocker } = decode<Cascade>(tables.cascade, row)
+          return row[hasDependentsAt] === false || (outcomes.has(blocker) && outcomes.get(blocker) !== 'well')
+        }
+        return {
+          dependents: dependentsOf(waiting).filter(({ blocker }) => outcomes.get(blocker) === 'well'),
+          finished: (found ?? []).filter(isOver).map((row) => decode<Cascade>(tables.cascade, row)),
+        }
+      },
     }
   },
 } satisfies Partial<Loaders>

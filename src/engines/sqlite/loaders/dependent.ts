@@ -33,6 +33,12 @@ function hasBlockers({ connection, namespace, known }: Source): boolean {
   return known.hasBlockers
 }
 
+function closedWell({ connection, namespace }: Source, id: string): boolean {
+  const [outcome] =
+    connection.get('select outcome from item where namespace = ? and id = ?', namespace, id) ?? []
+  return outcome === 'well'
+}
+
 export const dependentLoaders = {
   dependents(source, { ids, limit }) {
     if (!hasBlockers(source)) return []
@@ -60,9 +66,11 @@ select item from waiting`
       .map((row) => decode<Cascade>(tables.cascade, row))
     const waiting = cascades.map((cascade) => ({
       cascade,
-      dependents: source.connection
-        .all(dependentsQuery(limit), source.namespace, cascade.blocker)
-        .map((row) => ({ ...dependent(row), blocker: cascade.blocker })),
+      dependents: closedWell(source, cascade.blocker)
+        ? source.connection
+            .all(dependentsQuery(limit), source.namespace, cascade.blocker)
+            .map((row) => ({ ...dependent(row), blocker: cascade.blocker }))
+        : [],
     }))
     return {
       dependents: waiting.flatMap(({ dependents }) => dependents).slice(0, limit),
