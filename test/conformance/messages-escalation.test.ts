@@ -311,7 +311,7 @@ forEachEngine((engine) => {
     expect(driven.deliveries).toMatchObject([
       { recipient: 'bob', state: 'queued', attempts: 0 },
       { recipient: 'dave', state: 'acked' },
-      { recipient: 'carol', state: 'cancelled' },
+      { recipient: 'carol', state: 'unanswered' },
     ])
     expect(twice).toBe('ILLEGAL_MOVE')
     expect(heard).toEqual(['[REQUIRES-ACK]', '[RETRY-1]', '[REQUIRES-ACK]'])
