@@ -22,6 +22,7 @@ export const logNames = [
   'store.warning',
   'store.branch_refused',
   'store.branch_adopted',
+  'store.commits_lost',
   'store.lost',
   'locks.summary',
   'locks.many_stale',

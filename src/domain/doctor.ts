@@ -1,5 +1,6 @@
 /** What is wrong with a store and its fleet: findings, each with its remedy. Facts come from outside; this judges them. */
 import type { Alert } from './alert.ts'
+import type { CommitLoss } from './commit-loss.ts'
 import { counted } from './count.ts'
 import { formatDuration } from './duration.ts'
 import type { Judged } from './holding.ts'
@@ -64,6 +65,10 @@ export interface DoctorFacts {
   }[]
   /** Those open for longer than `longTransactionMs`. */
   readonly transactions: readonly OpenTransaction[]
+  /** The newest reports of acknowledged commits that the server no longer has, newest last. */
+  readonly commitLosses: readonly CommitLoss[]
+  /** Wall time of the store. */
+  readonly wall: number
   readonly alerts: readonly Alert[]
 }
 
@@ -74,6 +79,8 @@ const freeBytesMin = 10 * mebibyte
 const logBytesMax = 128 * mebibyte
 /** Ours end within seconds; what is open for so long keeps the feed of events back, or was forgotten. */
 export const longTransactionMs = 30_000
+/** Who comes back after a weekend should still hear of it. */
+const lossShownMs = 7 * 24 * 3_600_000
 /** Clocks are read one after the other, and people round. */
 const clockSlackMs = 60_000
 
@@ -89,6 +96,7 @@ export function examine(facts: DoctorFacts): Finding[] {
     ...facts.store.warnings.map(({ check, what, remedy }) => finding(check, 'warning', what, remedy)),
     ...checkDisk(facts.store),
     ...(facts.store.engine === 'postgres' ? checkTransactions(facts.transactions) : []),
+    ...checkCommits(facts),
     checkLeases(facts),
     ...checkNamespaces(facts.neglected),
     ...checkProcesses(facts.processes),
@@ -196,6 +204,31 @@ function checkDisk({ storeBytes, logBytes, freeBytes }: StoreFacts): Finding[] {
 function checkTransactions(long: readonly OpenTransaction[]): Finding[] {
   if (long.length === 0) return [ok('transactions', 'none is open for long')]
   return long.map((each) => finding('transactions', 'warning', describeTransaction(each), endingOf(each)))
+}
+
+function checkCommits({ commitLosses, wall }: DoctorFacts): Finding[] {
+  const recent = commitLosses.filter(({ at }) => at > wall - lossShownMs)
+  const last = recent.at(-1)
+  if (last === undefined) return []
+  const reports = `${counted(recent.length, 'report')} in the last ${formatDuration(lossShownMs)}, the last ${formatDuration(Math.max(0, wall - last.at))} ago by ${last.agent}`
+  if (recent.every(({ isExpected }) => isExpected)) {
+    return [
+      finding(
+        'commits',
+        'notice',
+        `the server lost changes that it had not yet written to its disk: ${reports}`,
+        'open the store with durability full where that matters',
+      ),
+    ]
+  }
+  return [
+    finding(
+      'commits',
+      'warning',
+      `the server lost changes that it had acknowledged: ${reports}`,
+      'look at what was done shortly before (`holdfast events list --subject store` says when), and repeat what is missing; with synchronous_standby_names set, a failover loses nothing that was acknowledged',
+    ),
+  ]
 }
 
 function formatBytes(bytes: number): string {

@@ -95,6 +95,7 @@ export const eventKinds = [
   'delivery.removed',
   'delivery.expiring',
   'recipient.registered',
+  'store.commits_lost',
 ] as const
 
 export type EventKind = (typeof eventKinds)[number]
@@ -111,6 +112,7 @@ export const subjects = [
   'message',
   'delivery',
   'recipient',
+  'store',
 ] as const
 export type Subject = (typeof subjects)[number]
 

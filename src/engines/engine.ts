@@ -586,8 +586,8 @@ export interface Context extends Caller {
 }
 
 export interface Executor {
-  /** The lease clock may be wrong at the moment; absent where that cannot be. */
-  readonly isDoubtful?: boolean
+  /** How often there was a reason to doubt the lease clock, or what the store has kept; absent where there can be none. */
+  readonly doubts?: number
   execute(command: Command): Promise<unknown>
   /** Calls back when a commit of any process made something claimable or took something away; a hint, never the truth. */
   onWake(listener: () => void): () => void

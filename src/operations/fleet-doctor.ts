@@ -1,5 +1,6 @@
 /** What is wrong with the store and its fleet: the facts of whoever looks, judged together with the rows. */
 import * as z from 'zod'
+import { lossOf, lossSubject } from '../domain/commit-loss.ts'
 import { examine, isUnhealthy, longTransactionMs } from '../domain/doctor.ts'
 import { healerSilentMs } from '../domain/healer.ts'
 import { lazily } from '../lazily.ts'
@@ -10,6 +11,8 @@ import { ask, type OutputOf, operation } from './operation.ts'
 const { text } = fields
 /** More would hide the other findings. */
 const transactionsMax = 5
+/** Every process reports what it lost. */
+const lossesMax = 100
 const namespacesMax = 1000
 const size = lazily(() => z.number().min(0).nullable())
 
@@ -87,6 +90,7 @@ export const doctor = operation({
       openForMs: input.longTransactionMs,
       limit: transactionsMax,
     } as const,
+    commitLosses: { select: 'events', since: 0, limit: lossesMax, newest: true, ...lossSubject } as const,
   }),
   decide(rows, input, context) {
     return ask(countNeeds(rows.queues), (counts) => {
@@ -102,6 +106,8 @@ export const doctor = operation({
         lapsed: rows.lapsed.items + rows.lapsed.locks + rows.lapsed.deliveries,
         neglected: rows.neglected,
         transactions: rows.transactions,
+        commitLosses: rows.commitLosses.map(lossOf),
+        wall: context.wall,
         orphaned: held.filter(({ holder }) => holder.kind === 'bound' && holder.liveness === 'dead').length,
         alerts: alertsFor({
           held,

@@ -47,6 +47,7 @@ import * as retention from './retention.ts'
 import * as state from './state.ts'
 import * as stateHistory from './state-history.ts'
 import * as stateUpdate from './state-update.ts'
+import * as store from './store.ts'
 import * as task from './task.ts'
 import * as taskClaim from './task-claim.ts'
 import * as taskCleanup from './task-cleanup.ts'
@@ -141,6 +142,7 @@ const all: readonly AnyOperation[] = [
   instanceEnd.end,
   instance.list,
   instance.listEndedHolders,
+  store.noteCommitLoss,
   instance.listSilent,
   instance.endSilent,
   event.list,

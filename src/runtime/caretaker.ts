@@ -85,7 +85,8 @@ export class Caretaker {
   #wedged = false
   /** The clocks disagreed: every lease is renewed at once. */
   #doubtful = false
-  #storeWasDoubtful = false
+  /** How often the store was in doubt when it was last looked at. */
+  #doubts = 0
   #closed = false
 
   constructor(
@@ -156,9 +157,9 @@ export class Caretaker {
 
   /** Others spare what we hold only while they doubt the clock; by then it has to run by the clock as it is now. */
   #watchStoreClock(): void {
-    const isDoubtful = this.#executor.isDoubtful === true
-    if (isDoubtful && !this.#storeWasDoubtful) this.#doubtful = true
-    this.#storeWasDoubtful = isDoubtful
+    const { doubts = 0 } = this.#executor
+    if (doubts !== this.#doubts) this.#doubtful = true
+    this.#doubts = doubts
   }
 
   /** Beside the renewals: what waits for others' transactions must not keep our own leases waiting. */

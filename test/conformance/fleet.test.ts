@@ -271,6 +271,18 @@ forEachEngine((engine) => {
       expect(mended.findings).toContainEqual(expect.objectContaining({ check: 'leases', level: 'ok' }))
     })
 
+    test('tells of acknowledged commits that the server lost, wherever the store has gone since [S5b-15]', async () => {
+      const { hf } = await engine.open({ agent: 'ada' })
+      const loss = { timeline: 2, known: 1, acknowledged: 7, found: 3, durability: 'full' }
+      await hf.execute('store.noteCommitLoss', loss)
+
+      const { findings } = await hf.fleet.doctor()
+      const events = await hf.execute('events.list', { subject: 'store' })
+
+      expect(findings.find(({ check }) => check === 'commits')?.what).toContain('1 report')
+      expect(events).toMatchObject([{ kind: 'store.commits_lost', agent: 'ada', detail: loss }])
+    })
+
     test('tells that healing failed, and is then unhealthy', async () => {
       const { hf, env, store } = await engine.open({ recovery: false })
       await hf.queue('q').add(1)

@@ -283,6 +283,7 @@ test('the names of log lines are these, and no others', () => {
     'state.saved',
     'store.branch_adopted',
     'store.branch_refused',
+    'store.commits_lost',
     'store.lost',
     'store.warning',
     'worker.failed',

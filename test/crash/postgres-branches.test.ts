@@ -11,14 +11,15 @@ import { TcpProxy } from '../support/proxy.ts'
 import { Server } from '../support/server.ts'
 import { leaveGround } from '../support/server-ground.ts'
 import { queryStore } from './server-store.ts'
-import { closeAfterHandles, openHere, until } from './support.ts'
+import { closeAfterHandles, eventOf, openHere, until } from './support.ts'
 
 /** Every test begins with copies of it, and puts it out of sight of its processes when it is to be gone. */
 let origin: Server
 let stores = 0
 
 beforeAll(async () => {
-  origin = await Server.createLight('18')
+  // What does not wait for the disk is not there for seconds.
+  origin = await Server.createLight('18', { wal_writer_delay: '10s' })
 })
 afterAll(() => leaveGround())
 
@@ -159,10 +160,8 @@ test('a live reader is shown every event of the branch it ends up on, whatever i
 test('a live reader is shown what is written after an asynchronous failover, however far the standby was behind [S5b-8]', async () => {
   const site = await openSite()
   await (await openHere(site.store, { background: false })).close()
-  const link = await TcpProxy.open(origin)
-  closeAfterHandles(() => link.close())
-  const standby = await origin.createStandby('late', { through: link })
-  link.cut()
+  const { standby, cut } = await site.lagging()
+  cut()
   // As if the server had seen so many transactions of which the standby knows nothing.
   const later = `update holdfast.meta set value = (value::bigint + 4000000)::text where key = 'event_base'`
   await queryStore(origin, site.store, later)
@@ -176,6 +175,88 @@ test('a live reader is shown what is written after an asynchronous failover, how
   await reader.sees('kept 9')
 
   expect(reader.payloads.filter((payload) => payload.startsWith('kept'))).toHaveLength(10)
+})
+
+test('acknowledged commits that a failover lost are reported, and what the new primary does not know is lost at once [S5b-15]', async () => {
+  const site = await openSite()
+  const { logger, named } = collectLogs()
+  const hf = await openHere(site.store, { agent: 'ada', logger })
+  await hf.queue('q').add('kept')
+  const { standby, cut } = await site.lagging()
+  cut()
+  await hf.queue('q').add('lost')
+  const claim = await hf.queue('q').next()
+  if (claim.outcome !== 'claimed') throw new Error('there was nothing to claim')
+
+  await site.failOverTo(standby)
+  await until('its lease is lost', () => claim.lease.signal.aborted)
+  const event = await eventOf(hf, 'the report', ({ kind }) => kind === 'store.commits_lost')
+  const { findings } = await hf.fleet.doctor()
+
+  expect(claim.lease.signal.reason).toMatchObject({ code: 'LEASE_LOST' })
+  expect(named('store.commits_lost')).toMatchObject([
+    { level: 'error', facts: { timeline: 2, known: 1, durability: 'full' } },
+  ])
+  expect(event).toMatchObject({ subject: 'store', agent: 'ada', detail: { timeline: 2, known: 1 } })
+  expect(findings).toContainEqual(expect.objectContaining({ check: 'commits', level: 'warning' }))
+  expect(await payloads(hf)).toEqual(['kept'])
+})
+
+test('a failover that lost nothing is not reported as one that did [S5b-15]', async () => {
+  const site = await openSite()
+  const { logger, named } = collectLogs()
+  const hf = await openHere(site.store, { logger, background: false })
+  await hf.queue('q').add('kept')
+  const { standby, inStep } = await site.lagging()
+  await hf.queue('q').add('kept too')
+  await inStep()
+
+  await site.failOverTo(standby)
+  await hf.queue('q').add('after')
+
+  expect(await payloads(hf)).toHaveLength(3)
+  expect(named('store.commits_lost')).toEqual([])
+})
+
+test('a commit in doubt on a branch that is gone is made on the one that is there [S5b-15]', async () => {
+  const site = await openSite()
+  await (await openHere(site.store, { background: false })).close()
+  const [first, second] = await site.standbys(2)
+  await site.failOverTo(first)
+  await second.promote()
+  const third = await second.createStandby('third')
+  await third.promote()
+  const hf = await openHere(site.store, { background: false })
+  await hf.queue('q').add('lost')
+
+  const broken = site.place.breakCommit('answer lost')
+  const adding = hf.queue('q').add('made again')
+  await broken
+  site.place.leadTo(third)
+  await adding
+
+  expect(hf.status.server?.timeline).toBe(3)
+  expect(await payloads(hf)).toEqual(['made again'])
+})
+
+test('what a crash takes from a process that does not wait for the disk is information, not an error [S5b-15]', async () => {
+  const site = await openSite()
+  const { logger, named } = collectLogs()
+  const hf = await openHere(site.store, { logger, background: false, durability: 'normal' })
+  await hf.queue('q').add('kept')
+  await queryStore(origin, site.store, 'checkpoint')
+  await hf.queue('q').add('lost')
+
+  await origin.kill()
+  await origin.start()
+  await hf.queue('q').add('after')
+  const { findings } = await hf.fleet.doctor()
+
+  expect(await payloads(hf)).toEqual(['kept', 'after'])
+  expect(named('store.commits_lost')).toMatchObject([
+    { level: 'info', facts: { timeline: 1, known: 1, durability: 'normal' } },
+  ])
+  expect(findings).toContainEqual(expect.objectContaining({ check: 'commits', level: 'notice' }))
 })
 
 const undecided = /two servers are primaries on timeline 2, .*; stop one of them/
@@ -197,6 +278,8 @@ interface BranchSite {
   readonly place: TcpProxy
   readonly spare: TcpProxy
   standbys<Count extends 1 | 2>(count: Count): Promise<Count extends 1 ? [Server] : [Server, Server]>
+  /** A standby whose changes can be held back. */
+  lagging(): Promise<{ standby: Server; cut(): void; inStep(): Promise<void> }>
   /** Promoted, and in the place of whoever was there, which is seen by nobody any more. */
   failOverTo(standby: Server): Promise<void>
   /** The URL of the store at these places. */
@@ -226,6 +309,19 @@ async function openSite(): Promise<BranchSite> {
       const created: Server[] = []
       while (created.length < count) created.push(await origin.createStandby(`standby${created.length}`))
       return created as never
+    },
+    async lagging() {
+      const link = await TcpProxy.open(origin)
+      closeAfterHandles(() => link.close())
+      const standby = await origin.createStandby('lagging', { through: link })
+      const behind = `select 1 from pg_stat_replication
+        where application_name = 'lagging' and replay_lsn >= pg_current_wal_lsn()`
+      const inStep = () =>
+        until('it is in step', async () => {
+          const { rows } = await origin.query((client) => client.query(behind))
+          return rows.length > 0
+        })
+      return { standby, cut: () => link.cut(), inStep }
     },
     async failOverTo(standby) {
       place.leadTo({ port: 1 })

@@ -5,7 +5,7 @@ import { leaveGround } from '../support/server-ground.ts'
 import { expectAcknowledgedOnce, goesOn, openLoad } from './load.ts'
 import { queryStore } from './server-store.ts'
 import { Site } from './site.ts'
-import { type Actor, openHere, print, until } from './support.ts'
+import { type Actor, audit, openHere, print, until } from './support.ts'
 
 const rounds = Number(process.env.HOLDFAST_TEST_FAILOVERS ?? 10)
 const secondsEach = 60
@@ -43,6 +43,7 @@ test(`${rounds} times a primary is killed under load and its standby promoted: n
   await until('this process has followed too', () => hf.status.server?.timeline === rounds + 1)
   expect(await timelinesOf(site)).toEqual(Array.from({ length: rounds + 1 }, (_, index) => index + 1))
   await expectAcknowledgedOnce(hf, loads, site.primary)
+  expect((await audit(hf)).filter(({ kind }) => kind === 'store.commits_lost')).toEqual([])
 })
 
 /** Killed, and the standby promoted. */

@@ -27,6 +27,8 @@ const sound: DoctorFacts = {
   orphaned: 0,
   neglected: [],
   transactions: [],
+  commitLosses: [],
+  wall: 0,
   alerts: [],
 }
 
@@ -223,5 +225,29 @@ describe('what is wrong', () => {
   test('only an error makes a store unhealthy', () => {
     expect(isUnhealthy(findings({ lapsed: 1 }))).toBe(false)
     expect(isUnhealthy(findings({}, { recoveryError: 'disk full' }))).toBe(true)
+  })
+})
+
+describe('commits that the server lost', () => {
+  const day = 24 * 3_600_000
+  const at = 100 * day
+  const loss = { at, agent: 'ada', isExpected: false }
+
+  test('are told for a week, with how often and when last [S5b-15]', () => {
+    const commitLosses = [{ ...loss, at: at - 8 * day }, { ...loss, at: at - day, agent: 'bob' }, loss]
+
+    const [found, ...others] = wrong({ commitLosses, wall: at + 60_000 })
+
+    expect(others).toEqual([])
+    expect(found).toMatchObject({ check: 'commits', level: 'warning' })
+    expect(found?.what).toContain('2 reports in the last 7d, the last 1m ago by ada')
+    expect(wrong({ commitLosses, wall: at + 8 * day })).toEqual([])
+  })
+
+  test('are a notice where nobody asked for more [S5b-15]', () => {
+    const commitLosses = [{ ...loss, isExpected: true }]
+
+    expect(wrong({ commitLosses, wall: at })).toMatchObject([{ check: 'commits', level: 'notice' }])
+    expect(wrong({ commitLosses: [...commitLosses, loss], wall: at })).toMatchObject([{ level: 'warning' }])
   })
 })

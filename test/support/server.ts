@@ -71,8 +71,8 @@ export class Server {
    * For tests that copy it again and again. Servers die there, machines do not: without fsync nothing is lost, and a
    * copy is there in a second instead of five. It has few files: short segments of the log, no templates.
    */
-  static async createLight(version: ServerVersion): Promise<Server> {
-    const server = await Server.create(version, { fsync: 'off' }, ['--wal-segsize=1'])
+  static async createLight(version: ServerVersion, more: Settings = {}): Promise<Server> {
+    const server = await Server.create(version, { fsync: 'off', ...more }, ['--wal-segsize=1'])
     await server.query(async (client) => {
       await client.query("update pg_database set datistemplate = false where datname <> 'postgres'")
       for (const name of ['template0', 'template1']) await client.query(`drop database ${name}`)

@@ -2,7 +2,7 @@
  * The branch this process uses, and which servers it may go on with. A server that is refused is followed all the same
  * when no other has answered for a minute: it may be the only one there will ever be.
  */
-import { type Admission, admit, type Branch, type BranchFacts } from '../../domain/branch.ts'
+import { type Admission, admit, type BranchFacts } from '../../domain/branch.ts'
 import type { Environment } from '../../environment.ts'
 import type { EngineOptions } from '../engine.ts'
 import type { MarkedBranch } from './timeline.ts'
@@ -22,7 +22,7 @@ export class Branches {
     this.#log = log
   }
 
-  get used(): Branch {
+  get used(): MarkedBranch {
     return this.#used
   }
 

@@ -22,6 +22,7 @@ export class ServerClock {
   readonly #onDoubt: (facts: { reason: string; byMs: number }) => void
   #offset: Offset | null = null
   #doubtfulUntil = Number.NEGATIVE_INFINITY
+  #doubts = 0
   /** It was just met, and until then nobody vouches for it; null: this was never asked. */
   #uncheckedUntil: number | null = null
   #checkedAt = 0
@@ -64,7 +65,13 @@ export class ServerClock {
     this.#missedSince = null
   }
 
+  /** How often there was a reason. */
+  get doubts(): number {
+    return this.#doubts
+  }
+
   doubt(reason: string, byMs = 0): void {
+    this.#doubts++
     this.#doubtfulUntil = this.#environment.monotonic() + doubtfulForMs
     this.#onDoubt({ reason, byMs: Math.round(byMs) })
   }

@@ -5,6 +5,7 @@
 import type { Environment } from '../../environment.ts'
 import { closedError, isHoldfastError } from '../../errors.ts'
 import { prepare } from '../../operations/decide.ts'
+import { chanceFor } from '../../operations/table.ts'
 import type { Command, Engine, EngineOptions, StoreStatus } from '../engine.ts'
 import { type Address, parseAddress } from './address.ts'
 import { Branches } from './branches.ts'
@@ -13,7 +14,7 @@ import { movedOffset, ServerClock } from './clock.ts'
 import { ClockMark } from './clock-mark.ts'
 import type { Connection } from './connection.ts'
 import { askTold } from './event-base.ts'
-import { isRead, Lane, type LaneOptions } from './lane.ts'
+import { isRead, Lane, type LaneLoss, type LaneOptions } from './lane.ts'
 import { LinePlaces } from './line-places.ts'
 import { Listener } from './listener.ts'
 import { assertUsableStore, settleManualGrace } from './marks.ts'
@@ -127,6 +128,11 @@ function typedAtOpen(error: unknown, { shown }: Address): unknown {
   return isHoldfastError(typed) ? typed : unavailable(shown, error, openAgain)
 }
 
+/** The mark of a branch was acknowledged too, to whoever wrote it. */
+function lossOfBranch({ mark }: MarkedBranch, { marks }: MarkedBranch): LaneLoss | null {
+  return marks.includes(mark) ? null : { acknowledged: null, found: null }
+}
+
 export class PostgresEngine implements Engine {
   readonly #address: Address
   readonly #options: EngineOptions
@@ -143,6 +149,9 @@ export class PostgresEngine implements Engine {
   #facts: ServerFacts
   #standbys: Standbys
   #standbysAskedAt: number
+  #lastAsked: Pick<Command, 'namespace' | 'caller'> | null = null
+  /** The server on which a loss was found last. */
+  #lossToldOn: string | null = null
   /** How far readers of this process may have been told of events: the transaction, plus base. */
   #told = 0
   #status: StoreStatus | null = null
@@ -182,7 +191,7 @@ export class PostgresEngine implements Engine {
       times: () => this.#times(),
       isDoubtful: () => this.#clock.isDoubtful,
       outage: () => this.#clock.outage,
-      branch: () => this.#branches.used.mark,
+      branch: () => this.#branches.used,
       onClock: ({ now }, askedAt) => {
         this.#branches.answered()
         this.#clock.note(now, askedAt)
@@ -258,8 +267,8 @@ export class PostgresEngine implements Engine {
     }
   }
 
-  get isDoubtful(): boolean {
-    return this.#clock.isDoubtful
+  get doubts(): number {
+    return this.#clock.doubts
   }
 
   onWake(listener: () => void): () => void {
@@ -273,6 +282,8 @@ export class PostgresEngine implements Engine {
   async execute(command: Command): Promise<unknown> {
     if (this.#closed) throw closedError(this.#address.shown)
     const prepared = prepare(command)
+    const { namespace, caller } = command
+    this.#lastAsked = { namespace, caller }
     this.#refreshStandbys()
     this.#clockMark?.refresh((query, read) => this.#side.sendAside(query, read))
     const lane = isRead(prepared) || urgent.has(command.operation) ? this.#side : this.#batches
@@ -329,7 +340,9 @@ export class PostgresEngine implements Engine {
       throw error
     })
     try {
+      const { used } = branches
       await this.#outside(this.#follow(facts, connection))
+      await this.#outside(this.#findLoss(connection, used))
       return connection
     } catch (error) {
       connection.destroy(error as Error)
@@ -389,6 +402,34 @@ export class PostgresEngine implements Engine {
     this.#clock.doubt(`the server is on timeline ${branch.timeline} after ${used.timeline}`)
     const moved = new Error(`the primary is another server now, on timeline ${branch.timeline}`)
     for (const lane of [this.#batches, this.#side]) lane.connection.destroy(moved)
+  }
+
+  /**
+   * What this server acknowledged and no longer has is told, once for each server that is met, and renewed: what it does
+   * not know any more is lost.
+   */
+  async #findLoss(connection: Connection, before: MarkedBranch): Promise<void> {
+    const { used } = this.#branches
+    const losses = await Promise.all([this.#batches, this.#side].map((lane) => lane.findLoss(connection)))
+    const loss = losses.find((each) => each !== null) ?? lossOfBranch(before, used)
+    if (loss === null || this.#lossToldOn === used.server) return
+    this.#lossToldOn = used.server
+    const { durability, log } = this.#options
+    const facts = { timeline: used.timeline, known: before.timeline, ...loss, durability }
+    log(durability === 'full' ? 'error' : 'info', 'store.commits_lost', facts)
+    // Where the branch is another one, that is reason enough, and was said.
+    if (used.mark === before.mark) this.#clock.doubt('the server no longer has what it acknowledged')
+    this.#record('store.noteCommitLoss', facts)
+  }
+
+  /** In the name of whoever asked last: a process that has asked nothing was acknowledged nothing. */
+  #record(operation: string, input: object): void {
+    if (this.#lastAsked === null || this.#closed) return
+    const { namespace, caller } = this.#lastAsked
+    const chance = chanceFor(operation, input, this.#environment)
+    this.execute({ operation, input, namespace, caller, chance }).catch((error: unknown) =>
+      this.#options.log('warn', 'store.warning', { what: `${operation} failed: ${error}` }),
+    )
   }
 
   async #enter(facts: ServerFacts, connection: Connection): Promise<MarkedBranch> {

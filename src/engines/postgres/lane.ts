@@ -2,6 +2,7 @@
  * A lane: one connection that runs batches one after the other, and what waits for the next. When the connection was
  * lost and found again, the lane settles what was being committed: its row in the store tells which batch was the last.
  */
+import { isCommitted, isLost, type SentBatch } from '../../domain/commit-loss.ts'
 import type { Outage } from '../../domain/outage.ts'
 import type { Environment } from '../../environment.ts'
 import { HoldfastError } from '../../errors.ts'
@@ -45,6 +46,7 @@ const registerLane = `insert into holdfast.lane (id, batch, at)
 select $1, 0, holdfast.wall_ms()
 where set_config('synchronous_commit', 'off', true) is not null
 on conflict (id) do nothing`
+const readLane = 'select batch from holdfast.lane where id = $1'
 /** Waits for the transaction that may still be writing it. */
 const askLane = 'select batch from holdfast.lane where id = $1 for update'
 const commit = { text: 'commit', values: [] }
@@ -69,8 +71,8 @@ export interface LaneOptions extends FindOptions {
   onRecovered(report: RecoveryReport, trigger: 'claim', ms: number): void
   onRecoveryFailed(error: unknown, trigger: 'claim', queue: string | null): void
   times(): { now: number; wall: number } | null
-  /** The mark of the branch that is used. */
-  branch(): string
+  /** The branch that is used, and the marks of its history. */
+  branch(): { readonly mark: string; readonly marks: readonly string[] }
   isDoubtful(): boolean
   /** When the server last gave no answer for long. */
   outage(): Outage | null
@@ -81,6 +83,12 @@ export interface LaneOptions extends FindOptions {
   onCommitted(wakes: boolean): void
 }
 
+/** Batches, by their numbers. */
+export interface LaneLoss {
+  readonly acknowledged: number | null
+  readonly found: number | null
+}
+
 export class Lane {
   readonly #options: LaneOptions
   readonly #environment: Environment
@@ -89,6 +97,9 @@ export class Lane {
   #waiting: Waiting[] = []
   readonly #found: FoundConnection
   #batch = 0
+  /** The branch that the batch was sent on. */
+  #sentOn = ''
+  #acknowledged: SentBatch | null = null
   #pumping: Promise<void> | null = null
   #isSettling = false
   #leaving: (() => void) | null = null
@@ -115,6 +126,21 @@ export class Lane {
 
   get connection(): Connection {
     return this.#found.current
+  }
+
+  get #sent(): SentBatch {
+    return { batch: this.#batch, mark: this.#sentOn }
+  }
+
+  /** What was acknowledged to this lane and is there no more, by any connection that was just found again. Told once. */
+  async findLoss(connection: Connection): Promise<LaneLoss | null> {
+    // Before it is asked: its batches may go on meanwhile.
+    const acknowledged = this.#acknowledged
+    const [row] = await connection.send({ text: readLane, values: [this.#id] })
+    const found = row === undefined ? null : Number(row[0])
+    if (!isLost(acknowledged, { last: found, marks: this.#options.branch().marks })) return null
+    if (this.#acknowledged === acknowledged) this.#acknowledged = null
+    return { acknowledged: acknowledged?.batch ?? null, found }
   }
 
   /** Before anything is added. */
@@ -229,6 +255,7 @@ export class Lane {
         return null
       }
       this.#batch++
+      this.#sentOn = this.#options.branch().mark
       const done = await transaction.decide()
       if (transaction.isEmpty) {
         await this.#rollBack(connection)
@@ -342,7 +369,7 @@ export class Lane {
       linePlaces: times === null ? linePlaces : null,
       acceptsShort: shorts > shortsMax,
       isPooled: address.isPooled,
-      branch: this.#options.branch(),
+      branch: this.#options.branch().mark,
       avoidsDamaged: this.#avoidsDamaged,
       seenYounger: this.#seenYounger,
       isDoubtful,
@@ -384,7 +411,10 @@ export class Lane {
   }
 
   #answer({ answers, left, wakes, isReadier }: Done, { wrote }: { wrote: boolean }): void {
-    if (wrote) this.#environment.reached?.('transaction.committed')
+    if (wrote) {
+      this.#environment.reached?.('transaction.committed')
+      this.#acknowledged = this.#sent
+    }
     for (const waiting of left) waiting.wasLeft = true
     this.#waiting.unshift(...left)
     for (const [waiting, answer] of answers) {
@@ -397,7 +427,7 @@ export class Lane {
 
   /** The connection was lost between COMMIT and its answer: the lane's row waits for that transaction, and tells. */
   async #settleDoubt(batch: readonly Waiting[], done: Done, cause: unknown): Promise<unknown> {
-    const number = this.#batch
+    const sent = this.#sent
     const leave = (waiting: Waiting, why = cause) => waiting.reject(inDoubt(this.#options.address.shown, why))
     const connected = await this.#connected(batch, (waiting) => leave(waiting)).catch((unfit: unknown) => {
       for (const waiting of batch) leave(waiting, unfit)
@@ -421,11 +451,12 @@ export class Lane {
     } finally {
       unwatch()
     }
-    if (last === null) {
+    const wasCommitted = isCommitted(sent, { last, marks: this.#options.branch().marks })
+    if (wasCommitted === null) {
       for (const waiting of rest) leave(waiting, new Error('the row that tells was removed'))
       return null
     }
-    if (last !== number) return this.#try(rest)
+    if (!wasCommitted) return this.#try(rest)
     this.#answer(done, { wrote: true })
     return null
   }
