@@ -49,6 +49,13 @@ const retention = z.strictObject({
     .min(0)
     .default(90 * dayMs)
     .describe('Events and completed runs are removed after, ms, and up to two hours later; 0 = kept.'),
+  answersMs: z
+    .int()
+    .min(0)
+    .default(dayMs)
+    .describe(
+      'Answers to requests with idempotency keys are removed after, ms, and up to two hours later; 0 = kept.',
+    ),
   eventsExport: z
     .string()
     .optional()

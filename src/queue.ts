@@ -46,7 +46,7 @@ export interface QueueOptions<Payload> {
 export interface MutationOptions {
   /** Who acts; default is this handle's own agent. */
   readonly agent?: string
-  /** Asked again under the same key, a change is answered and not made twice. */
+  /** Asked again under the same key within 24 h (`retention.answersMs`), a change is answered and not made twice. */
   readonly idempotencyKey?: string
 }
 export interface TokenOptions extends MutationOptions {

@@ -92,7 +92,10 @@ export const globalOptions: readonly (readonly [flags: string, description: stri
   ['--store <url>', 'a path or URL; default HOLDFAST_URL, then the nearest .holdfast/'],
   ['--agent <name>', 'act under this name; default HOLDFAST_AGENT'],
   ['--namespace <name>', 'work in this namespace; default HOLDFAST_NAMESPACE'],
-  ['--idempotency-key <key>', 'asked again under the same key, a change is answered and not made twice'],
+  [
+    '--idempotency-key <key>',
+    'asked again under the same key within 24 h, a change is answered and not made twice',
+  ],
 ]
 
 /** Where nobody knows how wide lines may be. */

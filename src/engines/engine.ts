@@ -88,6 +88,8 @@ export interface WorkflowRow {
 export interface Answer {
   readonly key: string
   readonly operation: string
+  /** Whom alone it is for; null where another agent that repeats the request has it too. */
+  readonly agent: string | null
   readonly requestHash: string
   /** JSON text. */
   readonly answer: string

@@ -216,6 +216,7 @@ export const schema: { readonly [Name in TableName]: Schema } = {
   answer: table('answer', ['key'], [], {
     key: 'text',
     operation: 'text',
+    agent: 'text',
     requestHash: 'text',
     answer: 'text',
     grants: 'json',

@@ -14,6 +14,7 @@ export const register = operation({
   summary:
     'Say which process stands behind an agent: its leases end at once when that process is proven dead.',
   effect: 'write',
+  agentTells: 'which',
   freshIds: () => 1,
   input: () => z.strictObject(identity()),
   output: instanceView,
@@ -34,6 +35,7 @@ export const beat = operation({
   name: 'agents.beat',
   summary: 'An agent shows that it lives; false when its process was never registered or has ended.',
   effect: 'write',
+  agentTells: 'which',
   input: () =>
     z.strictObject({
       dead: z

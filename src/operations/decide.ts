@@ -116,11 +116,14 @@ function assertIdempotencyKey(key: unknown): void {
   })
 }
 
-/** The same text for the same request, whatever the order of its fields. */
-function hashRequest({ operation, caller, input }: Command, { tokenTells }: AnyOperation): string {
+/**
+ * The same text for the same request, whatever the order of its fields and whoever asks: a program that repeats its
+ * request after a crash has another pid, and so another name unless it was given one.
+ */
+function hashRequest({ operation, input }: Command, { tokenTells }: AnyOperation): string {
   const { token, ...rest } = (input ?? {}) as Record<string, unknown>
   const digest = createHash('sha256')
-    .update(canonicalJson([operation, caller.agent, tokenTells === 'which' ? input : rest]))
+    .update(canonicalJson([operation, tokenTells === 'which' ? input : rest]))
     .digest('hex')
   return tokenTells === 'own' && token !== undefined ? `${digest}.${token}` : digest
 }
@@ -225,12 +228,20 @@ function* repeat(
       facts: { key: earlier.key, operation: earlier.operation },
     })
   }
+  const { agent } = prepared.command.caller
+  if (earlier.agent !== null && earlier.agent !== agent) {
+    throw new HoldfastError('IDEMPOTENCY_MISMATCH', {
+      what: `idempotency key "${earlier.key}" was used by ${earlier.agent}, whom the answer (${earlier.operation}) is for alone`,
+      next: `use a new key, or ask as ${earlier.agent}`,
+      facts: { key: earlier.key, operation: earlier.operation, agent: earlier.agent },
+    })
+  }
   const again: Decision = { changes: [], result: JSON.parse(earlier.answer) }
   if (earlier.grants.length === 0) return again
   const rows = (yield leaseNeeds(earlier.grants)) as unknown as Granted
   const { now } = moment()
   const [lost] = lostLeases(rows, earlier.grants, now)
-  if (!lost) return { ...again, changes: renewals(rows, prepared.command.caller.agent, now) }
+  if (!lost) return { ...again, changes: renewals(rows, agent, now) }
   throw new LeaseLostError({
     subject: `${lost.kind} ${lost.id}`,
     token: lost.token,
@@ -255,10 +266,19 @@ function renewals({ items, locks }: Granted, agent: string, now: number): Change
   ]
 }
 
+/** Whether the answer is for the agent that asked alone: it tells of a lease, which another must not take for its own. */
+function isPersonal({ operation, command }: Prepared, { granted = [], changes }: Decision): boolean {
+  const holds = ({ after }: Change) =>
+    after !== null && 'expiresAt' in after && after.expiresAt !== null && after.agent === command.caller.agent
+  const isAboutCaller = operation.agentTells === 'which' || operation.tokenTells === 'own'
+  return isAboutCaller || granted.length > 0 || changes.some(holds)
+}
+
 function remember(prepared: Prepared, decision: Decision, wall: number) {
   const after: Answer = {
     key: prepared.command.idempotencyKey as string,
     operation: prepared.operation.name,
+    agent: isPersonal(prepared, decision) ? prepared.command.caller.agent : null,
     requestHash: prepared.requestHash as string,
     answer: JSON.stringify(decision.result ?? null),
     grants: decision.granted ?? [],

@@ -46,6 +46,7 @@ export const receiveAck = operation({
   name: 'messages.receiveAck',
   summary: 'Acknowledge a message as one of its recipients; repeating it is harmless.',
   effect: 'write',
+  agentTells: 'which',
   introduces: 'everybody',
   input: ref,
   output: ackResult,
@@ -142,6 +143,7 @@ export const nack = operation({
   name: 'messages.nack',
   summary: 'Refuse a message, or ask for it again, with a reason.',
   effect: 'write',
+  agentTells: 'which',
   introduces: 'everybody',
   input: () =>
     ref().extend({
@@ -170,6 +172,7 @@ export const progressAck = operation({
   summary:
     'Say that the message is being worked on: it is not sent again, nor escalated, before the time asked for.',
   effect: 'write',
+  agentTells: 'which',
   introduces: 'everybody',
   input: () =>
     ref().extend({
@@ -194,6 +197,7 @@ export const markAsRead = operation({
   name: 'messages.markAsRead',
   summary: 'Mark a message as read; it still waits for its answer.',
   effect: 'write',
+  agentTells: 'which',
   introduces: 'everybody',
   input: ref,
   output: () => z.boolean(),

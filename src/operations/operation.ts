@@ -29,6 +29,8 @@ export interface Operation<Schema extends z.ZodType = z.ZodType, N extends Needs
    * request. `which`: it is part of what is asked. `own`: the same, but one left out is the caller's own grant.
    */
   readonly tokenTells?: 'who' | 'which' | 'own'
+  /** Who asks is part of what is asked, as when a recipient answers: another agent's request is another one. */
+  readonly agentTells?: 'which'
   /** How many fresh ids the command must bring along; none unless it says so. */
   readonly freshIds?: (input: z.input<Schema>) => number
   readonly input: Schema

@@ -134,6 +134,7 @@ export const handoff = operation({
   name: 'tasks.handoff',
   summary: 'Give back every task an agent holds, with a note for whoever comes next; up to 200 a call.',
   effect: 'write',
+  agentTells: 'which',
   input: () =>
     z.strictObject({
       note: note(),

@@ -7,7 +7,6 @@ import type { RetentionOptions } from '../options.ts'
 type Execute = (operation: string, input: unknown) => Promise<unknown>
 
 const dayMs = 24 * 60 * 60 * 1000
-const answersMs = dayMs
 const instancesMs = 7 * dayMs
 
 export async function retain(
@@ -27,7 +26,7 @@ export async function retain(
 }
 
 /** From when each age counts back; null for what is kept for ever, and while no date is believed. */
-async function settle(execute: Execute, { itemsMs, eventsMs }: RetentionOptions) {
+async function settle(execute: Execute, { itemsMs, eventsMs, answersMs }: RetentionOptions) {
   // A completed run that nobody knows any more would run again.
   const runsMs = itemsMs === 0 || eventsMs === 0 ? 0 : Math.max(itemsMs, eventsMs)
   const agesMs = [itemsMs, runsMs, eventsMs, answersMs, instancesMs]

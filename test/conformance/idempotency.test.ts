@@ -120,19 +120,112 @@ forEachEngine((engine) => {
       expect(await q.stats()).toMatchObject({ total: 1 })
     })
 
-    test.each(['another operation', 'another agent', 'another queue'])('by %s is refused', async (other) => {
+    test.each(['another operation', 'another queue'])('by %s is refused', async (other) => {
       const { hf } = await engine.open({ agent: 'a' })
       await hf.queue('jobs').add({ n: 1 }, { idempotencyKey: 'k1' })
 
       const call = {
         'another operation': () =>
           hf.queue('jobs').addMany([{ payload: { n: 1 } }], { idempotencyKey: 'k1' }),
-        'another agent': () => hf.queue('jobs').add({ n: 1 }, { idempotencyKey: 'k1', agent: 'b' }),
         'another queue': () => hf.queue('other').add({ n: 1 }, { idempotencyKey: 'k1' }),
       }[other] as () => Promise<unknown>
 
       expect(await refusalCode(call)).toBe('IDEMPOTENCY_MISMATCH')
     })
+  })
+
+  describe('the same request of another agent, as after a crash under a new pid', () => {
+    const key = { idempotencyKey: 'k1' }
+    const acts: Record<string, (hf: Holdfast) => Promise<unknown>> = {
+      'queue.add': (hf) => hf.queue('jobs').add({ n: 1 }, key),
+      'queue.complete': (hf) => hf.queue('jobs').complete('held', { result: 7, ...key }),
+      'state.set': (hf) => hf.state('plan').set({ step: 1 }, key),
+      'messages.sendWithAck': (hf) => hf.messages.sendWithAck('bob', { content: 1, ...key }),
+      'tasks.addTask': (hf) => hf.tasks.addTask('one', { key: 'T-1', ...key }),
+    }
+    const opened = async () => {
+      const { hf, store } = await engine.open({ agent: 'job-101' })
+      await hf.messages.register('bob')
+      await hf.queue('jobs').add(null, { key: 'held' })
+      await claimed(hf.queue('jobs').next())
+      return { hf, other: await store.open({ agent: 'job-102' }) }
+    }
+
+    test.each(Object.entries(acts))('of %s has the first answer [S5c-41]', async (_name, act) => {
+      const { hf, other } = await opened()
+
+      const first = await act(hf)
+      const again = await act(other)
+
+      expect(again).toEqual(first)
+    })
+
+    const own: Record<string, (hf: Holdfast) => Promise<unknown>> = {
+      'queue.next': (hf) => hf.queue('jobs').next(key),
+      'queue.claimMany': (hf) => hf.queue('jobs').claimMany(2, key),
+      'locks.acquireLock': (hf) => hf.locks.acquireLock('press', key),
+      'locks.reserve': (hf) => hf.locks.reserve('src/**', key),
+      'locks.renewLock': async (hf) => hf.locks.renewLock('deploy', key),
+      'locks.releaseLock': (hf) => hf.locks.releaseLock('deploy', key),
+      'queue.renew': (hf) => hf.queue('jobs').renew('held', key),
+      'queue.progress': (hf) => hf.queue('jobs').progress('held', 1, key),
+      'tasks.claimNext': (hf) => hf.tasks.claimNext(key),
+    }
+
+    test.each(Object.entries(own))('of %s is refused, and no token is told [S5c-41]', async (_name, act) => {
+      const { hf, other } = await opened()
+      await hf.queue('jobs').addMany([{ payload: 1 }, { payload: 2 }])
+      await hf.tasks.addTask('one')
+      await take(hf, 'deploy')
+      const first = await act(hf)
+
+      const refused = await refusal(() => act(other))
+
+      expect(refused).toMatchObject({ code: 'IDEMPOTENCY_MISMATCH', facts: { key: 'k1', agent: 'job-101' } })
+      expect(JSON.stringify(refused)).not.toMatch(/token/)
+      expect(JSON.stringify(await act(hf))).toBe(JSON.stringify(first))
+    })
+
+    test.each(['receiveAck', 'nack', 'markAsRead'] as const)(
+      'of %s is refused: who answers is part of the answer [S5c-41]',
+      async (answer) => {
+        const { hf } = await opened()
+        await hf.messages.register('carol')
+        const { message } = await hf.messages.sendWithAck(['bob', 'carol'], { content: 1 })
+        const act = (agent: string) => hf.messages[answer](message.id, { agent, ...key })
+        const first = await act('bob')
+
+        const code = await refusalCode(() => act('carol'))
+
+        expect(code).toBe('IDEMPOTENCY_MISMATCH')
+        expect(await act('bob')).toEqual(first)
+      },
+    )
+  })
+
+  test('a key of one namespace is none of another [S5c-41]', async () => {
+    const { hf, store } = await engine.open()
+    const other = await store.open({ namespace: 'other' })
+    const first = await hf.queue('jobs').add({ n: 1 }, { idempotencyKey: 'k1' })
+
+    const second = await other.queue('jobs').add({ n: 2 }, { idempotencyKey: 'k1' })
+
+    expect(second.item.id).not.toBe(first.item.id)
+  })
+
+  test('how long an answer is kept can be set [S5c-41]', async () => {
+    const { hf, env } = await engine.open({ recovery: false, retention: { answersMs: 30 * 60_000 } })
+    const { item } = await hf.queue('jobs').add(null, { idempotencyKey: 'k1' })
+
+    env.suspend(29 * 60_000)
+    await env.advance(1_000)
+    const within = await hf.queue('jobs').add(null, { idempotencyKey: 'k1' })
+    env.suspend(60_000)
+    await env.advance(4 * 60_000)
+    const after = await hf.queue('jobs').add(null, { idempotencyKey: 'k1' })
+
+    expect(within.item.id).toBe(item.id)
+    expect(after.item.id).not.toBe(item.id)
   })
 
   describe('where a token says which grant is meant, another token is another request', () => {

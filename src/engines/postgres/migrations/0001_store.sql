@@ -303,6 +303,8 @@ create table holdfast.answer (
   namespace text collate "C" not null,
   key text collate "C" not null,
   operation text not null,
+  -- Whom alone it is for; null where another agent that repeats the request has it too.
+  agent text collate "C",
   request_hash text not null,
   answer text not null,
   grants text not null,

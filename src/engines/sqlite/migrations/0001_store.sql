@@ -290,6 +290,8 @@ create table answer (
   namespace text not null,
   key text not null,
   operation text not null,
+  -- Whom alone it is for; null where another agent that repeats the request has it too.
+  agent text,
   request_hash text not null,
   answer text not null,
   grants text not null,
