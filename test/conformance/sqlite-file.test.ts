@@ -6,6 +6,7 @@ import {
   mkdirSync,
   mkdtempSync,
   readdirSync,
+  readlinkSync,
   realpathSync,
   renameSync,
   rmSync,
@@ -229,6 +230,61 @@ function inFolder(): string {
   process.chdir(folder)
   onTestFinished(() => process.chdir(before))
   return folder
+}
+
+describe('an open that fails', () => {
+  const unfit: Record<string, (store: string) => unknown> = {
+    'a file that is no database': (store) => writeFileSync(store, 'no database\n'.repeat(1000)),
+    'a file of another program': (store) => change(store, 'create table notes (text)'),
+    'a store of a newer schema': async (store) => {
+      await fill(store, 'work')
+      change(store, 'pragma user_version = 9999')
+    },
+    'a store that has moved': async (store) => {
+      await fill(store, 'work')
+      await copyStore({ from: store, to: `${store}.copy` })
+    },
+    'a store that somebody else is writing': async (store) => {
+      await fill(store, 'work')
+      const raw = openRaw(store)
+      onTestFinished(() => raw.close())
+      raw.exec('begin immediate')
+    },
+  }
+
+  test.runIf(process.platform === 'linux').each(Object.keys(unfit))(
+    'on %s keeps no descriptor of it [S5c-25]',
+    async (kind) => {
+      const store = join(aFolder(), 'store.db')
+      await unfit[kind]?.(store)
+      // One that SQLite may not close yet, because of locks on the same file, it uses again.
+      const refusals = [await refusalOf(store, { busyTimeoutMs: 1 })]
+      const before = descriptorsOf(store)
+
+      for (let time = 0; time < 4; time++) refusals.push(await refusalOf(store, { busyTimeoutMs: 1 }))
+
+      expect(refusals.filter(isHoldfastError)).toHaveLength(5)
+      expect(descriptorsOf(store)).toBe(before)
+    },
+  )
+})
+
+/** How many of this process are open on a file, or on what lies beside it. */
+function descriptorsOf(store: string): number {
+  const links = readdirSync('/proc/self/fd').map((descriptor) => {
+    try {
+      return readlinkSync(`/proc/self/fd/${descriptor}`)
+    } catch {
+      return ''
+    }
+  })
+  return links.filter((link) => link.startsWith(store)).length
+}
+
+function change(store: string, sql: string): void {
+  const raw = openRaw(store)
+  raw.exec(sql)
+  raw.close()
 }
 
 describe('a copy', () => {

@@ -38,9 +38,9 @@ export class Connection {
     this.#database.exec(`pragma cache_size = -${cacheKib}`)
     this.#database.exec(`pragma wal_autocheckpoint = ${logPagesMax}`)
     if (process.platform === 'darwin') this.#database.exec('pragma fullfsync = on')
-    const synchronous = durability === 'full' ? 2 : 1
+    const synchronous = durability === 'full' ? '2' : '1'
     const isSet = this.pragma('journal_mode') === 'wal' && this.pragma('synchronous') === synchronous
-    if (isMemory || (isSet && this.pragma('foreign_keys') === 1)) return
+    if (isMemory || (isSet && this.pragma('foreign_keys') === '1')) return
     throw new HoldfastError('STORE_UNFIT', {
       what: `${path} would not take the settings that keep acknowledged changes (journal_mode ${this.pragma('journal_mode')}, synchronous ${this.pragma('synchronous')})`,
       next: 'move the store to a local file system',
@@ -61,9 +61,8 @@ export class Connection {
     return found
   }
 
-  pragma(name: string): string | number {
-    const row = this.#database.prepare(`pragma ${name}`).get() as Record<string, string | number>
-    return Object.values(row)[0] as string | number
+  pragma(name: string): string {
+    return this.peek(`select ${name} as text from pragma_${name}`)[0] ?? ''
   }
 
   exec(sql: string): void {

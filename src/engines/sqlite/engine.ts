@@ -19,7 +19,7 @@ import { driver } from './driver.ts'
 import { Known, Memory } from './known.ts'
 import { load } from './load.ts'
 import { lookAhead } from './loaders/recovery.ts'
-import { assertUsableStore, readManualGrace, writeManualGrace } from './marks.ts'
+import { assertUsableAtOpen, assertUsableStore, readManualGrace, writeManualGrace } from './marks.ts'
 import { isCurrent, migrate, schemaVersion } from './migrate.ts'
 import { changingError, isReadOnly, openReadable, type ReadableStore, readOnlyError } from './readable.ts'
 import type { Source } from './rows.ts'
@@ -161,18 +161,19 @@ async function prepareStore(
   { environment, manualGraceMs }: EngineOptions,
 ): Promise<PreparedStore> {
   const { isRenamed, ...prepared } = await turn.take(() => {
-    connection.run('begin immediate')
+    // By no statement that would keep the file open after a refusal.
+    connection.exec('begin immediate')
     try {
       if (!isCurrent(connection, location)) migrate(connection)
-      assertUsableStore(connection, location)
+      assertUsableAtOpen(connection, location)
       const isRenamed = file !== null && keepName(connection, location)
       const offset = bootOffset(connection, environment)
       if (manualGraceMs !== undefined) writeManualGrace(connection, manualGraceMs)
       const grace = readManualGrace(connection)
-      connection.run('commit')
+      connection.exec('commit')
       return { isRenamed, offset, manualGraceMs: grace }
     } catch (error) {
-      if (connection.isTransaction) connection.run('rollback')
+      if (connection.isTransaction) connection.exec('rollback')
       throw error
     }
   })

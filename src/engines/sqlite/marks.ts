@@ -20,6 +20,13 @@ export function assertUsableStore(connection: Connection, location: string): voi
   assertUsable(location, { copy: readMark(connection, 'copy'), moved: readMark(connection, 'moved') })
 }
 
+/** The same, with no statement left behind. */
+export function assertUsableAtOpen(connection: Connection, location: string): void {
+  const mark = (name: MarkName) =>
+    connection.peek(`select value as text from meta where key = '${name}'`)[0] ?? null
+  assertUsable(location, { copy: mark('copy'), moved: mark('moved') })
+}
+
 /** How long leases that nobody renews are spared after their end, ms. */
 export function readManualGrace(connection: Connection): number {
   return Number(readMark(connection, 'manual_grace_ms') ?? 0)

@@ -10,7 +10,7 @@ import { isUnwritable } from './classify.ts'
 import { knownOffset } from './clock.ts'
 import { Connection } from './connection.ts'
 import { lookAt } from './file-stats.ts'
-import { assertUsableStore, readManualGrace } from './marks.ts'
+import { assertUsableAtOpen, readManualGrace } from './marks.ts'
 import { isCurrent } from './migrate.ts'
 import { hasLog } from './store-log.ts'
 import { assertLogCame } from './store-name.ts'
@@ -41,13 +41,13 @@ export function openReadable(location: string, environment: Environment): Readab
   if (!existsSync(location)) return null
   const { connection, isCurrent: isFileCurrent } = openUnwritten(location)
   try {
-    connection.run('begin')
+    connection.exec('begin')
     if (!isCurrent(connection, location)) throw tooOld(location)
-    assertUsableStore(connection, location)
+    assertUsableAtOpen(connection, location)
     assertLogCame(connection, location)
     const offset = knownOffset(connection, environment)
     const manualGraceMs = readManualGrace(connection)
-    connection.run('commit')
+    connection.exec('commit')
     return { connection, offset, manualGraceMs, isCurrent: isFileCurrent }
   } catch (error) {
     connection.close()
@@ -64,7 +64,7 @@ function openUnwritten(location: string): Pick<ReadableStore, 'connection' | 'is
   const stamp = stampOf(location)
   const shared = new Connection(location, { readOnly: true })
   try {
-    shared.get('select count(*) from sqlite_schema')
+    shared.exec('select count(*) from sqlite_schema')
     return { connection: shared, isCurrent: () => true }
   } catch (error) {
     shared.close()
