@@ -1,6 +1,31 @@
 /** What happens in one process reaches the others at once. */
+import { spawn, spawnSync } from 'node:child_process'
+import {
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { expect, test } from 'vitest'
-import { claimBy, newStore, openActor, openHere, print, quantile, until, warmUp } from './support.ts'
+import {
+  Actor,
+  claimBy,
+  newStore,
+  openActor,
+  openHere,
+  print,
+  program,
+  quantile,
+  runCli,
+  until,
+  warmUp,
+} from './support.ts'
+
+const canMount = spawnSync('unshare', ['--mount', 'true']).status === 0
 
 test("a cancel from another process fires the holder's signal within a second [X6] [Q20] [S5-26]", async () => {
   const store = newStore()
@@ -48,3 +73,92 @@ test('a worker idle in another process picks up a new item at once [X6]', async 
   print(`from add to handler in another process: p50 ${p50.toFixed(1)} ms, p99 ${p99.toFixed(1)} ms`)
   expect(p99).toBeLessThan(250)
 })
+
+test.each(['removed', 'replaced'])(
+  'after the wake-up file was %s, others are told of new items as before [S5c-11]',
+  async (how) => {
+    const store = newStore()
+    const hf = await openHere(store)
+    const queue = hf.queue('q')
+    const worker = await openActor(store)
+    await worker.ask('work', { queue: 'q', each: true, pollEveryMs: 600_000 })
+    // Both have the file open.
+    const first = await queue.add('before')
+    await worker.told('handling', ({ item }) => item === first.item.id)
+    await until('the worker is idle', async () => (await queue.stats()).processing === 0)
+
+    if (how === 'removed') rmSync(`${store}-wake`)
+    else {
+      writeFileSync(`${store}-other`, '')
+      renameSync(`${store}-other`, `${store}-wake`)
+    }
+
+    // One that comes later finds the new file, and rings there; one that was there before has to find it too.
+    const late = await openActor(store)
+    for (const add of [
+      () => late.ask<{ item: { id: string } }>('add', { queue: 'q', payload: 1 }),
+      () => queue.add(2),
+    ]) {
+      const { item } = await add()
+      await worker.told('handling', (message) => message.item === item.id)
+    }
+    await late.ask('work', { queue: 'other', each: true, pollEveryMs: 600_000 })
+    const { item } = await hf.queue('other').add('work')
+    await late.told('handling', (message) => message.item === item.id)
+  },
+)
+
+test('commands that each ring once keep the wake-up file short [S5c-11]', async () => {
+  const store = newStore()
+  await runCli(store, 'queue', 'add', 'q', '1')
+  writeFileSync(`${store}-wake`, '.'.repeat(70_000))
+
+  await runCli(store, 'queue', 'add', 'q', '2')
+
+  expect(statSync(`${store}-wake`).size).toBeLessThan(1024)
+})
+
+test.runIf(canMount)('a wake-up file that takes nothing costs no descriptors [S5c-11]', async () => {
+  const store = newStore()
+  writeFileSync(`${store}-wake`, '')
+  const script = 'mount --bind /dev/full "$1" && exec "$0" "$2"'
+  const args = ['--mount', 'sh', '-c', script, process.execPath, `${store}-wake`, program('actor')]
+  const actor = new Actor(spawn('unshare', args, { stdio: ['ignore', 'inherit', 'pipe', 'ipc'] }))
+  await actor.told('ready')
+  await actor.ask('open', { store })
+  const add = () => actor.ask('add', { queue: 'q', payload: 'work' })
+  await add()
+  const before = readdirSync(`/proc/${actor.pid}/fd`).length
+
+  for (let time = 0; time < 20; time++) await add()
+
+  expect(readdirSync(`/proc/${actor.pid}/fd`).length).toBeLessThan(before + 10)
+})
+
+test.each(['-wake', '-turn'])(
+  'a link, a folder or a pipe at %s is left alone, and work goes on [S5c-11]',
+  async (end) => {
+    const store = newStore()
+    const precious = `${store}-precious`
+    writeFileSync(precious, 'x'.repeat(70_000))
+    const obstacles = [
+      () => symlinkSync(precious, `${store}${end}`),
+      () => mkdirSync(`${store}${end}`),
+      () => spawnSync('mkfifo', [`${store}${end}`]),
+    ]
+
+    for (const place of obstacles) {
+      rmSync(`${store}${end}`, { recursive: true, force: true })
+      place()
+      const actors = await Promise.all([openActor(store), openActor(store)])
+      await Promise.all(
+        actors.map(async (actor) => {
+          for (let time = 0; time < 10; time++) await actor.ask('add', { queue: 'q', payload: time })
+        }),
+      )
+      await Promise.all(actors.map((actor) => actor.ask('close')))
+    }
+
+    expect(readFileSync(precious, 'utf8')).toBe('x'.repeat(70_000))
+  },
+)

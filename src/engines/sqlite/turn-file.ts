@@ -4,8 +4,9 @@
  * and nothing else. A turn is written down with its end, on the clock that all processes of a boot share; who dies
  * or is stopped in its turn therefore keeps it for some milliseconds only.
  */
-import { closeSync, constants, openSync, readSync, writeSync } from 'node:fs'
+import { constants, readSync, writeSync } from 'node:fs'
 import type { Environment } from '../../environment.ts'
+import { HelperFile } from './helper-file.ts'
 
 /** What the file says to one process at one moment. */
 export interface Line {
@@ -28,17 +29,16 @@ const seenForMs = 100
 export const turnMaxMs = 40
 
 export class TurnFile {
-  readonly #path: string
+  readonly #file: HelperFile
   readonly #who: number
   readonly #numbers = new Float64Array(recordsMax * recordNumbers)
   readonly #bytes = new Uint8Array(this.#numbers.buffer)
   readonly #record = new Float64Array(recordNumbers)
   readonly #recordBytes = new Uint8Array(this.#record.buffer)
-  #file: number | null = null
   #place: number | null = null
 
   constructor(path: string, environment: Environment) {
-    this.#path = path
+    this.#file = new HelperFile(path, constants.O_RDWR)
     this.#who = 1 + Math.floor(environment.random() * Number.MAX_SAFE_INTEGER)
   }
 
@@ -84,8 +84,7 @@ export class TurnFile {
 
   close(): void {
     this.leave()
-    if (this.#file !== null) closeSync(this.#file)
-    this.#file = null
+    this.#file.close()
   }
 
   #whoAt(place: number): number {
@@ -109,8 +108,7 @@ export class TurnFile {
 
   #read(length: number): boolean {
     try {
-      this.#file ??= openSync(this.#path, constants.O_RDWR | constants.O_CREAT)
-      const read = readSync(this.#file, this.#bytes, 0, length, 0)
+      const read = readSync(this.#file.open(), this.#bytes, 0, length, 0)
       this.#bytes.fill(0, read, length)
       return true
     } catch {
@@ -119,12 +117,12 @@ export class TurnFile {
   }
 
   #write(place: number, who: number, first: number, second: number): void {
-    if (this.#file === null) return
+    if (!this.#file.isOpen) return
     this.#record[0] = who
     this.#record[1] = first
     this.#record[2] = second
     try {
-      writeSync(this.#file, this.#recordBytes, 0, recordBytes, place * recordBytes)
+      writeSync(this.#file.open(), this.#recordBytes, 0, recordBytes, place * recordBytes)
     } catch {
       // No room on the disk: nobody learns of us, and we wait as if there were no line.
     }

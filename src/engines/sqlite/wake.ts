@@ -2,8 +2,9 @@
  * Telling other processes that something became claimable: one byte appended to a file beside the store, after
  * the commit. (A watch on the WAL fires before the commit is visible.) A hint only; polling is the truth.
  */
-import { closeSync, type FSWatcher, fstatSync, ftruncateSync, openSync, watch, writeSync } from 'node:fs'
+import { constants, type FSWatcher, ftruncateSync, watch, writeSync } from 'node:fs'
 import type { Environment } from '../../environment.ts'
+import { HelperFile } from './helper-file.ts'
 
 const coalesceMs = 10
 const bytesMax = 64 * 1024
@@ -13,16 +14,17 @@ export class Wake {
   readonly #listeners = new Set<() => void>()
   readonly #commitListeners = new Set<() => void>()
   readonly #environment: Environment
-  readonly #path: string | null
-  #file: number | null = null
+  /** Null for a private store: nobody else to tell. */
+  readonly #file: HelperFile | null
   #watcher: FSWatcher | null = null
   #quiet = false
   #heardMore = false
   #written = 0
+  /** When the file was last found to be the one that others know. */
+  #foundAt = Number.NEGATIVE_INFINITY
 
-  /** `path` null: a private store, nobody else to tell. */
   constructor(path: string | null, environment: Environment) {
-    this.#path = path
+    this.#file = path === null ? null : new HelperFile(path, constants.O_WRONLY | constants.O_APPEND)
     this.#environment = environment
   }
 
@@ -50,23 +52,36 @@ export class Wake {
   /** After a commit that concerns others: listeners of this process at once, other processes through the file. */
   ring(): void {
     for (const listener of this.#listeners) listener()
-    if (this.#path === null) return
+    if (this.#file === null) return
+    const now = this.#environment.monotonic()
+    if (now - this.#foundAt >= coalesceMs) this.#find(this.#file)
+    this.#foundAt = now
     try {
-      this.#file ??= openSync(this.#path, 'a')
-      writeSync(this.#file, byte)
+      const descriptor = this.#file.open()
+      writeSync(descriptor, byte)
+      // A command rings once: each looks at what earlier ones have left.
+      if (this.#written % 1024 === 0 && this.#file.stats().size > bytesMax) ftruncateSync(descriptor)
       this.#written++
-      if (this.#written % 1024 === 0 && fstatSync(this.#file).size > bytesMax) ftruncateSync(this.#file)
     } catch {
-      // A hint that could not be given (disk full, file removed) costs others a poll, never correctness.
-      this.#file = null
+      // A hint that could not be given (disk full, no such folder) costs others a poll, never correctness.
+      this.#file.close()
     }
   }
 
+  /** A file that was removed is made again, and watched again. */
+  #find(file: HelperFile): void {
+    if (file.isOpen && !file.isCurrent()) {
+      this.#stopWatching()
+      file.close()
+    }
+    if (this.#listeners.size + this.#commitListeners.size > 0) this.#startWatching()
+  }
+
   #startWatching(): void {
-    if (this.#path === null || this.#watcher !== null) return
+    if (this.#file === null || this.#watcher !== null) return
     try {
-      this.#file ??= openSync(this.#path, 'a')
-      this.#watcher = watch(this.#path, { persistent: false }, () => this.#heard())
+      this.#file.open()
+      this.#watcher = watch(this.#file.path, { persistent: false }, () => this.#heard())
       this.#watcher.on('error', () => this.#stopWatching())
     } catch {
       // No watch to be had (limits of the host): the poll serves.
@@ -81,6 +96,8 @@ export class Wake {
       return
     }
     this.#quiet = true
+    // Before anybody looks: what is told from now on must be heard.
+    if (this.#file) this.#find(this.#file)
     for (const listener of this.#listeners) listener()
     this.committed()
     this.#environment.timer(coalesceMs, () => {
@@ -100,7 +117,6 @@ export class Wake {
     this.#stopWatching()
     this.#listeners.clear()
     this.#commitListeners.clear()
-    if (this.#file !== null) closeSync(this.#file)
-    this.#file = null
+    this.#file?.close()
   }
 }
