@@ -135,7 +135,7 @@ export class CommandCall implements Call {
   }
 
   say(text: string): void {
-    this.io.err(`${this.view.colors.dim(printable(text))}\n`)
+    this.io.err(`${this.view.talkColors.dim(printable(text))}\n`)
   }
 
   /** What healing took from whom is worth a line; its failure too. */

@@ -49,7 +49,7 @@ export function printFailure(error: HoldfastError, io: Io, isJson: boolean, view
     io.out(`${JSON.stringify({ schemaVersion, error: { ...error.toJSON(), retryable: error.retryable } })}\n`)
     return error.exitCode
   }
-  const { colors } = view
+  const { talkColors: colors } = view
   const why = whyOf(error)
   const lines = [
     `${colors.red('error')}  ${printable(error.what)}`,

@@ -22,9 +22,13 @@ export interface Io {
   readonly canAsk: boolean
   /** Width of the terminal; null where lines may be as long as they like. */
   readonly columns: number | null
+  /** The same for talk. */
+  readonly talkColumns: number | null
   /** Height of the terminal; null where as much as there is may be shown. */
   readonly rows: number | null
   readonly hasColors: boolean
+  /** Talk may be seen where the data is not, and the other way round. */
+  readonly hasTalkColors: boolean
 }
 
 export function processIo(): Io {
@@ -39,10 +43,22 @@ export function processIo(): Io {
     isTalkSeen: stderr.isTTY === true,
     hasTerminal: hasControllingTerminal,
     canAsk: isatty(0) && stderr.isTTY === true,
-    columns: stdout.isTTY ? (stdout.columns ?? 80) : null,
-    rows: stdout.isTTY ? (stdout.rows ?? 24) : null,
+    columns: stdout.isTTY ? sizeOf(stdout).columns : null,
+    talkColumns: stderr.isTTY ? sizeOf(stderr).columns : null,
+    rows: stdout.isTTY ? sizeOf(stdout).rows : null,
     hasColors: hasColors(env, stdout.isTTY === true),
+    hasTalkColors: hasColors(env, stderr.isTTY === true),
   }
+}
+
+export interface Size {
+  readonly columns: number
+  readonly rows: number
+}
+
+/** Some terminals do not know how large they are and say 0. */
+export function sizeOf({ columns, rows }: NodeJS.WriteStream): Size {
+  return { columns: columns || 80, rows: rows || 24 }
 }
 
 function hasControllingTerminal(): boolean {

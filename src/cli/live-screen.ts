@@ -1,21 +1,25 @@
 /** A screen that is drawn anew, as `top` does; left as it was found. */
+import { type Size, sizeOf } from './io.ts'
 
-const sequence = '\u001b['
+const escapeKey = '\u001b'
+const sequence = `${escapeKey}[`
 /** Another screen, no cursor, and lines that are too long are cut instead of going on below. */
 const enter = `${sequence}?1049h${sequence}?25l${sequence}?7l`
 const interrupt = '\u0003'
 const leave = `${sequence}?7h${sequence}?25h${sequence}?1049l`
 
-export interface Size {
-  readonly columns: number
-  readonly rows: number
+/** What keys send that stand for no character: arrows, the keypad, and whatever is typed with Alt. */
+const escapes = new RegExp(`${escapeKey}(?:\\[[0-?]*[ -/]*[@-~]|O.|.)`, 'gs')
+
+/** Several keys may come at once. In raw mode Ctrl-C is a key like any other. */
+function isEnough(keys: string): boolean {
+  return keys.includes(interrupt) || /q/i.test(keys.replace(escapes, ''))
 }
 
 export class LiveScreen {
   readonly #closing = new AbortController()
   readonly #onKey = (keys: Buffer) => {
-    // In raw mode Ctrl-C is a key like any other.
-    if (['q', 'Q', interrupt].includes(keys.toString())) this.#closing.abort()
+    if (isEnough(keys.toString())) this.#closing.abort()
   }
   readonly #onResize = () => this.#redraw()
   #make: (size: Size) => string = () => ''
@@ -41,7 +45,7 @@ export class LiveScreen {
 
   /** Line by line over what was there: clearing everything first would flicker. */
   #redraw(): void {
-    const { columns, rows } = process.stdout
+    const { columns, rows } = sizeOf(process.stdout)
     // The last line stays empty: a line break there would push the first one out.
     const lines = this.#make({ columns, rows: rows - 1 })
       .split('\n')

@@ -43,6 +43,11 @@ interface Outcome {
   io: Io
 }
 
+/** Data goes where talk goes, and looks as it does. */
+function talkOnly(io: Io): Io {
+  return { ...io, out: io.err, columns: io.talkColumns, hasColors: io.hasTalkColors }
+}
+
 /** What the scripts of the shells ask for; no command for people. */
 async function answerShell(words: readonly string[], io: Io): Promise<number> {
   const { complete } = await import('./complete.ts')
@@ -77,7 +82,7 @@ function makeProgram(args: readonly string[], io: Io, version: string, outcome: 
   const addVerbs = async (command: Command) => {
     const group = catalogue.find(({ name }) => name === command.name())
     if (!group) return
-    if (group.leavesStdout) outcome.io = { ...io, out: io.err }
+    if (group.leavesStdout) outcome.io = talkOnly(io)
     const act: Act = async (verb, given) => {
       outcome.code = await perform(verb, operationOf(verb), given, outcome.io, program.opts())
     }

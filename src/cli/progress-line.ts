@@ -42,6 +42,6 @@ export class ProgressLine {
 
   #write(text: string): void {
     const { io } = this.#call
-    io.err(`${eraseLine}${text.slice(0, (io.columns ?? 80) - 1)}`)
+    io.err(`${eraseLine}${text.slice(0, (io.talkColumns ?? 80) - 1)}`)
   }
 }

@@ -1,12 +1,14 @@
 /** How answers look to people: tables without frames, aligned pairs, times in UTC, nothing that draws on a terminal. */
 import colors from 'picocolors'
-import { printable } from '../domain/text.ts'
+import { cutText, printable } from '../domain/text.ts'
 import { formatDuration, formatTime } from './duration.ts'
 import type { Io } from './io.ts'
 import { tableLines } from './table.ts'
 
 export interface View {
   readonly colors: ReturnType<typeof colors.createColors>
+  /** For talk, which goes elsewhere. */
+  readonly talkColors: ReturnType<typeof colors.createColors>
   readonly columns: number | null
   readonly rows: number | null
   /** Wall time. */
@@ -29,7 +31,7 @@ export type Cell = string | number | null
 /** A value of somebody's on one line. */
 export function brief(value: unknown, length = 200): string {
   const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? '')
-  return printable(text.length > length ? `${text.slice(0, length - 1)}…` : text)
+  return printable(cutText(text, length))
 }
 
 /** What a command learns of the store before it shows an answer. */
@@ -46,6 +48,7 @@ export function viewFor(io: Io, now: number, known: () => Known = () => nothing)
   const time = (at: number | null | undefined) => (at == null ? '-' : formatTime(at))
   return {
     colors: paint,
+    talkColors: colors.createColors(io.hasTalkColors),
     columns: io.columns,
     rows: io.rows,
     now,

@@ -33,8 +33,8 @@ describe.each(fixtures)('import of %s', (fixture) => {
     const args = ['import', verbOf(fixture), fixture]
 
     const off = await shell.run(...args, '--dry-run')
-    const json = await shell.runWith({ isTalkSeen: true, columns: 80 }, ...args, '--dry-run', '--json')
-    const seen = await shell.runWith({ isTalkSeen: true, columns: 80 }, ...args)
+    const json = await shell.runWith({ isTalkSeen: true, talkColumns: 80 }, ...args, '--dry-run', '--json')
+    const seen = await shell.runWith({ isTalkSeen: true, talkColumns: 80 }, ...args)
 
     expect(off.stderr).toBe('')
     expect(json.stderr).toBe('')

@@ -236,6 +236,16 @@ await hf.close()`
     await gone(grandchild())
   })
 
+  test('that needs a moment to end has it, also where the grace is longer than a timer [S5c-34]', async () => {
+    const script = `trap 'sleep 0.3; echo "in good order" >> graceful.pids; exit 0' TERM; while :; do sleep 0.05; done`
+    const run = await working(shared, 'graceful', ['--lock', 'graceful', '--kill-after', '30d'], script)
+
+    await shared.run('lock', 'force-release', 'graceful', '--reason', 'test')
+
+    expect((await run.ended).code).toBe(5)
+    expect(readFileSync(run.file, 'utf8')).toContain('in good order')
+  })
+
   test('that hears TERM does not leave behind what it started and does not', async () => {
     const script = `sh -c 'trap "" TERM; echo "grandchild $$" >> heir.pids; exec sleep 60' & wait`
     const run = await working(shared, 'heir', ['--lock', 'heir', '--kill-after', '200ms'], script)

@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { aShell, cleanEnvironment, program, type Shell } from '../support/cli.ts'
-import { inTerminal, keys } from '../support/pty.ts'
+import { inTerminal, keys, shellInTerminal } from '../support/pty.ts'
 
 async function oneFinished(shell: Shell): Promise<void> {
   await shell.run('queue', 'add', 'q', '1', '--key', 'k')
@@ -119,6 +119,31 @@ describe('on a terminal', () => {
   })
 })
 
+test('a terminal that does not know its size is taken for a usual one [S5c-35]', async () => {
+  const shell = aShell()
+  await shell.run('queue', 'add', 'a-queue-with-a-long-name', '1', '--key', 'a-key-with-a-long-name')
+
+  const list = `'${process.execPath}' '${program}' queue list a-queue-with-a-long-name`
+  const terminal = shellInTerminal(shell.folder, `stty cols 0 rows 0; ${list}`)
+
+  expect(await terminal.ended).toBe(0)
+  // An id is cut to make room, but not to a stump.
+  expect(terminal.screen).toMatch(/[0-9a-f-]{20}/)
+})
+
+test.each([
+  ['stderr is a terminal and stdout is not', 'status 2>/dev/tty | cat', true],
+  ['stdout is a terminal and stderr is not', 'status 2>&1 >/dev/tty | cat', false],
+])('an error is coloured where somebody sees it: %s [S5c-35]', async (_, line, isColoured) => {
+  const shell = aShell()
+
+  const terminal = shellInTerminal(shell.folder, `'${process.execPath}' '${program}' ${line}`)
+  await terminal.ended
+
+  expect(terminal.screen).toContain('there is no store')
+  expect(terminal.screen.includes('\u001b[31merror')).toBe(isColoured)
+})
+
 const escapes = new RegExp(`${String.fromCharCode(27)}\\[[0-9;]*m`, 'g')
 
 describe('watch', () => {
@@ -135,6 +160,35 @@ describe('watch', () => {
     expect(await terminal.ended).toBe(0)
     expect(terminal.screen).toMatch(/^.\[\?1049h/s)
     expect(terminal.screen).toMatch(/\[\?1049l$/)
+  })
+
+  test.each([
+    ['q', 'xq'],
+    ['Q behind an arrow', '\u001b[DQ'],
+    ['Ctrl-C', `x${keys.interrupt}`],
+  ])('ends with %s, though another key comes in the same moment [S5c-35]', async (_, typed) => {
+    const shell = aShell()
+    await shell.run('queue', 'add', 'first', '1')
+
+    const terminal = inTerminal(shell.folder, ['watch'])
+    await terminal.shows('first')
+    terminal.type(typed)
+
+    expect(await terminal.ended).toBe(0)
+  })
+
+  test('goes on when a key is pressed that only looks like q [S5c-35]', async () => {
+    const shell = aShell()
+    await shell.run('queue', 'add', 'first', '1')
+
+    const terminal = inTerminal(shell.folder, ['watch', '--every', '100ms'])
+    await terminal.shows('first')
+    terminal.type('\u001bOq')
+    await shell.run('queue', 'add', 'second', '1')
+    await terminal.shows('second')
+    terminal.type('q')
+
+    expect(await terminal.ended).toBe(0)
   })
 
   test('gives a line of JSON for each look elsewhere', async () => {

@@ -32,7 +32,9 @@ export interface Shell {
 export type Json = Record<string, never> & { schemaVersion: number }
 
 export interface RunOptions
-  extends Partial<Pick<Io, 'columns' | 'rows' | 'hasColors' | 'isTalkSeen' | 'cwd'>> {
+  extends Partial<
+    Pick<Io, 'columns' | 'rows' | 'hasColors' | 'talkColumns' | 'hasTalkColors' | 'isTalkSeen' | 'cwd'>
+  > {
   readonly stdin?: string | Uint8Array
   readonly env?: Readonly<Record<string, string>>
 }
@@ -71,6 +73,8 @@ function shellIn(folder: string): Shell {
       columns: null,
       rows: null,
       hasColors: false,
+      talkColumns: null,
+      hasTalkColors: false,
       ...rest,
     }
     return { code: await main(args, io, '0.0.0'), ...said }

@@ -1,4 +1,5 @@
 /** `holdfast status` and `holdfast watch`: the whole fleet on one screen. */
+import { InvalidError } from '../../errors.ts'
 import type { FleetReport } from '../../fleet.ts'
 import { formatDuration, parseDuration } from '../duration.ts'
 import { schemaVersion } from '../failure.ts'
@@ -22,6 +23,8 @@ export const status = verb<FleetReport>({
 
 /** More often, nobody could read it. */
 const everyMin = 100
+/** Less often, a look now and then does the same. */
+const everyMax = 24 * 60 * 60 * 1000
 
 export const watch = verb<undefined>({
   name: 'watch',
@@ -31,6 +34,9 @@ export const watch = verb<undefined>({
   async act(call) {
     const { every = '1s' } = call.options as { every?: string }
     const everyMs = Math.max(everyMin, parseDuration(every))
+    if (everyMs > everyMax) {
+      throw new InvalidError({ what: `--every: ${every} is more than a day`, next: 'give at most 1d' })
+    }
     const hf = await call.open()
     const screen = call.io.isTerminal && !call.isJson ? new LiveScreen() : null
     await untilInterrupted(async (stopped) => {
