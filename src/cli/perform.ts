@@ -1,7 +1,7 @@
 /** Carries out one verb: reads its input, acts, remembers tokens, shows the answer, says how it ended. */
 import { readFileSync } from 'node:fs'
 import * as z from 'zod'
-import { InvalidError, isHoldfastError, NotFoundError } from '../errors.ts'
+import { errorCodes, InvalidError, isHoldfastError, NotFoundError } from '../errors.ts'
 import { systemEnvironment } from '../host/system.ts'
 import { type AnyOperation, parseInput } from '../operations/operation.ts'
 import { type CallParts, CommandCall } from './call.ts'
@@ -13,7 +13,7 @@ import { type Io, readStdin, readText } from './io.ts'
 import { asTyped } from './misinput.ts'
 import { withNearestName } from './nearest.ts'
 import { type GlobalOptions, inspectSettings, readSettings } from './settings.ts'
-import { type Holding, holdingOf } from './token.ts'
+import { type Holding, holdingOf, whoHolds } from './token.ts'
 import { readJson, readValue, type Words } from './value.ts'
 import type { Input, Verb } from './verb.ts'
 import { printable } from './view.ts'
@@ -92,10 +92,22 @@ async function act(verb: Verb, call: CommandCall): Promise<number> {
   const holding = await holdingOf(verb, call)
   if (holding?.token !== undefined) call.input = { ...call.input, token: holding.token }
   const answer = await acted(verb, call, holding)
+  if (exitOf(verb, answer) === errorCodes.LEASE_LOST.exit) await assertLost(call, holding)
   noting(call, () => remember(verb, call, holding, answer))
   if (answer === null && verb.missing) throw notFound(verb.missing(call.input))
   await show(verb, call, answer)
+  return exitOf(verb, answer)
+}
+
+function exitOf(verb: Verb, answer: unknown): number {
   return verb.exit?.(answer) ?? exitCodeOf(answer)
+}
+
+/** Lost is only what somebody had: without a token it is another's, or this agent's under a grant it does not name. */
+async function assertLost(call: CommandCall, holding: Holding | null): Promise<void> {
+  if (holding === null || holding.token !== undefined) return
+  const held = await whoHolds(call, holding)
+  if (held !== null) throw held
 }
 
 /** On a terminal somebody is asked; elsewhere nobody is, so somebody must have said yes. */
@@ -115,8 +127,10 @@ async function acted(verb: Verb, call: CommandCall, holding: Holding | null): Pr
     if (verb.act) return await verb.act(call)
     return await call.execute(verb.operation as string, call.input)
   } catch (error) {
-    const isLost = isHoldfastError(error) && error.code === 'LEASE_LOST'
-    if (isLost) noting(call, () => forget(call, holding))
+    if (isHoldfastError(error) && error.code === 'LEASE_LOST') {
+      noting(call, () => forget(call, holding))
+      await assertLost(call, holding)
+    }
     throw error
   }
 }

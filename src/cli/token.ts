@@ -1,7 +1,9 @@
 /** Which lease a command acts under, and its token: from `--token`, `HOLDFAST_TOKEN`, or the file of the lease. */
 import { processingLockName } from '../domain/queue.ts'
 import { taskQueue } from '../domain/task.ts'
-import { InvalidError } from '../errors.ts'
+import { HeldError, InvalidError } from '../errors.ts'
+import type { LockInfo } from '../operations/lock-read.ts'
+import type { ItemView } from '../operations/view.ts'
 import type { CommandCall } from './call.ts'
 import type { Leased } from './lease-file.ts'
 import { located } from './settings.ts'
@@ -60,6 +62,35 @@ async function idOf(call: CommandCall, queue: string, ref: string): Promise<stri
 async function lockOf(call: CommandCall, run: string): Promise<string> {
   const progress = await call.execute<{ lock: string } | null>('progress.get', { run })
   return progress?.lock ?? run
+}
+
+/**
+ * Whoever names no token, and is known to have none, has not lost the lease: somebody holds it, perhaps this very
+ * agent, elsewhere. Null when nobody does.
+ */
+export async function whoHolds(call: CommandCall, { kind, name }: Leased): Promise<HeldError | null> {
+  const lease = kind === 'lock' ? await lockLease(call, name) : await itemLease(call, name)
+  if (lease === null) return null
+  return new HeldError(
+    { subject: `${kind} ${name}`, holder: lease.agent ?? 'an unknown agent', expiresAt: lease.expiresAt },
+    'give the token of your grant with --token, or wait until the lease ends',
+  )
+}
+
+interface Held {
+  readonly agent: string | null
+  readonly expiresAt: number | null
+}
+
+async function lockLease(call: CommandCall, name: string): Promise<Held | null> {
+  const info = await call.execute<LockInfo>('locks.getCurrentLockInfo', { name })
+  return info.isLocked ? { agent: info.holder, expiresAt: info.expiresAt } : null
+}
+
+async function itemLease(call: CommandCall, id: string): Promise<Held | null> {
+  const queue = (call.input.queue as Text) ?? taskQueue
+  const item = await call.execute<ItemView | null>('queue.get', { queue, ref: id })
+  return item?.standing === 'held' ? item.lease : null
 }
 
 /** What `run` exported is for one lease; for another it would only be refused, and mislead. */

@@ -5,7 +5,7 @@ import { readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync
 import { join } from 'node:path'
 import { open } from 'holdfast'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { aShell, type Shell } from '../support/cli.ts'
+import { aShell, program, type Shell } from '../support/cli.ts'
 
 interface Claimed {
   readonly item: {
@@ -297,6 +297,51 @@ describe('a claim of the command line', () => {
     const heir = await shell.run('task', 'claim', 'T-1', '--agent', 'bob')
 
     expect(heir.code).toBe(0)
+  })
+})
+
+describe('who names no token has lost nothing:', () => {
+  test.each([
+    ['lock renew', ['lock', 'renew', 'held']],
+    ['lock release', ['lock', 'release', 'held']],
+    ['queue unlock', ['queue', 'unlock', 'q']],
+    ['queue renew-lock', ['queue', 'renew-lock', 'q']],
+    ['queue release', ['queue', 'release', 'q', 'k']],
+    ['progress record', ['progress', 'record', 'run', '--done', '1']],
+  ])('%s of what another holds is refused with exit code 4 [S5c-36]', async (_, args) => {
+    const shell = aShell()
+    const bob = ['--agent', 'bob']
+    await shell.run('queue', 'add', 'q', '1', '--key', 'k')
+    await shell.run('queue', 'next-with-lock', 'q', ...bob)
+    await shell.run('lock', 'acquire', 'held', '--run', 'run', ...bob)
+    await shell.run('progress', 'start', 'run', '--lock', 'held', ...bob)
+
+    const answer = await shell.run(...args)
+
+    expect(answer).toMatchObject({ code: 4, stdout: '' })
+    expect(answer.stderr).toContain('is held by bob')
+    expect(answer.stderr).toContain('give the token of your grant')
+    expect(answer.stderr).not.toContain('stop working')
+  })
+
+  test('the outer lock of a nested run, held by the same agent [S5c-36]', async () => {
+    const shell = aShell()
+    const told = join(shell.folder, 'told.txt')
+    const cli = `'${process.execPath}' '${program}'`
+    const inner = `${cli} run --lock inner -- sh -c '${cli} lock renew outer 2> told.txt; exit $?'`
+
+    const answer = await shell.run('run', '--lock', 'outer', '--', 'sh', '-c', inner)
+
+    expect(answer.code).toBe(4)
+    expect(readFileSync(told, 'utf8')).toContain('lock outer is held by ada')
+  })
+
+  test('nor has anybody where nobody holds it [S5c-36]', async () => {
+    const shell = aShell()
+    await shell.run('init')
+
+    expect((await shell.run('lock', 'renew', 'free')).code).toBe(5)
+    expect((await shell.run('lock', 'release', 'free')).code).toBe(5)
   })
 })
 
