@@ -11,7 +11,7 @@ const bash = `# Completion of holdfast for bash. In ~/.bashrc:
 #   eval "$(holdfast completion bash)"
 
 _holdfast() {
-  local rest=\${COMP_LINE:0:COMP_POINT} program piece line word current breaks cut index
+  local rest=\${COMP_LINE:0:COMP_POINT} program piece line word current quote breaks cut index
   local -a words=()
   COMPREPLY=()
 
@@ -28,13 +28,20 @@ _holdfast() {
   done
   program=\${words[0]}
   [[ $program == "~/"* ]] && program=$HOME/\${program#"~/"}
-  current=\${words[\${#words[@]}-1]//\\\\ / }
-  words[\${#words[@]}-1]=$current
+  # Readline keeps an open quote to itself: what is completed begins behind it.
+  current=\${words[\${#words[@]}-1]}
+  quote=\${current:0:1}
+  if [[ $quote == [\\"\\'] ]]; then
+    current=\${current:1}
+  else
+    quote=
+    current=\${current//\\\\ / }
+  fi
 
   # What bash takes for the word at the cursor begins behind the last of these.
   breaks=\${COMP_WORDBREAKS//[!:=@]/}
   cut=
-  [[ -n $breaks ]] && cut=\${current%"\${current##*[$breaks]}"}
+  [[ -z $quote && -n $breaks ]] && cut=\${current%"\${current##*[$breaks]}"}
 
   while IFS= read -r line; do
     if [[ $line == :files ]]; then
@@ -45,8 +52,9 @@ _holdfast() {
     word=\${line%%$'\\t'*}
     [[ $word == "$current"* ]] || continue
     word=\${word#"$cut"}
-    COMPREPLY+=("\${word// /\\\\ }")
-  done < <("$program" complete -- "\${words[@]:1}" 2>/dev/null)
+    [[ -z $quote ]] && word=\${word// /\\\\ }
+    COMPREPLY+=("$word")
+  done < <("$program" complete --quoted -- "\${words[@]:1}" 2>/dev/null)
 }
 
 complete -F _holdfast holdfast

@@ -18,6 +18,7 @@ export class Fleet {
   readonly #members = new Map<string, Member>()
   readonly #listeners = new Set<(name: string, message: WorkerMessage) => void>()
   #started = 0
+  #isStopped = false
 
   constructor(store: string, queue: string) {
     this.#store = store
@@ -25,6 +26,8 @@ export class Fleet {
   }
 
   async start(): Promise<void> {
+    // Interrupted between two of them: nobody would end this one.
+    if (this.#isStopped) throw new Error('the fleet was stopped')
     const name = `worker-${++this.#started}`
     const script = fileURLToPath(new URL('./demo-worker.js', import.meta.url))
     const child = fork(script, [this.#store, this.#queue, name], {
@@ -64,6 +67,7 @@ export class Fleet {
   }
 
   async stop(): Promise<void> {
+    this.#isStopped = true
     await Promise.all(
       [...this.#members.values()].map(({ child }) => {
         const ended = new Promise((resolve) => child.once('exit', resolve))

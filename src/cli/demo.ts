@@ -9,6 +9,7 @@ import type { Holdfast } from '../holdfast.ts'
 import { open } from '../holdfast.ts'
 import { systemEnvironment } from '../host/system.ts'
 import { Fleet } from './demo-fleet.ts'
+import { whileInterruptible } from './interrupt.ts'
 import type { Call } from './verb.ts'
 import type { View } from './view.ts'
 
@@ -34,32 +35,55 @@ export interface Findings {
 type Story = Pick<Call, 'io' | 'isJson' | 'view'>
 
 /** How it ended; what happens is told on the way. */
-export async function demo(story: Story): Promise<Findings & { readonly ok: boolean }> {
+export function demo(story: Story): Promise<Findings & { readonly ok: boolean }> {
+  return whileInterruptible((signal) => demoUntil(signal, story), 'what it had made was removed')
+}
+
+async function demoUntil(signal: AbortSignal, story: Story): Promise<Findings & { readonly ok: boolean }> {
+  const folder = mkdtempSync(join(tmpdir(), 'holdfast-demo-'))
+  try {
+    const store = join(folder, 'store.db')
+    const hf = await open(store, { agent: 'demo', logger: false })
+    const fleet = new Fleet(store, queueName)
+    try {
+      return await unlessInterrupted(tell(hf, fleet, story), signal)
+    } finally {
+      await fleet.stop()
+      await hf.close()
+    }
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+async function tell(hf: Holdfast, fleet: Fleet, story: Story): Promise<Findings & { readonly ok: boolean }> {
   const { colors } = story.view
   const say = (text: string) => {
     if (!story.isJson) story.io.out(`${text}\n`)
   }
-  const folder = mkdtempSync(join(tmpdir(), 'holdfast-demo-'))
-  const store = join(folder, 'store.db')
-  const hf = await open(store, { agent: 'demo', logger: false })
-  const fleet = new Fleet(store, queueName)
   const started = systemEnvironment.monotonic()
-  try {
-    say(colors.bold('Holdfast demo: work that heals by itself'))
-    say(`One store file, ${workerCount} worker processes.\n`)
-    await topUp(hf)
-    for (let number = 0; number < workerCount; number++) await fleet.start()
+  say(colors.bold('Holdfast demo: work that heals by itself'))
+  say(`One store file, ${workerCount} worker processes.\n`)
+  await topUp(hf)
+  for (let number = 0; number < workerCount; number++) await fleet.start()
 
-    const healMs = await killWorkers(hf, fleet, say, colors)
-    const frozen = await freezeWorker(hf, fleet, say, colors)
-    await untilAllDone(hf)
-    const findings = await check(hf, healMs, frozen, (systemEnvironment.monotonic() - started) / 1000)
-    return { ...findings, ok: isSound(findings) }
-  } finally {
-    await fleet.stop()
-    await hf.close()
-    rmSync(folder, { recursive: true, force: true })
-  }
+  const healMs = await killWorkers(hf, fleet, say, colors)
+  const frozen = await freezeWorker(hf, fleet, say, colors)
+  await untilAllDone(hf)
+  const findings = await check(hf, healMs, frozen, (systemEnvironment.monotonic() - started) / 1000)
+  return { ...findings, ok: isSound(findings) }
+}
+
+/** Whoever interrupts it wants it to end now, and nothing left behind. */
+async function unlessInterrupted<Result>(work: Promise<Result>, signal: AbortSignal): Promise<Result> {
+  // What it still meets after its store was closed is of no interest.
+  work.catch(() => {})
+  const interruption = new Promise<never>((_, reject) => {
+    const stop = () => reject(signal.reason)
+    if (signal.aborted) stop()
+    else signal.addEventListener('abort', stop, { once: true })
+  })
+  return Promise.race([work, interruption])
 }
 
 async function topUp(hf: Holdfast): Promise<void> {

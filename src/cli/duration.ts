@@ -29,13 +29,19 @@ export function parseTime(text: string, now: number): number {
   if (text.startsWith('+')) return now + parseDuration(text.slice(1))
   // Without a zone it would mean another moment on another machine.
   const isWhole = /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?(?:Z|[+-]\d\d:\d\d))?$/.test(text)
-  const time = isWhole ? Date.parse(text) : Number.NaN
+  const time = isWhole && isDay(text.slice(0, 10)) ? Date.parse(text) : Number.NaN
   if (!Number.isNaN(time)) return time
   throw new InvalidError({
     what: `"${text}" is not a time`,
     next: 'write 2026-11-16T08:00:00Z, 2026-11-16 for its first moment in UTC, or +10m for ten minutes from now',
     facts: { time: text },
   })
+}
+
+/** 30 February would become 2 March. */
+function isDay(text: string): boolean {
+  const time = Date.parse(text)
+  return !Number.isNaN(time) && formatTime(time).startsWith(text)
 }
 
 /** `2026-11-16T08:00:00Z`. */

@@ -5,8 +5,8 @@ import { HoldfastError } from '../errors.ts'
 export class Interrupted extends HoldfastError {
   readonly #number: number
 
-  constructor(signal: 'SIGINT' | 'SIGTERM' | 'SIGHUP' | 'SIGQUIT') {
-    super('TIMEOUT', { what: `interrupted by ${signal}`, next: 'nothing was claimed' })
+  constructor(signal: 'SIGINT' | 'SIGTERM' | 'SIGHUP' | 'SIGQUIT', next = 'nothing was claimed') {
+    super('TIMEOUT', { what: `interrupted by ${signal}`, next })
     this.#number = constants.signals[signal]
   }
 
@@ -17,13 +17,14 @@ export class Interrupted extends HoldfastError {
 
 const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 
-/** The signal given to `run` fires at an interrupt; `run` should then reject with its reason. */
+/** The signal given to `run` fires at an interrupt; `run` should then reject with its reason. `next`: what is said then. */
 export async function whileInterruptible<Result>(
   run: (signal: AbortSignal) => Promise<Result>,
+  next?: string,
 ): Promise<Result> {
   const interrupted = new AbortController()
   const listeners = signals.map((signal) => {
-    const stop = () => interrupted.abort(new Interrupted(signal))
+    const stop = () => interrupted.abort(new Interrupted(signal, next))
     process.on(signal, stop)
     return () => process.off(signal, stop)
   })

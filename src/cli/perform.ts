@@ -163,7 +163,7 @@ function notFound(what: string): NotFoundError {
 
 async function show(verb: Verb, call: CommandCall, answer: unknown): Promise<void> {
   if (call.isJson) {
-    const shown = verb.json ? verb.json(answer, call.input) : asObject(answer)
+    const shown = verb.json ? verb.json(answer, call.input) : asObject(named(verb, answer))
     if (shown !== null) call.io.out(`${JSON.stringify({ schemaVersion, ...shown })}\n`)
     return
   }
@@ -172,6 +172,11 @@ async function show(verb: Verb, call: CommandCall, answer: unknown): Promise<voi
   if (text !== '') call.io.out(`${text}\n`)
   const hint = call.io.isTalkSeen ? verb.hint?.(answer, call.input) : null
   if (hint) call.say(hint)
+}
+
+/** One thing is told under its noun, whichever verb answers. */
+function named({ noun }: Verb, answer: unknown): unknown {
+  return noun === undefined ? answer : { [noun]: answer }
 }
 
 /** A stream has said everything already: undefined. */

@@ -17,7 +17,7 @@ export type { Io } from './io.ts'
 
 /** Runs one command line; answers its exit code. */
 export async function main(args: readonly string[], io: Io, version: string): Promise<number> {
-  if (args[0] === 'complete') return answerShell(args.slice(args[1] === '--' ? 2 : 1), io)
+  if (args[0] === 'complete') return answerShell(args.slice(1), io)
   const outcome: Outcome = { code: 0, io }
   const program = makeProgram(args, io, version, outcome)
   try {
@@ -49,9 +49,13 @@ function talkOnly(io: Io): Io {
 }
 
 /** What the scripts of the shells ask for; no command for people. */
-async function answerShell(words: readonly string[], io: Io): Promise<number> {
+async function answerShell(args: readonly string[], io: Io): Promise<number> {
   const { complete } = await import('./complete.ts')
-  const lines = await complete(words, io)
+  const { unquoted } = await import('./shell-word.ts')
+  const isQuoted = args[0] === '--quoted'
+  const words = args.slice(isQuoted ? 1 : 0)
+  const typed = words[0] === '--' ? words.slice(1) : words
+  const lines = await complete(isQuoted ? typed.map(unquoted) : typed, io)
   if (lines.length > 0) io.out(`${lines.join('\n')}\n`)
   return 0
 }

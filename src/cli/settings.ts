@@ -1,5 +1,6 @@
 /** What a command works on and under which name: options, then the environment, then `config.toml`, then defaults. */
 import { isAbsolute, join, resolve } from 'node:path'
+import { assertName } from '../domain/name.ts'
 import { withOwnCredentials } from '../domain/store-url.ts'
 import { HoldfastError, InvalidError } from '../errors.ts'
 import { getAgentIdSimple } from '../host/agent-id.ts'
@@ -91,9 +92,14 @@ export async function inspectSettings(io: Io, options: GlobalOptions): Promise<S
     return { value: otherwise, origin }
   }
   const store = pick('store', join(home.folder, storeName), home.because)
-  const durability = pick('durability', 'full')
   // Longer than a program waits: fifty commands started at once all get their turn.
-  const busy = pick('busy-timeout', '30s')
+  const busyTimeout = pick('busy-timeout', '30s')
+  const understood = <Value>(key: ConfigKey, setting: Setting<string>, read: (text: string) => Value) => ({
+    ...setting,
+    value: readFrom(setting.origin === config.path ? lineOf(config, key) : setting.origin, key, () =>
+      read(setting.value),
+    ),
+  })
   return {
     home,
     config,
@@ -103,10 +109,25 @@ export async function inspectSettings(io: Io, options: GlobalOptions): Promise<S
       ...store,
       value: explicit ? locatedFile(store.value, io.cwd) : placed(store, config.path, home),
     },
-    namespace: pick('namespace', 'default'),
-    agent: pick('agent', getAgentIdSimple()),
-    durability: { ...durability, value: readDurability(durability.value) },
-    busyTimeoutMs: { ...busy, value: parseDuration(busy.value) },
+    namespace: understood('namespace', pick('namespace', 'default'), readNamespace),
+    agent: understood('agent', pick('agent', getAgentIdSimple()), readAgent),
+    durability: understood('durability', pick('durability', 'full'), readDurability),
+    busyTimeoutMs: understood('busy-timeout', busyTimeout, parseDuration),
+  }
+}
+
+/** What cannot be read is named, with where it was found. */
+function readFrom<Value>(where: string, key: ConfigKey, read: () => Value): Value {
+  try {
+    return read()
+  } catch (error) {
+    if (!(error instanceof InvalidError)) throw error
+    const isNamed = where === `--${key}` || where === variables[key]
+    throw new InvalidError({
+      what: `${where}: ${isNamed ? '' : `${key}: `}${error.what}`,
+      next: error.next,
+      facts: { setting: key, where },
+    })
   }
 }
 
@@ -172,6 +193,16 @@ export function located(store: string, from: string): string {
   if (scheme === undefined) return resolve(from, store)
   if (scheme !== 'sqlite' || rest === undefined || rest === ':memory:' || isAbsolute(rest)) return store
   return `sqlite:${resolve(from, rest)}`
+}
+
+export function readNamespace(value: string): string {
+  assertName('namespace', value)
+  return value
+}
+
+export function readAgent(value: string): string {
+  assertName('agent', value)
+  return value
 }
 
 export function readDurability(value: string): 'full' | 'normal' {

@@ -70,6 +70,8 @@ export interface Verb<Answer = unknown> {
   /** Instead of executing the operation once. */
   readonly act?: (call: Call) => Promise<Answer>
   readonly text: (answer: Answer, view: View, input: Input) => string
+  /** What the answer is: under this name `--json` shows it, as every other verb that answers such a thing does. */
+  readonly noun?: 'item' | 'task' | 'lock' | 'queue' | 'progress' | 'recipient'
   /** What `--json` shows, where that is not the answer itself. */
   readonly json?: (answer: Answer, input: Input) => object | null
   /** What may be done next; talk for people, on a terminal only. */

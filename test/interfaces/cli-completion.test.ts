@@ -130,17 +130,18 @@ describe('the scripts', () => {
 
     const checked = spawnSync(name, ['-n', file], { encoding: 'utf8' })
 
-    expect(stdout).toContain('complete -- ')
+    expect(stdout).toMatch(/complete (?:--quoted )?-- /)
     expect(stdout).not.toMatch(/\beval\b(?! "\$\(holdfast completion)/)
     // The others are checked by their text on machines that do not have them.
     if (checked.error === undefined || name === 'bash')
       expect(checked).toMatchObject({ status: 0, stderr: '' })
   })
 
-  test('of bash completes in a real bash: commands, names with colons and blanks, files', async () => {
+  test('of bash completes in a real bash: commands, names with colons, blanks and quotes, files [S5c-37]', async () => {
     const shell = aShell()
     await shell.run('lock', 'acquire', 'session:one')
     await shell.run('lock', 'acquire', 'deploy it')
+    await shell.run('queue', 'add', 'my queue', '1', '--key', 'first')
     const command = join(shell.folder, 'holdfast')
     writeFileSync(command, `#!/bin/sh\nexec '${process.execPath}' '${program}' "$@"\n`)
     chmodSync(command, 0o755)
@@ -158,8 +159,11 @@ describe('the scripts', () => {
       'holdfast lock release dep: [deploy\\ it]',
       'holdfast import beads iss: [issues.jsonl]',
       'holdfast nonsense : []',
+      'holdfast queue show "my queue" f: [first]',
+      'holdfast queue show "my q: [my queue]',
+      'holdfast lock release "session:o: [session:one]',
     ])
-  }, 30_000)
+  }, 60_000)
 })
 
 /** Asks as bash does at a tab: the words split at its own marks, the cursor at the end of the line. */
@@ -177,5 +181,8 @@ try 'holdfast lock release session:o' holdfast lock release session : o
 try 'holdfast lock release dep' holdfast lock release dep
 try 'holdfast import beads iss' holdfast import beads iss
 try 'holdfast nonsense ' holdfast nonsense ''
+try 'holdfast queue show "my queue" f' holdfast queue show '"my queue"' f
+try 'holdfast queue show "my q' holdfast queue show '"my q'
+try 'holdfast lock release "session:o' holdfast lock release '"session:o'
 complete -p holdfast >/dev/null
 `

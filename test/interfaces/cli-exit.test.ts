@@ -235,6 +235,57 @@ describe('what commands say', () => {
     expect(colored.stdout).toContain('\u001b[1m')
   })
 
+  test('one thing has one shape in JSON, whichever verb answers [S5c-37]', async () => {
+    const shell = aShell()
+    const shapes = async (...lines: string[]) => {
+      const nouns: string[] = []
+      for (const line of lines) {
+        const { schemaVersion: _, ...answer } = await shell.json<Record<string, unknown>>(...line.split(' '))
+        nouns.push(Object.keys(answer).find((key) => key !== 'outcome') ?? '')
+      }
+      return new Set(nouns)
+    }
+
+    const items = await shapes(
+      'queue add q 1 --key k',
+      'queue peek q',
+      'queue next q',
+      'queue show q k',
+      'queue renew q k',
+      'queue progress q k 1',
+      'queue done q k',
+      'queue add q 1 --key b',
+      'queue priority q b 1',
+      'queue cancel q b',
+    )
+    const tasks = await shapes(
+      'task add T --key T',
+      'task claim T',
+      'task show T',
+      'task renew T',
+      'task update T --note n',
+      'task review T',
+      'task done T',
+    )
+    const locks = await shapes('lock acquire l', 'lock renew l', 'lock transfer l bob --reason r')
+    await shell.run('lock', 'acquire', 'e', '--run', 'r')
+    const runs = await shapes(
+      'progress start r --lock e',
+      'progress record r --done 1',
+      'progress show r',
+      'progress pause r',
+    )
+    const queues = await shapes('queue define p', 'queue describe p')
+
+    expect([items, tasks, locks, runs, queues].map((each) => [...each])).toEqual([
+      ['item'],
+      ['task'],
+      ['lock'],
+      ['progress'],
+      ['queue'],
+    ])
+  })
+
   test('a row of a table stays a line on a narrow terminal, and is whole elsewhere', async () => {
     const shell = aShell()
     const title = 'a very long title that goes on and on until nobody wants to read it any more, really'

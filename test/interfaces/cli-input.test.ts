@@ -137,6 +137,15 @@ test('every operation that is not internal has a command', () => {
 
 test.each([
   ['a duration without its unit', ['queue', 'next', 'q', '--lease', '5'], /500ms, 30s, 5m/],
+  ['a day that is none [S5c-37]', ['queue', 'add', 'q', '1', '--run-at', '2027-02-30'], /2026-11-16/],
+  [
+    'a day that this year has not [S5c-37]',
+    ['queue', 'add', 'q', '1', '--run-at', '2027-02-29T08:00:00Z'],
+    /time/,
+  ],
+  ['a month that is none [S5c-37]', ['queue', 'add', 'q', '1', '--run-at', '2027-13-01'], /time/],
+  ['a namespace that is no name [S5c-37]', ['queue', 'queues', '--namespace', '-rf'], /--namespace: "-rf"/],
+  ['a look once a month [S5c-34]', ['watch', '--every', '30d'], /--every: 30d is more than a day/],
   ['a negative duration', ['queue', 'next', 'q', '--lease', '-5s'], /duration/],
   ['a lease of more than a day', ['queue', 'next', 'q', '--lease', '25h'], /24 h/],
   ['a priority out of its bounds', ['queue', 'add', 'q', '1', '--priority', '11'], /0 \(first\) to 10/],

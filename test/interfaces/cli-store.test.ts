@@ -216,6 +216,8 @@ describe('settings', () => {
     ['an unknown key, with the nearest', 'namespase = "x"', /did you mean "namespace"\?/],
     ['a value that is no text', 'namespace = 5', /write namespace = "…"/],
     ['a file that is no TOML', 'namespace = ', /fix the file/],
+    ['a namespace that is no name [S5c-37]', '\nnamespace = "-rf"', /config.toml, line 2: namespace: "-rf"/],
+    ['a time that is none [S5c-37]', 'busy-timeout = "soon"', /config.toml, line 1: busy-timeout: "soon"/],
   ])('refuse %s', async (_, text, next) => {
     const shell = aShell()
     await shell.run('init')

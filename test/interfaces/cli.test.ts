@@ -1,6 +1,9 @@
 /** The command line as a program: real processes, many at once. */
-import { execFile } from 'node:child_process'
-import { expect, test } from 'vitest'
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
 import { type Answer, aShell, cleanEnvironment, program } from '../support/cli.ts'
 
 const json = (answer: Answer) => JSON.parse(answer.stdout) as Record<string, unknown>
@@ -74,6 +77,29 @@ interface Claimed {
 }
 
 const ms = (time: number | undefined) => `${Math.round(time ?? 0)} ms`
+
+test('a demo that is interrupted leaves nothing behind [S5c-37]', async () => {
+  const shell = aShell()
+  const folder = join(shell.folder, 'temporary')
+  mkdirSync(folder)
+  const child = spawn(process.execPath, [program, 'demo'], {
+    cwd: shell.folder,
+    env: { ...cleanEnvironment(), TMPDIR: folder },
+  })
+  onTestFinished(() => void child.kill('SIGKILL'))
+  const printed = (async () => {
+    for await (const data of child.stdout) if (String(data).includes('killed')) return
+  })()
+  await printed
+  const made = readdirSync(folder)
+
+  child.kill('SIGINT')
+  const [code] = await once(child, 'exit')
+
+  expect(made.some((name) => name.startsWith('holdfast-demo-'))).toBe(true)
+  expect(code).toBe(130)
+  expect(readdirSync(folder).filter((name) => name.startsWith('holdfast-demo-'))).toEqual([])
+})
 
 test('the demo kills and freezes real workers and ends well', { timeout: 60_000 }, async () => {
   const shell = aShell()

@@ -8,7 +8,14 @@ import { type ConfigKey, configKeys, readConfig, withSetting } from '../config-f
 import { formatDuration, parseDuration } from '../duration.ts'
 import { makeHome } from '../home.ts'
 import { configName, findHome } from '../location.ts'
-import { inspectSettings, readDurability, refusal, type Settings } from '../settings.ts'
+import {
+  inspectSettings,
+  readAgent,
+  readDurability,
+  readNamespace,
+  refusal,
+  type Settings,
+} from '../settings.ts'
 import { isTrusted, trust } from '../trust.ts'
 import { verb } from '../verb.ts'
 import { printable } from '../view.ts'
@@ -110,6 +117,8 @@ function settingOf(name: string, value: string): ConfigKey {
       next: `known settings: ${configKeys.join(', ')}`,
     })
   }
+  if (setting === 'namespace') readNamespace(value)
+  if (setting === 'agent') readAgent(value)
   if (setting === 'durability') readDurability(value)
   if (setting === 'busy-timeout') parseDuration(value)
   return setting

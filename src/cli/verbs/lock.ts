@@ -72,6 +72,7 @@ const release = verb<{ released: boolean; depth: number }>({
 
 const renew = verb<LockView>({
   name: 'renew',
+  noun: 'lock',
   operation: 'locks.renewLock',
   positional: ['name'],
   holds: 'lock',
@@ -220,6 +221,7 @@ const forceReleaseAgent = verb<Forced>({
 
 const transfer = verb<LockView>({
   name: 'transfer',
+  noun: 'lock',
   operation: 'locks.transfer',
   positional: ['name', 'to'],
   text: (lock, view) => `${lockLine(lock, view)}, held by ${printable(lock.holder ?? '')}`,

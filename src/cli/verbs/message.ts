@@ -223,6 +223,7 @@ const redrive = verb<MessageView>({
 
 const register = verb<RecipientView>({
   name: 'register',
+  noun: 'recipient',
   operation: 'messages.register',
   positional: ['name'],
   negatable: { address: 'it needs none' },

@@ -17,12 +17,18 @@ const underLock = { positional: ['run'], holds: 'run', text: runLine } as const
 
 const start = verb<ProgressView>({
   name: 'start',
+  noun: 'progress',
   operation: 'progress.start',
   ...underLock,
   help: '  holdfast lock acquire evaluation --run spring\n  holdfast progress start spring --lock evaluation --total 500',
 })
 
-const resume = verb<ProgressView>({ name: 'resume', operation: 'progress.resume', ...underLock })
+const resume = verb<ProgressView>({
+  name: 'resume',
+  noun: 'progress',
+  operation: 'progress.resume',
+  ...underLock,
+})
 
 const record = verb<RecordedProgress>({
   name: 'record',
@@ -35,15 +41,22 @@ const record = verb<RecordedProgress>({
 
 const pause = verb<ProgressView>({
   name: 'pause',
+  noun: 'progress',
   operation: 'progress.pause',
   positional: ['run'],
   text: runLine,
 })
 
-const fail = verb<ProgressView>({ name: 'fail', operation: 'progress.fail', ...underLock })
+const fail = verb<ProgressView>({
+  name: 'fail',
+  noun: 'progress',
+  operation: 'progress.fail',
+  ...underLock,
+})
 
 const reopen = verb<ProgressView>({
   name: 'reopen',
+  noun: 'progress',
   operation: 'progress.reopen',
   positional: ['run'],
   text: runLine,

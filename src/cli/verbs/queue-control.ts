@@ -19,6 +19,7 @@ import { describeQueue } from './queue-look.ts'
 
 const retry = verb<ItemView>({
   name: 'retry',
+  noun: 'item',
   operation: 'queue.retry',
   positional: ['queue', 'ref'],
   text: itemLine,
@@ -26,6 +27,7 @@ const retry = verb<ItemView>({
 
 const cancel = verb<ItemView>({
   name: 'cancel',
+  noun: 'item',
   operation: 'queue.cancel',
   positional: ['queue', 'ref'],
   text: itemLine,
@@ -33,6 +35,7 @@ const cancel = verb<ItemView>({
 
 const priority = verb<ItemView>({
   name: 'priority',
+  noun: 'item',
   operation: 'queue.setPriority',
   positional: ['queue', 'ref', 'priority'],
   text: (item) => `${itemLine(item)}, priority ${item.priority}`,
@@ -40,6 +43,7 @@ const priority = verb<ItemView>({
 
 const unquarantine = verb<ItemView>({
   name: 'unquarantine',
+  noun: 'item',
   operation: 'queue.releaseFromQuarantine',
   positional: ['queue', 'ref'],
   text: itemLine,
@@ -61,6 +65,7 @@ const resume = verb<{ changed: boolean; queue: QueueView }>({
 
 const define = verb<QueueView>({
   name: 'define',
+  noun: 'queue',
   operation: 'queue.define',
   makesStore: true,
   positional: ['queue'],

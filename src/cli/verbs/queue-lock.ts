@@ -34,6 +34,7 @@ const unlock = verb<boolean>({
 
 const renewLock = verb<LockView>({
   name: 'renew-lock',
+  noun: 'lock',
   operation: 'queue.renewLock',
   positional: ['queue'],
   holds: 'queueLock',
@@ -46,6 +47,7 @@ const extendLock = verb<LockView & { capped: boolean }>({
   positional: ['queue', 'extraMs'],
   holds: 'queueLock',
   help: '  holdfast queue extend-lock merges 60s',
+  json: ({ capped, ...lock }) => ({ lock, capped }),
   text: (extended, view) => `${lockLine(extended, view)}${extended.capped ? ', as long as is allowed' : ''}`,
 })
 

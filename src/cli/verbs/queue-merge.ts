@@ -8,6 +8,7 @@ const held = { holds: 'item', isOver: isItemOver, text: itemLine } as const
 
 const updateRebaseMetadata = verb<ItemView>({
   name: 'update-rebase-metadata',
+  noun: 'item',
   operation: 'queue.updateRebaseMetadata',
   positional: ['queue', 'ref'],
   ...held,
@@ -23,6 +24,7 @@ const isFresh = verb<boolean>({
 
 const returnToRebasing = verb<ItemView>({
   name: 'return-to-rebasing',
+  noun: 'item',
   operation: 'queue.returnToRebasing',
   positional: ['queue', 'ref', 'mainSha'],
   ...held,
@@ -30,6 +32,7 @@ const returnToRebasing = verb<ItemView>({
 
 const beginMerge = verb<ItemView>({
   name: 'begin-merge',
+  noun: 'item',
   operation: 'queue.beginMerge',
   positional: ['queue', 'ref'],
   ...held,
@@ -37,6 +40,7 @@ const beginMerge = verb<ItemView>({
 
 const completeMerge = verb<ItemView>({
   name: 'complete-merge',
+  noun: 'item',
   operation: 'queue.completeMerge',
   positional: ['queue', 'ref', 'mergedSha'],
   ...held,
@@ -44,6 +48,7 @@ const completeMerge = verb<ItemView>({
 
 const failMerge = verb<ItemView>({
   name: 'fail-merge',
+  noun: 'item',
   operation: 'queue.failMerge',
   positional: ['queue', 'ref', 'error'],
   hides: ['backoff'],

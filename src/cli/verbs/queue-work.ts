@@ -161,6 +161,7 @@ const claimMany = verb<ClaimManyOutcome>({
 
 const renew = verb<ItemView>({
   name: 'renew',
+  noun: 'item',
   operation: 'queue.renew',
   positional: ['queue', 'ref'],
   holds: 'item',
@@ -180,6 +181,7 @@ const release = verb<boolean>({
 
 const progress = verb<ItemView>({
   name: 'progress',
+  noun: 'item',
   operation: 'queue.progress',
   positional: ['queue', 'ref', 'progress'],
   body: 'progress',
@@ -190,6 +192,7 @@ const progress = verb<ItemView>({
 
 const move = verb<ItemView>({
   name: 'move',
+  noun: 'item',
   operation: 'queue.move',
   positional: ['queue', 'ref', 'to'],
   holds: 'item',
@@ -199,6 +202,7 @@ const move = verb<ItemView>({
 
 const done = verb<ItemView>({
   name: 'done',
+  noun: 'item',
   operation: 'queue.complete',
   positional: ['queue', 'ref'],
   body: 'result',
@@ -219,6 +223,7 @@ export const failOptions = [{ flags: '--code <text>', description: 'a word for t
 
 const fail = verb<ItemView>({
   name: 'fail',
+  noun: 'item',
   operation: 'queue.fail',
   positional: ['queue', 'ref', 'error'],
   hides: ['backoff'],

@@ -75,6 +75,7 @@ function taskPairs(task: TaskView, view: View): string {
 
 const add = verb<TaskView>({
   name: 'add',
+  noun: 'task',
   operation: 'tasks.addTask',
   makesStore: true,
   positional: ['title'],
@@ -178,6 +179,7 @@ function refusalText(
 
 const renew = verb<TaskView>({
   name: 'renew',
+  noun: 'task',
   operation: 'tasks.renewLease',
   positional: ['ref'],
   holds: 'task',
@@ -197,6 +199,7 @@ const release = verb<boolean>({
 
 const update = verb<TaskView>({
   name: 'update',
+  noun: 'task',
   operation: 'tasks.updateTask',
   negatable: { owner: 'it is nobody’s', host: 'it belongs on no machine' },
   positional: ['ref'],
@@ -209,6 +212,7 @@ const update = verb<TaskView>({
 
 const review = verb<TaskView>({
   name: 'review',
+  noun: 'task',
   operation: 'tasks.reviewTask',
   positional: ['ref'],
   holds: 'task',
@@ -218,6 +222,7 @@ const review = verb<TaskView>({
 
 const done = verb<TaskView>({
   name: 'done',
+  noun: 'task',
   operation: 'tasks.completeTask',
   positional: ['ref'],
   body: 'result',
