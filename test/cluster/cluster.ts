@@ -153,6 +153,23 @@ export class Cluster {
     return best.node
   }
 
+  /**
+   * As an HA manager would that throws away what others have: the node becomes the primary, whatever it has got, and
+   * nobody follows it. The former primary dies.
+   */
+  async forcePrimary(node: Node): Promise<void> {
+    await this.#primary.server.kill()
+    await node.server.promote()
+    this.#primary = node
+  }
+
+  /** The node has everything that was committed before this was asked, and gets nothing more. */
+  async leaveBehind(node: Node): Promise<void> {
+    const committed = await this.primary.server.writtenAt()
+    await until('it has caught up', async () => (await node.server.replayedAt()) >= committed)
+    node.link.cut()
+  }
+
   /** Its server is deleted, and its place follows the primary anew. */
   async rebuild(node: Node): Promise<void> {
     node.server.thaw()

@@ -78,7 +78,7 @@ export class Fleet {
       return server?.timeline === timeline
     }
     await Promise.all([
-      goesOn(this.#loads),
+      goesOn(this.#loads, patience),
       until('who listens has found it', () => this.#listener.status.server?.timeline === timeline, patience),
       until('who reads has found it', () => isThere(this.#reader), patience),
     ])
@@ -87,15 +87,63 @@ export class Fleet {
     expect(tookMs).toBeLessThan(withinMs)
   }
 
-  /** What the processes were told is what the store says: nothing is missing, nothing there twice, nothing skipped. */
-  async expectWhole(): Promise<void> {
-    const known = await Promise.all(
-      this.#loads.map((load) => load.ask<Known>('stop', {}, { patience: 60_000 })),
-    )
+  /** Numbers of the items whose adding was acknowledged so far. */
+  async added(): Promise<string[]> {
+    return (await Promise.all(this.#loads.map((load) => load.ask<string[]>('added')))).flat()
+  }
+
+  /** Every process that works has logged this as an error. */
+  async expectError(name: string): Promise<void> {
+    const errors = await Promise.all(this.#loads.map((load) => load.ask<string[]>('errors')))
+    expect(errors.map((each) => each.includes(name))).toEqual(errors.map(() => true))
+  }
+
+  /**
+   * After a branch was thrown away: of what was acknowledged only that is missing which was added on the branch, what is
+   * left is done once, and the reader has skipped nothing that is there. Answers the events of the store.
+   */
+  async expectOnlyLost(branch: {
+    readonly before: readonly string[]
+    readonly last: readonly string[]
+  }): Promise<Event[]> {
+    const known = await this.#stop()
+    const { events, followed } = await this.#readAll()
+
+    const created = new Set(createdIn(events))
+    const onBranch = new Set(branch.last)
+    for (const number of branch.before) onBranch.delete(number)
+    const missing = known.flatMap(({ added }) => added).filter((number) => !created.has(number))
+    expect(missing.filter((number) => !onBranch.has(number))).toEqual([])
+    expect(missing.length).toBeGreaterThan(0)
+    const seen = new Set(followed)
+    // Of what others wrote on the branch before the reader's process followed it, numbers may be ones it has passed.
+    expect(events.filter(({ seq, agent }) => !seen.has(seq) && agent !== 'late')).toEqual([])
+    expect(followed).toEqual(followed.toSorted((left, right) => left - right))
+    const ofQueue = events.filter(({ queue }) => queue === 'q')
+    expectCompletedOnce(ofQueue, idsIn(ofQueue))
+    const codes = known.flatMap(({ refused }) => refused.map(({ code }) => code))
+    expect(codes.filter((code) => !['STORE_UNAVAILABLE', 'LEASE_LOST'].includes(code))).toEqual([])
+    print(`${missing.length} acknowledged items lost with the branch, ${codes.length} calls refused`)
+    return events
+  }
+
+  #stop(): Promise<Known[]> {
+    return Promise.all(this.#loads.map((load) => load.ask<Known>('stop', {}, { patience: 60_000 })))
+  }
+
+  /** Everything there is in the end, and what the reader has seen of it. */
+  async #readAll(): Promise<{ events: Event[]; followed: number[] }> {
     await this.#drain()
     const events = await wholeAudit(this.#listener, this.#cluster.primary.server)
     const last = events.at(-1)?.seq ?? 0
     const followed = await this.#reader.ask<number[]>('stopFollowing', { last })
+    return { events, followed }
+  }
+
+  /** What the processes were told is what the store says: nothing is missing, nothing there twice, nothing skipped. */
+  async expectWhole(): Promise<void> {
+    const known = await this.#stop()
+    const { events, followed } = await this.#readAll()
 
     const ofQueue = events.filter(({ queue }) => queue === 'q')
     expectAllAdded(known, ofQueue)
@@ -109,13 +157,20 @@ export class Fleet {
     )
   }
 
-  /** Also nothing held: a worker that stops gives back what it has claimed and not begun. */
+  /**
+   * Also nothing held: a worker that stops gives back what it has claimed and not begun. What was finished on a branch
+   * that is lost is held until its lease lapses: nobody knows that it is not done.
+   */
   async #drain(): Promise<void> {
     const rest = this.#listener.work('q', () => {}, { concurrency: 20 })
-    await until('nothing is left', async () => {
-      const { pending, blocked, processing } = await this.#listener.queue('q').stats()
-      return pending + blocked + processing === 0
-    })
+    await until(
+      'nothing is left',
+      async () => {
+        const { pending, blocked, processing } = await this.#listener.queue('q').stats()
+        return pending + blocked + processing === 0
+      },
+      { patience: 120_000 },
+    )
     await rest.stop()
   }
 }
@@ -124,17 +179,24 @@ function sum(known: readonly Known[]): number {
   return known.reduce((total, { counted }) => total + counted, 0)
 }
 
+function createdIn(events: readonly Event[]): string[] {
+  return events
+    .filter(({ kind, queue }) => kind === 'item.created' && queue === 'q')
+    .map(({ change }) => numberOf(change?.payload))
+}
+
+function idsIn(events: readonly Event[]): string[] {
+  return events.filter(({ kind }) => kind === 'item.created').map(({ id }) => id)
+}
+
 function expectAllAdded(known: readonly Known[], events: readonly Event[]): void {
   const doubtful = new Set(known.flatMap((each) => each.doubtful))
-  const created = events
-    .filter(({ kind }) => kind === 'item.created')
-    .map(({ change }) => numberOf(change?.payload))
-    .filter((number) => !doubtful.has(number))
+  const created = createdIn(events).filter((number) => !doubtful.has(number))
   expect(created.sort()).toEqual(known.flatMap(({ added }) => added).sort())
 }
 
 function expectAllFinished(known: readonly Known[], events: readonly Event[]): void {
-  const created = events.filter(({ kind }) => kind === 'item.created').map(({ id }) => id)
+  const created = idsIn(events)
   expectCompletedOnce(events, created)
   const isCreated = new Set(created)
   expect(known.flatMap(({ finished }) => finished).filter((id) => !isCreated.has(id))).toEqual([])

@@ -24,14 +24,18 @@ interface Look {
 }
 
 /** Each of them has got more of each thing done than before. */
-export async function goesOn(loads: readonly Actor[]): Promise<void> {
+export async function goesOn(loads: readonly Actor[], patience: { patience?: number } = {}): Promise<void> {
   await Promise.all(
     loads.map(async (load) => {
       const before = await load.ask<Look>('look')
-      await until('the load goes on', async () => {
-        const now = await load.ask<Look>('look')
-        return now.added > before.added && now.counted > before.counted && now.handled > before.handled
-      })
+      await until(
+        'the load goes on',
+        async () => {
+          const now = await load.ask<Look>('look')
+          return now.added > before.added && now.counted > before.counted && now.handled > before.handled
+        },
+        patience,
+      )
     }),
   )
 }

@@ -236,6 +236,21 @@ export class Server {
     await this.query((client) => client.query('select pg_promote(true, 30)'))
   }
 
+  /** How far a primary has written its log, and a standby has applied it. */
+  async writtenAt(): Promise<bigint> {
+    return this.#place('pg_current_wal_lsn()')
+  }
+
+  async replayedAt(): Promise<bigint> {
+    return this.#place('pg_last_wal_replay_lsn()')
+  }
+
+  async #place(of: string): Promise<bigint> {
+    const sql = `select (${of} - '0/0')::text as at`
+    const { rows } = await this.query((client) => client.query<{ at: string }>(sql))
+    return BigInt(rows[0]?.at ?? 0)
+  }
+
   /** How far a standby has got the primary's log, once it gets no more of it. */
   async receivedAt(): Promise<bigint> {
     const sql =

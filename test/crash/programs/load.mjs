@@ -18,10 +18,11 @@ let loops = []
 let reading = null
 /** Numbers of items that were acknowledged, and codes of what was refused. */
 let known = nothing()
+const logger = { warn() {}, error: (_, name) => known.errors.push(name) }
 
 const orders = {
   async open({ store, ...options }) {
-    hf = await open(store, { logger: false, ...options })
+    hf = await open(store, { logger, ...options })
     return hf.status
   },
 
@@ -52,6 +53,11 @@ const orders = {
 
   status: () => hf.status,
 
+  added: () => known.added,
+
+  /** Names of the errors it has logged. */
+  errors: () => known.errors,
+
   async stop() {
     isOver = true
     await Promise.all(loops)
@@ -78,6 +84,7 @@ function nothing() {
     followed: [],
     refused: [],
     lost: 0,
+    errors: [],
   }
 }
 
