@@ -14,8 +14,8 @@ test('a commit that no standby confirms is in doubt and names the standbys, and 
   const hf = await openHere(store, { patienceMs, busyTimeoutMs })
   const witness = await openHere(store, { background: false, busyTimeoutMs })
   await hf.queue('q').add('before')
-  await own.server.configure({ synchronous_standby_names: 'gone' })
   onTestFinished(() => own.server.configure({ synchronous_standby_names: '' }))
+  await waitForStandby('gone')
 
   const unconfirmed = await refusal(() => hf.queue('q').add('unconfirmed'))
   const behind = await refusal(() => hf.queue('q').add('behind'))
@@ -33,3 +33,15 @@ test('a commit that no standby confirms is in doubt and names the standbys, and 
   const { items } = await witness.queue('q').list()
   expect(items.map(({ payload }) => payload)).toEqual(['before', 'unconfirmed', 'after'])
 })
+
+/** Settings are read again a moment later: until commits do wait, one after the other is made. */
+async function waitForStandby(name: string): Promise<void> {
+  const client = await own.connect()
+  await own.server.configure({ synchronous_standby_names: name })
+  await until('commits wait for the standby', async () => {
+    client.query("select pg_logical_emit_message(true, 'test', 'a commit')").catch(() => {})
+    const sql = "select 1 from pg_stat_activity where wait_event = 'SyncRep'"
+    const { rows } = await own.server.query((other) => other.query(sql))
+    return rows.length > 0
+  })
+}
