@@ -23,6 +23,7 @@ const jsonColumns = new Set([
   'waitingFor',
   'error',
   'progress',
+  'progressAtLoss',
   'data',
   'definition',
   'patterns',
