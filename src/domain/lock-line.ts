@@ -76,7 +76,10 @@ export type Turn =
 
 /** Whose turn is it? Granted only when every slot before the caller's place in line is free. */
 export function decideTurn(request: NamedRequest, line: LockLine, at: Judging & { wall: number }): Turn {
-  assertSlots(request, line.locks)
+  assertSlots(
+    request,
+    line.locks.filter((lock) => lock.delayedSince === null && !hasLapsed(lock, at)),
+  )
   const own = request.reentrant ? line.locks.find((lock) => isOwn(lock, request)) : undefined
   if (own) return enterAgain(own, request.leaseMs, at.now)
   const delayed = line.locks
@@ -85,9 +88,11 @@ export function decideTurn(request: NamedRequest, line: LockLine, at: Judging & 
   // As they are once every delay has begun: a lapsed slot that asked for one is not to be had.
   const locks = line.locks.map((lock) => delayed.find(({ before }) => before === lock)?.after ?? lock)
   const taken = locks.filter((lock) => !hasLapsed(lock, at))
-  if (taken.length + line.ahead < request.slots) {
+  // A delay under another number of slots is one of all of them.
+  const isKept = taken.some((lock) => lock.slots !== request.slots)
+  if (!isKept && taken.length + line.ahead < request.slots) {
     const { now, wall, isDoubtful, manualGraceMs } = at
-    const { before, after } = grantSlot(request, locks, {
+    const { before, after, ended } = grantSlot(request, locks, {
       now,
       wall,
       isDoubtful,
@@ -95,13 +100,14 @@ export function decideTurn(request: NamedRequest, line: LockLine, at: Judging & 
       floor: line.floor,
     })
     const { user, run, delayMs, slots } = request
-    return { outcome: 'granted', before, after: { ...after, user, run, delayMs, slots } }
+    return { outcome: 'granted', before, after: { ...after, user, run, delayMs, slots }, ended }
   }
-  return { outcome: 'held', ...keptOutBy(taken, line.next, request.slots), delayed }
+  return { outcome: 'held', ...keptOutBy(taken, isKept ? null : line.next, request.slots), delayed }
 }
 
 function isOwn(lock: Lock, request: NamedRequest): boolean {
-  return isSameHolder(lock, request) && (request.token === undefined || request.token === lock.token)
+  const { token, slots } = request
+  return isSameHolder(lock, request) && (token === undefined || token === lock.token) && lock.slots === slots
 }
 
 /** Who keeps the caller out: the holder whose lease ends first or, when a slot is free, the next in line. */
@@ -113,8 +119,8 @@ function keptOutBy(taken: readonly Lock[], next: Waiter | null, slots: number) {
 }
 
 /** Somebody who believes a lock is exclusive must not get in beside two others. */
-function assertSlots({ name, slots }: NamedRequest, locks: readonly Lock[]): void {
-  const other = locks.find((lock) => lock.slots !== slots)
+function assertSlots({ name, slots }: NamedRequest, live: readonly Lock[]): void {
+  const other = live.find((lock) => lock.slots !== slots)
   if (!other) return
   throw new InvalidError({
     what: `lock ${name} is held with ${other.slots} slots, and ${slots} were asked for`,

@@ -78,7 +78,13 @@ export interface AcquireRequest extends Holder {
 }
 
 export type Acquisition =
-  | { readonly outcome: 'granted'; readonly before: Lock | null; readonly after: Lock }
+  | {
+      readonly outcome: 'granted'
+      readonly before: Lock | null
+      readonly after: Lock
+      /** Lapsed locks that there is no slot for any more: they end now, or their holders could come back beside it. */
+      readonly ended: readonly Lock[]
+    }
   | { readonly outcome: 'renewed'; readonly before: Lock; readonly after: Lock }
   | { readonly outcome: 'held'; readonly by: Lock }
 
@@ -101,16 +107,13 @@ export function grantSlot(
   held: readonly Lock[],
   at: Judging & { wall: number; floor: number },
 ): Extract<Acquisition, { outcome: 'granted' }> {
-  // One of the slots is free or has lapsed; a free one robs nobody.
-  const free = freeSlot(held, request.slots)
-  const lapsed = held.filter((lock) => lock.slot < request.slots && hasLapsed(lock, at))
-  const before = free === undefined ? firstToExpire(lapsed) : null
+  const { slot, before, ended } = held.length === 0 ? firstSlot : chooseSlot(held, request.slots, at)
   const previous = highestToken(held)
   const lease = grant(request, { leaseMs: request.leaseMs, now: at.now, previous, floor: at.floor })
   // Field by field: an object literal with several spreads is a hundred times slower, and this runs for every lock.
   const after: Lock = {
     name: request.name,
-    slot: before?.slot ?? (free as number),
+    slot,
     reason: request.reason,
     item: null,
     acquiredAt: at.wall,
@@ -131,7 +134,29 @@ export function grantSlot(
     expiresAt: lease.expiresAt,
     leaseMs: lease.leaseMs,
   }
-  return { outcome: 'granted', before, after }
+  return { outcome: 'granted', before, after, ended }
+}
+
+interface Slot extends Pick<Extract<Acquisition, { outcome: 'granted' }>, 'before' | 'ended'> {
+  readonly slot: number
+}
+
+const firstSlot: Slot = { slot: 0, before: null, ended: [] }
+
+/** One of the slots is free or has lapsed. A lapsed one that ends anyway goes first; otherwise a free one robs nobody. */
+function chooseSlot(held: readonly Lock[], slots: number, at: Judging): Slot {
+  const lapsed = held.filter((lock) => hasLapsed(lock, at))
+  const outdated = lapsed.filter((lock) => !isOneOf(lock, slots))
+  const ending = outdated.filter(({ slot }) => slot < slots)
+  const free = ending.length > 0 ? undefined : freeSlot(held, slots)
+  if (free !== undefined) return { slot: free, before: null, ended: outdated }
+  const before = firstToExpire(ending.length > 0 ? ending : lapsed.filter(({ slot }) => slot < slots))
+  return { slot: before.slot, before, ended: outdated.filter((lock) => lock !== before) }
+}
+
+/** Whether a row is one of so many slots; a processing lock does not say how many there were. */
+function isOneOf({ slot, slots }: Lock, count: number): boolean {
+  return slot < count && (slots === null || slots === count)
 }
 
 /** A new token is above those of all slots: alone, it says which slot is meant. */

@@ -21,7 +21,7 @@ import * as fields from './fields.ts'
 import { lockRef } from './lease.ts'
 import { pausedRuns, runNeeds } from './lock-run.ts'
 import { ask, type OutputOf, operation, type Step } from './operation.ts'
-import { leaseLength, lockChange } from './queue-claim.ts'
+import { endings, leaseLength, lockChange } from './queue-claim.ts'
 import { lockView, viewLock } from './view.ts'
 
 const slotsMax = 1000
@@ -93,13 +93,18 @@ export const acquireLock = operation({
     const { before, after } = turn
     const taken = turn.outcome === 'granted' ? before : null
     const decision: Decision<NamedAcquireOutcome> = {
-      changes: [grantChange(before, after, context), ...leaving(line.own, 'it got the lock', context)],
+      changes: [
+        ...endings(turn, context),
+        grantChange(before, after, context),
+        ...leaving(line.own, 'it got the lock', context),
+      ],
       result: { outcome: 'claimed', lock: viewLock(after, context.now), recoveredFrom: recoveredFrom(taken) },
       granted: [{ kind: 'lock', id: lockRef(after), token: after.token }],
       // With one slot gone, another may be free for who comes next.
       wakes: line.own !== null && line.waiting > 1 && after.slots !== 1,
     }
-    return taken?.run == null ? decision : pausing([taken], 'its lock was taken over', decision, context)
+    const lost = [...(taken === null ? [] : [taken]), ...(turn.outcome === 'granted' ? turn.ended : [])]
+    return pausing(lost, 'its lock was taken over', decision, context)
   },
 })
 

@@ -10,7 +10,7 @@ import { claimant, holderWith } from './claimant.ts'
 import * as fields from './fields.ts'
 import { lockRef } from './lease.ts'
 import { ask, type OutputOf, operation, type Step } from './operation.ts'
-import { leaseLength, lockChange } from './queue-claim.ts'
+import { endings, leaseLength, lockChange } from './queue-claim.ts'
 import { type LockView, lockView, viewLock } from './view.ts'
 
 const input = lazily(() => ({ queue: fields.queue, token: fields.token }))
@@ -61,7 +61,7 @@ export const acquireProcessingLock = operation({
         ? { table: 'lock', before: acquired.before, after: acquired.after }
         : lockChange(acquired.before, acquired.after, context)
     return {
-      changes: [change],
+      changes: [...endings(acquired, context), change],
       result: { outcome: 'claimed', lock: viewLock(acquired.after, context.now) },
       granted: [{ kind: 'lock', id: lockRef(acquired.after), token: acquired.after.token }],
     }

@@ -319,7 +319,7 @@ function claimUnderLock(
     const { item, change } = claim(candidate, workflow, { ...holder, leaseMs }, context)
     const lock = { ...acquired.after, item: item.id, version: (acquired.before?.version ?? 0) + 1 }
     return {
-      changes: [lockChange(acquired.before, lock, context), change],
+      changes: [...endings(acquired, context), lockChange(acquired.before, lock, context), change],
       result: answer(item, lock, context.now),
       granted: [grantOf(item), { kind: 'lock', id: lockRef(lock), token: lock.token }],
     }
@@ -358,6 +358,19 @@ function answer(item: Item, lock: Lock, now: number): ClaimOutcome {
     lease: viewLease(item, now),
     lock: viewLock(lock, now),
   }
+}
+
+/** The lapsed locks that end with a grant. */
+export function endings(acquired: { outcome: string; ended?: readonly Lock[] }, caller: Caller): Change[] {
+  return (acquired.ended ?? []).map((before) => {
+    const detail = { holder: before.agent, token: before.token, evidence: 'its lease had lapsed' }
+    return {
+      table: 'lock',
+      before,
+      after: null,
+      event: { kind: 'lock.expired', agent: caller.agent, detail },
+    }
+  })
 }
 
 /** Own slot = changed; a lapsed one taken over = stolen, naming whose it was; else acquired. */

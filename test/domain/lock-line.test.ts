@@ -98,6 +98,36 @@ describe('a turn', () => {
     expect(refusal).toMatchObject({ code: 'INVALID', facts: { slots: 3, asked: 1 } })
   })
 
+  test('at a lock that lapsed under another number of slots is the caller’s, and ends the rest of it [S5c-17]', () => {
+    const lapsed = (slot: number) => held({ slot, slots: 3, token: 70 + slot, expiresAt: at.now - 10 + slot })
+    const rows = [lapsed(2), lapsed(1), lapsed(0)]
+
+    const fewer = decideTurn(request, { ...empty, locks: rows }, at)
+    const more = decideTurn({ ...request, slots: 5 }, { ...empty, locks: rows }, at)
+    const beyond = decideTurn(request, { ...empty, locks: [lapsed(2)] }, at)
+
+    expect(fewer).toMatchObject({ outcome: 'granted', before: rows[2], ended: [rows[0], rows[1]] })
+    expect(more).toMatchObject({ outcome: 'granted', before: rows[2], after: { slot: 0, slots: 5 } })
+    expect(beyond).toMatchObject({ outcome: 'granted', before: null, after: { slot: 0 }, ended: [lapsed(2)] })
+  })
+
+  test('is not the caller’s while a delay under another number of slots lasts [S5c-17]', () => {
+    const delayed = held({ slots: 3, delayedSince: at.now })
+    const line = { ...empty, locks: [delayed], next: waiterOf('cy', 5), waiting: 1 }
+
+    const turn = decideTurn({ ...request, slots: 5 }, line, at)
+
+    expect(turn).toMatchObject({ outcome: 'held', holder: null, expiresAt: delayed.expiresAt })
+  })
+
+  test('of a holder that lapsed is no entry again under another number of slots [S5c-17]', () => {
+    const own = held({ agent: 'bob', instance: 'bob-1', slots: 3, expiresAt: at.now - 1 })
+
+    const turn = decideTurn({ ...request, reentrant: true }, { ...empty, locks: [own] }, at)
+
+    expect(turn).toMatchObject({ outcome: 'granted', before: own, after: { slots: 1, depth: 1 } })
+  })
+
   test('never gives a lock to more than its slots, whoever asks in whatever order', () => {
     const step = fc.record({
       agent: fc.constantFrom('a', 'b', 'c', 'd'),
