@@ -36,10 +36,7 @@ export interface QueueOptions<Payload> {
   readonly leaseMs?: number
   /** Length of leases of its items and its lock that nobody renews; default 300 s, of tasks 30 min. */
   readonly manualLeaseMs?: number
-  /**
-   * Any Standard Schema (zod, valibot, arktype, …). What is stored is the payload as JSON has it, once the schema accepts
-   * it in that form; what the schema makes of it is given with a claim. Lists, `get` and `peek` show what is stored.
-   */
+  /** Any Standard Schema (zod, valibot, arktype, …). The payload is stored as JSON has it; claims give what the schema makes of it. */
   readonly schema?: PayloadSchema<Payload>
 }
 
