@@ -222,7 +222,7 @@ export class SqliteEngine implements Engine {
     this.#location = location
     this.#options = options
     this.#environment = options.environment
-    this.#wake = new Wake(file && `${location}-wake`, options.environment)
+    this.#wake = new Wake(file && location, options.environment)
     this.status = {
       engine: 'sqlite',
       location,

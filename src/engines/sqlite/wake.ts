@@ -2,11 +2,13 @@
  * Telling other processes that something became claimable: one byte appended to a file beside the store, after
  * the commit. (A watch on the WAL fires before the commit is visible.) A hint only; polling is the truth.
  */
-import { constants, type FSWatcher, ftruncateSync, watch, writeSync } from 'node:fs'
+import { constants, existsSync, type FSWatcher, ftruncateSync, watch, writeSync } from 'node:fs'
 import type { Environment } from '../../environment.ts'
 import { HelperFile } from './helper-file.ts'
 
 const coalesceMs = 10
+/** A file that was removed is not made again at once: somebody may be removing the whole folder. */
+const findAgainMs = 250
 const bytesMax = 64 * 1024
 const byte = Buffer.from('.')
 
@@ -14,6 +16,7 @@ export class Wake {
   readonly #listeners = new Set<() => void>()
   readonly #commitListeners = new Set<() => void>()
   readonly #environment: Environment
+  readonly #store: string
   /** Null for a private store: nobody else to tell. */
   readonly #file: HelperFile | null
   #watcher: FSWatcher | null = null
@@ -23,8 +26,11 @@ export class Wake {
   /** When the file was last found to be the one that others know. */
   #foundAt = Number.NEGATIVE_INFINITY
 
-  constructor(path: string | null, environment: Environment) {
-    this.#file = path === null ? null : new HelperFile(path, constants.O_WRONLY | constants.O_APPEND)
+  /** `store`: null for a private one. */
+  constructor(store: string | null, environment: Environment) {
+    const flags = constants.O_WRONLY | constants.O_APPEND
+    this.#store = store ?? ''
+    this.#file = store === null ? null : new HelperFile(`${store}-wake`, flags)
     this.#environment = environment
   }
 
@@ -77,6 +83,18 @@ export class Wake {
     if (this.#listeners.size + this.#commitListeners.size > 0) this.#startWatching()
   }
 
+  #findLater(file: HelperFile): void {
+    this.#stopWatching()
+    file.close()
+    this.#environment.timer(findAgainMs, () => {
+      if (this.#listeners.size + this.#commitListeners.size === 0 || !existsSync(this.#store)) return
+      this.#startWatching()
+      // What was told meanwhile was not heard.
+      for (const listener of this.#listeners) listener()
+      this.committed()
+    })
+  }
+
   #startWatching(): void {
     if (this.#file === null || this.#watcher !== null) return
     try {
@@ -96,8 +114,7 @@ export class Wake {
       return
     }
     this.#quiet = true
-    // Before anybody looks: what is told from now on must be heard.
-    if (this.#file) this.#find(this.#file)
+    if (this.#file?.isOpen && !this.#file.isCurrent()) this.#findLater(this.#file)
     for (const listener of this.#listeners) listener()
     this.committed()
     this.#environment.timer(coalesceMs, () => {
