@@ -264,7 +264,8 @@ describe('an open that fails', () => {
       for (let time = 0; time < 4; time++) refusals.push(await refusalOf(store, { busyTimeoutMs: 1 }))
 
       expect(refusals.filter(isHoldfastError)).toHaveLength(5)
-      expect(descriptorsOf(store)).toBe(before)
+      // Fewer when what the first one left was collected meanwhile.
+      expect(descriptorsOf(store)).toBeLessThanOrEqual(before)
     },
   )
 })
