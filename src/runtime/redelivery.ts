@@ -37,6 +37,11 @@ export interface RetryCounts {
 
 const lookEveryMs = 10_000
 const soonMs = 20
+/**
+ * Every commit that may concern somebody rings, and every process has an inbox: those with nothing else look no more
+ * often than they probe for dead holders.
+ */
+const inboxSoonMs = 250
 const jitterMsMax = 250
 /** Deliveries of one adapter under way at once. */
 const lanesMax = 10
@@ -52,8 +57,8 @@ export class Redelivery {
   #wakesAt = Number.POSITIVE_INFINITY
   #unwake: () => void = () => {}
   #isRunning = false
-  /** Somebody rang while a pass was under way. */
-  #isRung = false
+  /** How soon to look again, told by whoever rang while a pass was under way. */
+  #againMs: number | null = null
   #isBusy = false
 
   constructor(session: Session, adapters: Readonly<Record<string, Adapter>>) {
@@ -63,29 +68,27 @@ export class Redelivery {
 
   addAdapter(name: string, adapter: Adapter): void {
     this.#adapters.set(name, adapter)
-    if (this.#isRunning) this.#listen()
     this.ring()
   }
 
   /** Begins to work without being called. */
   start(): void {
     this.#isRunning = true
-    this.#listen()
+    this.#unwake = this.#session.engine.onWake(() =>
+      this.#lookIn(this.#adapters.size === 1 ? inboxSoonMs : soonMs),
+    )
     this.#sleep(soonMs)
-  }
-
-  /** An inbox is reached by its sender; only those who send otherwise must hear of new messages at once. */
-  #listen(): void {
-    if (this.#adapters.size === 1) return
-    this.#unwake()
-    this.#unwake = this.#session.engine.onWake(() => this.ring())
   }
 
   /** Something may be due sooner than was known. */
   ring(): void {
+    this.#lookIn(soonMs)
+  }
+
+  #lookIn(ms: number): void {
     if (!this.#isRunning) return
-    if (this.#isBusy) this.#isRung = true
-    else this.#sleep(soonMs)
+    if (this.#isBusy) this.#againMs = Math.min(ms, this.#againMs ?? ms)
+    else this.#sleep(ms)
   }
 
   /** Never later than it already would: one who rings without end must not keep it asleep. */
@@ -108,7 +111,7 @@ export class Redelivery {
 
   async #work(): Promise<void> {
     this.#isBusy = true
-    this.#isRung = false
+    this.#againMs = null
     let dueInMs: number | null = null
     try {
       dueInMs = await this.#dueInMs()
@@ -122,7 +125,7 @@ export class Redelivery {
       if (!this.#isOver) this.#session.logger.warn({ error: String(error) }, 'redelivery.failed')
     }
     this.#isBusy = false
-    this.#sleep(this.#isRung ? soonMs : this.#restMs(dueInMs))
+    this.#sleep(Math.min(this.#againMs ?? Number.POSITIVE_INFINITY, this.#restMs(dueInMs)))
   }
 
   /** Until something is due, a little later in each process, so that they do not all look in the same moment. */

@@ -3,13 +3,14 @@ import { getEventListeners } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { command, type Event, type OpenOptions, webhook } from 'holdfast'
-import { type Replica, renewalFields, replay } from 'holdfast/testing'
-import { expect, onTestFinished, test } from 'vitest'
+import { MovableEnvironment, type Replica, renewalFields, replay } from 'holdfast/testing'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { readFeed } from '../support/feed.ts'
 import { collectLogs } from '../support/logs.ts'
 import { openPost, type Post, passAfter, reachBob, recorder } from '../support/messages.ts'
 import { dayMs, hourMs, retainFor } from '../support/retention.ts'
 import { forEachEngine } from '../support/stores.ts'
+import { neverLooks, untilWoken } from '../support/wake.ts'
 
 forEachEngine((engine) => {
   test('an open process sends what is due without being called, and sleeps until then [A12]', async () => {
@@ -36,6 +37,55 @@ forEachEngine((engine) => {
 
     expect(await post.messages.get(message.id)).toMatchObject({ deliveries: [{ attempts: 2 }] })
     expect((await post.messages.timeline(message.id)).at(-1)).toMatchObject({ agent: 'bystander' })
+  })
+
+  /** A process with nothing but its inbox, told of something or asleep; alice's sends no second time. */
+  async function openReader(recipient: object = {}) {
+    const post = await openPost(engine)
+    await post.messages.register('bob', recipient)
+    const bob = await post.store.open({ agent: 'bob', environment: neverLooks(post.env, 5_000) })
+    await post.env.advance(1_000)
+    return { ...post, bob }
+  }
+
+  test('a process that only reads its inbox hears at once of a message that its limit let through [S5c-12]', async () => {
+    const { messages, env, bob } = await openReader({ deliveriesPerMinute: 60 })
+
+    await messages.sendWithAck('bob', { content: 1 })
+    await untilWoken(env, async () => (await bob.messages.inbox()).messages.length === 1)
+
+    expect((await bob.messages.inbox()).messages).toMatchObject([{ content: 1 }])
+  })
+
+  test('a process that only reads its inbox hears at once of retries that are due soon [S5c-12]', async () => {
+    const { messages, env } = await openReader()
+
+    const { message } = await messages.sendWithAck('bob', { content: 1, timeoutMs: 2_000 })
+    const attempts = async () => (await messages.get(message.id))?.deliveries[0]?.attempts
+    await untilWoken(env, async () => (await attempts()) === 2)
+
+    expect(await attempts()).toBe(2)
+  })
+
+  test('a process with nothing but its inbox looks a few times a second, however often it is rung [S5c-12]', async () => {
+    // Whatever looks asks for random numbers; what else does so does the same without redelivery.
+    const countRandom = async (redelivery: boolean) => {
+      const environment = new MovableEnvironment()
+      const random = vi.spyOn(environment, 'random')
+      const { hf } = await engine.open({ environment, redelivery })
+      await environment.advance(1_000)
+      random.mockClear()
+      for (let step = 0; step < 100; step++) {
+        await hf.queue('jobs').add(step)
+        await environment.advance(10)
+      }
+      return random.mock.calls.length
+    }
+
+    const looks = (await countRandom(true)) - (await countRandom(false))
+
+    expect(looks).toBeGreaterThan(2)
+    expect(looks).toBeLessThanOrEqual(12)
   })
 
   test('escalation and dead letters come by themselves too [A4] [A12]', async () => {

@@ -8,10 +8,10 @@ const pollMs = 50
 const patienceMs = 15_000
 
 /** A process whose pauses between two looks never end: it does something when it is told of it, or never. */
-export function neverLooks(env: MovableEnvironment): Environment {
+export function neverLooks(env: MovableEnvironment, lookMs = pollMs): Environment {
   const itself = machine(env).process(process.pid)
   // Under its own identity: the other handles of this process would take it for a dead one otherwise.
-  return { ...itself, host: env.host, timer: (ms, run) => (ms > pollMs ? () => {} : itself.timer(ms, run)) }
+  return { ...itself, host: env.host, timer: (ms, run) => (ms > lookMs ? () => {} : itself.timer(ms, run)) }
 }
 
 /** Lets the time of the store pass until it is there; wake-ups come by way of the real world. */
@@ -31,4 +31,15 @@ export async function whileTimePasses<Result>(
     await new Promise((resolve) => setImmediate(resolve))
   }
   return arrived
+}
+
+/** The same for what has to be looked at: time stands still while somebody asks a server. */
+export async function untilWoken(env: MovableEnvironment, isSo: () => Promise<boolean>): Promise<void> {
+  const startedAt = performance.now()
+  while (!(await isSo())) {
+    if (performance.now() - startedAt > patienceMs)
+      throw new Error(`nobody was woken within ${patienceMs} ms`)
+    await env.advance(pollMs)
+    await new Promise((resolve) => setImmediate(resolve))
+  }
 }
