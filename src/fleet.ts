@@ -156,12 +156,12 @@ export class Fleet {
   }
 
   /**
-   * One page for an agent that starts: who it is, what it holds, what it was sent, what is next. Heals first, so that
-   * what somebody lost is there to be claimed.
+   * One page for an agent that starts: who it is, what it holds, what it was sent, what is next. Heals first, as a claim
+   * does (`recovery.onClaim`), so that what somebody lost is there to be claimed.
    */
   async prime(options: { agent?: string } = {}): Promise<PrimePage> {
     const { agent, ...rest } = optionsOf('fleet.prime', options)
-    await this.#session.healIfPossible('manual')
+    if (this.#session.settings.recovery.onClaim) await this.#session.healIfPossible('manual')
     const judged = await judgeHolders(this.#session)
     const page = await this.#session.call<PrimePage>('fleet.prime', { ...rest, judged }, { agent })
     await this.#session.introduce(agent)

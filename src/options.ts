@@ -18,6 +18,10 @@ const restartReason = 'Server restart - run paused'
 const recovery = z.strictObject({
   onOpen: z.boolean().default(true).describe('Heal when a store is opened.'),
   onClaim: z.boolean().default(true).describe('Heal before claims, once a batch.'),
+  onWait: z
+    .boolean()
+    .default(true)
+    .describe('Look for dead holders on this machine once a second while a call waits for work.'),
   everyMs: z.int().min(0).max(3_600_000).default(5_000).describe('Heal every so often, ms; 0 = never.'),
   probeEveryMs: z
     .int()
@@ -180,6 +184,7 @@ export interface OpenOptions {
 export interface RecoveryOptions {
   readonly onOpen: boolean
   readonly onClaim: boolean
+  readonly onWait: boolean
   readonly everyMs: number
   readonly probeEveryMs: number
   readonly pauseReason: string
@@ -202,6 +207,7 @@ const times = Object.freeze({
 const noRecovery: RecoveryOptions = Object.freeze({
   onOpen: false,
   onClaim: false,
+  onWait: false,
   everyMs: 0,
   probeEveryMs: 0,
   pauseReason: restartReason,

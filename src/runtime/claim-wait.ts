@@ -67,7 +67,7 @@ export async function waitForWork<Answer>(session: Session, wait: ClaimWait<Answ
       wait.signal?.throwIfAborted()
       if (session.isClosed) throw closedError(engine.status.location)
       const now = environment.monotonic()
-      if (now - probedAt >= probeEveryMs) {
+      if (session.settings.recovery.onWait && now - probedAt >= probeEveryMs) {
         probedAt = now
         await inTime(session, healTheDead(session), deadline)
       }

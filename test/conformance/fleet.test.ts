@@ -301,7 +301,7 @@ forEachEngine((engine) => {
 
   describe('prime', () => {
     test('heals before it speaks, so that what somebody lost can be claimed [S5-14]', async () => {
-      const { hf, env } = await engine.open({ agent: 'boss', background: false, recovery: false })
+      const { hf, env } = await engine.open({ agent: 'boss', background: false })
       await hf.tasks.addTask('Write the parser', { key: 'T-1' })
       await hf.tasks.claimTaskForAgent('T-1', { agent: 'gone', leaseMs: 1_000 })
       await env.advance(1_001)
@@ -317,7 +317,6 @@ forEachEngine((engine) => {
       const { hf, env, store } = await engine.open({
         agent: 'boss',
         background: false,
-        recovery: false,
         logger: lines.logger,
       })
       await hf.tasks.addTask('Write the parser', { key: 'T-1' })

@@ -1,13 +1,15 @@
 /** Which triggers heal, what they say, and how much they take at once. */
 import type { OpenOptions, Queue } from 'holdfast'
+import type { MovableEnvironment } from 'holdfast/testing'
 import { describe, expect, test } from 'vitest'
 import { readFeed } from '../support/feed.ts'
 import { collectLogs } from '../support/logs.ts'
 import { claimed, claimedMany } from '../support/outcomes.ts'
+import { machine } from '../support/processes.ts'
 import { type Engine, forEachEngine } from '../support/stores.ts'
 
 const leaseMs = 1_000
-const off = { onOpen: false, onClaim: false, everyMs: 0, probeEveryMs: 0 }
+const off = { onOpen: false, onClaim: false, onWait: false, everyMs: 0, probeEveryMs: 0 }
 
 forEachEngine((engine) => {
   describe('the only trigger', () => {
@@ -53,6 +55,66 @@ forEachEngine((engine) => {
 
       expect(claim.outcome).toBe('empty')
       expect(report.entriesReclaimed).toBe(1)
+    })
+  })
+
+  describe('the holder of an item is dead', () => {
+    /** It runs on by its lease, and whoever is asked sees that its process is gone. */
+    async function openOrphaned(recovery: NonNullable<OpenOptions['recovery']>) {
+      const { hf, env, store } = await engine.open({ background: false, recovery: false })
+      const host = machine(env)
+      const dying = await store.open({ agent: 'dying', environment: host.process(101), recovery: false })
+      await hf.queue('jobs').add(null)
+      await claimed(dying.queue('jobs').next({ leaseMs: 3_600_000 }))
+      host.kill(101)
+      const waiter = await store.open({ environment: host.process(102), background: false, recovery })
+      return { q: waiter.queue('jobs'), waiter, env }
+    }
+
+    async function outcomeOf(waiting: Promise<{ outcome: string }>, env: MovableEnvironment) {
+      let outcome: string | null = null
+      void waiting.then((answer) => {
+        outcome = answer.outcome
+      })
+      for (let step = 0; step < 60 && outcome === null; step++) await env.advance(100)
+      return outcome
+    }
+
+    test('the only trigger by waiting finds it while a call waits for work [S5c-13]', async () => {
+      const { q, env } = await openOrphaned({ ...off, onWait: true })
+      const before = await q.stats()
+
+      const outcome = await outcomeOf(q.next({ waitMs: 5_000 }), env)
+
+      expect(before.processing).toBe(1)
+      expect(outcome).toBe('claimed')
+    })
+
+    test.each([
+      ['all triggers', false],
+      ['the trigger by waiting', { ...off, everyMs: 3_600_000 }],
+    ] as const)('with %s off, waiting for work heals nothing [S5c-13]', async (_, recovery) => {
+      const { q, waiter, env } = await openOrphaned(recovery)
+
+      const outcomes = [
+        await outcomeOf(q.next({ waitMs: 3_000 }), env),
+        await outcomeOf(waiter.tasks.claimNext({ waitMs: 3_000 }), env),
+        await outcomeOf(waiter.locks.acquireLock('free', { waitMs: 3_000 }), env),
+      ]
+
+      expect(outcomes).toEqual(['empty', 'empty', 'claimed'])
+      expect(await q.stats()).toMatchObject({ processing: 1 })
+    })
+
+    test('with all triggers off, neither the page of an agent nor what is due heals [S5c-13]', async () => {
+      const { q, waiter } = await openOrphaned(false)
+
+      await waiter.fleet.prime()
+      await waiter.messages.processRetries()
+      const claim = await q.claimMany(1)
+
+      expect(claim.outcome).toBe('empty')
+      expect(await q.stats()).toMatchObject({ processing: 1 })
     })
   })
 
