@@ -14,18 +14,27 @@ const slotsMax = leasesMax + spare
 /** Names of locks have up to 200 characters of up to 4 bytes, and a slot number. */
 const idBytesMax = 1024
 
+/** A deadline and, in its lowest bits, which lease of its slot it belongs to; the rest is good for 70 years of uptime. */
+const useBits = 12n
+
 export interface BoardLease extends LeaseRef {
   readonly slot: number
   readonly leaseMs: number
   /** Monotonic time just before the request that was granted. */
   readonly requestedAt: number
+  /** Its deadline as the board has it, and only this lease: see `extend`. */
+  readonly stamp: bigint
 }
+
+/** A lease as it is granted. */
+export type GrantedLease = Omit<BoardLease, 'slot' | 'stamp'>
 
 export class Board {
   readonly buffer: SharedArrayBuffer
   // Whole numbers only, because only those can be stored atomically: times are in microseconds.
   readonly #tokens: BigInt64Array<SharedArrayBuffer>
-  readonly #deadlines: BigInt64Array<SharedArrayBuffer>
+  /** Deadline and use of each slot in one number, so that one compare-and-set changes a deadline of this lease alone. */
+  readonly #stamps: BigInt64Array<SharedArrayBuffer>
   readonly #requestedAt: BigInt64Array<SharedArrayBuffer>
   readonly #leaseMs: BigInt64Array<SharedArrayBuffer>
   /** Length of the id; negative for a lock. */
@@ -40,7 +49,7 @@ export class Board {
     const numbers = (block: number, length = slotsMax) =>
       new BigInt64Array(buffer, block * slotsMax * 8, length)
     this.#tokens = numbers(0)
-    this.#deadlines = numbers(1)
+    this.#stamps = numbers(1)
     this.#requestedAt = numbers(2)
     this.#leaseMs = numbers(3)
     this.#idLengths = numbers(4)
@@ -60,14 +69,14 @@ export class Board {
   }
 
   /** Main thread: writes a lease down; from now on it is renewed. */
-  write(lease: Omit<BoardLease, 'slot'>, deadline: number): number {
+  write(lease: GrantedLease, deadline: number): number {
     this.assertFree(1, slotsMax)
     const slot = this.#free.pop() ?? this.#used
     const length = this.#ids.write(lease.id, slot * idBytesMax, idBytesMax)
     this.#idLengths[slot] = BigInt(lease.kind === 'lock' ? -length : length)
     this.#leaseMs[slot] = BigInt(lease.leaseMs)
     this.#requestedAt[slot] = toMicroseconds(lease.requestedAt)
-    this.setDeadline(slot, deadline)
+    Atomics.store(this.#stamps, slot, stampOf(deadline, useOf(Atomics.load(this.#stamps, slot)) + 1n))
     // The token last: a reader that sees it sees the rest.
     Atomics.store(this.#tokens, slot, BigInt(lease.token))
     if (slot === this.#used) Atomics.store(this.#state, 1, BigInt(slot + 1))
@@ -76,11 +85,11 @@ export class Board {
 
   /** Main thread: the lease keeps its slot, and is not renewed until it is resumed. Negative tokens say so. */
   suspend(slot: number): void {
-    Atomics.store(this.#tokens, slot, -BigInt(Math.abs(this.tokenAt(slot))))
+    Atomics.store(this.#tokens, slot, -magnitude(this.#tokenAt(slot)))
   }
 
   resume(slot: number): void {
-    Atomics.store(this.#tokens, slot, BigInt(Math.abs(this.tokenAt(slot))))
+    Atomics.store(this.#tokens, slot, magnitude(this.#tokenAt(slot)))
   }
 
   /** Main thread: the lease has ended; its slot may be used again. */
@@ -89,10 +98,11 @@ export class Board {
     this.#free.push(slot)
   }
 
-  /** Caretaker: the lease to renew in a slot, or null; null also when it changed while it was read. */
+  /** Caretaker: the lease to renew in a slot, or null; null also when another took the slot while it was read. */
   read(slot: number): BoardLease | null {
     const token = Atomics.load(this.#tokens, slot)
     if (token <= 0n) return null
+    const stamp = Atomics.load(this.#stamps, slot)
     const length = Number(this.#idLengths[slot])
     const start = slot * idBytesMax
     const lease: BoardLease = {
@@ -102,8 +112,11 @@ export class Board {
       token: Number(token),
       leaseMs: Number(this.#leaseMs[slot]),
       requestedAt: Number(this.#requestedAt[slot]) / 1000,
+      stamp,
     }
-    return Atomics.load(this.#tokens, slot) === token ? lease : null
+    // Both: leases granted in one millisecond have the same token.
+    const isSameUse = useOf(Atomics.load(this.#stamps, slot)) === useOf(stamp)
+    return isSameUse && Atomics.load(this.#tokens, slot) === token ? lease : null
   }
 
   /** Caretaker: all leases to renew, each with its slot. */
@@ -114,16 +127,28 @@ export class Board {
     }
   }
 
-  tokenAt(slot: number): number {
-    return Number(Atomics.load(this.#tokens, slot))
+  #tokenAt(slot: number): bigint {
+    return Atomics.load(this.#tokens, slot)
   }
 
-  setDeadline(slot: number, deadline: number): void {
-    Atomics.store(this.#deadlines, slot, toMicroseconds(deadline))
+  /**
+   * Caretaker: a later deadline for a lease it has renewed. False when the lease has ended meanwhile, or was given
+   * another deadline: its slot may belong to a new lease, which was not renewed.
+   */
+  extend({ slot, stamp }: Pick<BoardLease, 'slot' | 'stamp'>, deadline: number): boolean {
+    return Atomics.compareExchange(this.#stamps, slot, stamp, stampOf(deadline, useOf(stamp))) === stamp
+  }
+
+  /** Main thread: no earlier than this for the lease in a slot; the caretaker may be extending it at the same time. */
+  extendTo(slot: number, deadline: number): void {
+    for (let isDone = false; !isDone; ) {
+      const stamp = Atomics.load(this.#stamps, slot)
+      isDone = deadlineOf(stamp) >= deadline || this.extend({ slot, stamp }, deadline)
+    }
   }
 
   deadlineOf(slot: number): number {
-    return Number(Atomics.load(this.#deadlines, slot)) / 1000
+    return deadlineOf(Atomics.load(this.#stamps, slot))
   }
 
   /** Main thread: the event loop turns. */
@@ -138,6 +163,22 @@ export class Board {
   get #used(): number {
     return Number(Atomics.load(this.#state, 1))
   }
+}
+
+function stampOf(deadline: number, use: bigint): bigint {
+  return (toMicroseconds(deadline) << useBits) | BigInt.asUintN(Number(useBits), use)
+}
+
+function useOf(stamp: bigint): bigint {
+  return BigInt.asUintN(Number(useBits), stamp)
+}
+
+function deadlineOf(stamp: bigint): number {
+  return Number(stamp >> useBits) / 1000
+}
+
+function magnitude(token: bigint): bigint {
+  return token < 0n ? -token : token
 }
 
 function toMicroseconds(ms: number): bigint {

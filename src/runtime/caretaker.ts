@@ -216,9 +216,7 @@ export class Caretaker {
           lease,
           at: requestedAt + jitter * renewEveryMs(lease.leaseMs),
         })
-        // It may have ended meanwhile, and its slot may be another's.
-        if (this.#board.tokenAt(lease.slot) !== lease.token) continue
-        this.#board.setDeadline(lease.slot, requestedAt + lease.leaseMs - safetyMarginMs(lease.leaseMs))
+        this.#board.extend(lease, requestedAt + lease.leaseMs - safetyMarginMs(lease.leaseMs))
       }
       for (const ref of lost) this.#reports.lost(ref)
     } catch (error) {

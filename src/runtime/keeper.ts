@@ -6,7 +6,7 @@ import { safetyMarginMs } from '../domain/lease.ts'
 import type { Environment } from '../environment.ts'
 import { LeaseLostError } from '../errors.ts'
 import type { LeaseRef } from '../operations/lease.ts'
-import type { Board, BoardLease } from './board.ts'
+import type { Board, GrantedLease } from './board.ts'
 import type { Caretaking } from './employ.ts'
 
 /** A lease this process holds and renews until its holder asks to release, complete or fail it. */
@@ -69,14 +69,14 @@ export class Keeper {
     }
   }
 
-  hold(granted: Omit<BoardLease, 'slot'>): Lease {
+  hold(granted: GrantedLease): Lease {
     const deadline = granted.requestedAt + granted.leaseMs - safetyMarginMs(granted.leaseMs)
     const key = keyOf(granted)
     const known = this.#held.get(key)
     if (known?.token === granted.token) {
       // The same grant again (a holder asked once more): the lease the work already has goes on.
       this.resume(known)
-      this.#board.setDeadline(known.slot, Math.max(deadline, this.#board.deadlineOf(known.slot)))
+      this.#board.extendTo(known.slot, deadline)
       return known
     }
     if (known) this.lose(known, 'it was granted anew to this process')
