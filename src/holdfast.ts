@@ -120,8 +120,8 @@ async function begin({ url, ...parts }: Beginning): Promise<Holdfast> {
   await session.call('instance.start', { id: instance, ...environment.host.identity })
   if (!session.storeIsLocal) environment.host.ownMark.enter(environment.host.identity)
   try {
-    keeper.employ(
-      await employCaretaker({
+    await keeper.employ(() =>
+      employCaretaker({
         url,
         engine,
         environment,

@@ -47,10 +47,18 @@ export class Keeper {
     this.#board = board
   }
 
-  /** Who renews what is on the board, to be stopped at the end. Before this nothing is held, and no timer runs. */
-  employ(caretaking: Caretaking): void {
-    this.#caretaking = caretaking
+  /**
+   * Employs whoever renews what is on the board, to be stopped at the end. The main loop beats from before that, or a
+   * caretaker that is at work before its process hears of it would take the process for wedged.
+   */
+  async employ(begin: () => Promise<Caretaking>): Promise<void> {
     this.#watch()
+    try {
+      this.#caretaking = await begin()
+    } catch (error) {
+      this.#cancelTimer()
+      throw error
+    }
   }
 
   /** What this process goes on as, if its instance has ended; null once it is closing. */

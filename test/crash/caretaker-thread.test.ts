@@ -69,6 +69,20 @@ test('a process that hung is told so when it turns again [X6]', async () => {
   expect(line?.facts.silentForMs).toBeGreaterThan(1000)
 })
 
+test('a process that was busy while its thread began is not taken for one that hangs [X6]', async () => {
+  const { logger, named } = collectLogs()
+  const thread = nextThread()
+  const opening = openHere(newStore(), { logger, recovery })
+  await thread
+
+  // Its thread is at work long before this process hears of it.
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1500)
+  const hf = await opening
+  await seeHealing(hf)
+
+  expect(named('process.wedged')).toEqual([])
+})
+
 /** From within: ended from outside in the middle of a call, the driver would take the whole process along. */
 function end(thread: Worker): void {
   thread.postMessage('stop')
