@@ -2,6 +2,7 @@
 import { type LeaseRef, lockRef } from './operations/lease.ts'
 import type { LockView } from './operations/view.ts'
 import type { Lease } from './runtime/keeper.ts'
+import { leftByRelease } from './runtime/lease-ending.ts'
 import { type CallOptions, type Session, textOf } from './session.ts'
 
 type Who = CallOptions & { readonly token?: number | undefined }
@@ -66,9 +67,9 @@ export class LockGrants {
       {
         lease: grant ?? { kind: 'lock', id: name, token: token ?? 0 },
         isLast,
-        hasEnded: ({ depth }) => {
+        leaves: ({ released, depth }) => {
           if (grant) grant.depth = depth
-          return depth === 0
+          return depth === 0 ? leftByRelease(released) : 'held'
         },
         forget: () => void this.#forget(name, token, options),
       },

@@ -16,6 +16,7 @@ import type { ItemView, LeaseView, LockView } from './operations/view.ts'
 import { type PayloadSchema, parsed, payloadOf, storable } from './payload.ts'
 import { waitForWork, waitIsOver } from './runtime/claim-wait.ts'
 import type { Lease } from './runtime/keeper.ts'
+import { type LeaseLeft, leftByRelease } from './runtime/lease-ending.ts'
 import type { CallOptions, Session } from './session.ts'
 
 /** An item with its payload typed. */
@@ -487,7 +488,7 @@ export class Queue<Payload = unknown> {
   async release(ref: string, options: TokenOptions & { reason?: string } = {}): Promise<boolean> {
     optionsOf('queue.release', options)
     const named = this.#granted(ref, options) ?? (await this.#found(ref, options))
-    return await this.#end<boolean>('queue.release', named, {}, options, () => true)
+    return await this.#end<boolean>('queue.release', named, {}, options, leftByRelease)
   }
 
   get(ref: string): Promise<QueueItem<Payload> | null> {
@@ -584,11 +585,8 @@ export class Queue<Payload = unknown> {
     const token = this.#lockToken(optionsOf('queue.releaseProcessingLock', options))
     const input = this.#named(inputOf(options, { token }))
     const request = { operation: 'queue.releaseProcessingLock', input, options }
-    return await this.#session.endGrant<boolean>(
-      request,
-      { kind: 'lock', name: this.#lockName, token },
-      () => true,
-    )
+    const grant = { kind: 'lock', name: this.#lockName, token } as const
+    return await this.#session.endGrant<boolean>(request, grant, leftByRelease)
   }
 
   /** The lock, lapsed or not, with `stale`; null when nobody has it. */
@@ -737,12 +735,8 @@ export class Queue<Payload = unknown> {
   ): Promise<QueueItem<Payload>> {
     const options = optionsOf(operation, given)
     const named = this.#granted(ref, options) ?? (await this.#found(ref, options))
-    return await this.#end<QueueItem<Payload>>(
-      operation,
-      named,
-      input,
-      options,
-      ({ standing }) => standing !== 'held',
+    return await this.#end<QueueItem<Payload>>(operation, named, input, options, ({ standing }) =>
+      standing === 'held' ? 'held' : 'ended',
     )
   }
 
@@ -752,10 +746,10 @@ export class Queue<Payload = unknown> {
     { sent, id, token }: Named,
     more: object,
     options: TokenOptions,
-    hasEnded: (answer: Answer) => boolean,
+    leaves: (answer: Answer) => LeaseLeft,
   ): Promise<Answer> {
     const input = this.#named(inputOf(options, { ...more, ref: sent, token }))
-    return this.#session.endGrant({ operation, input, options }, { kind: 'item', name: id, token }, hasEnded)
+    return this.#session.endGrant({ operation, input, options }, { kind: 'item', name: id, token }, leaves)
   }
 
   /**

@@ -15,7 +15,7 @@ import type { Settings } from './options.ts'
 import { findDeaths, type Healing, heal } from './runtime/heal.ts'
 import { inTime } from './runtime/in-time.ts'
 import type { Keeper, Lease } from './runtime/keeper.ts'
-import { type LeaseEnding, LeaseEndings } from './runtime/lease-ending.ts'
+import { type LeaseEnding, LeaseEndings, type LeaseLeft } from './runtime/lease-ending.ts'
 import type { RecoveryFailures } from './runtime/recovery-failures.ts'
 import { healerOf, healOthers } from './runtime/store-healing.ts'
 
@@ -131,13 +131,13 @@ export class Session {
   endGrant<Answer>(
     request: Request,
     { kind, name, token }: { kind: 'item' | 'lock'; name: string; token: number | undefined },
-    hasEnded: (answer: Answer) => boolean,
+    leaves: (answer: Answer) => LeaseLeft,
   ): Promise<Answer> {
     const { options } = request
     const grant = this.#grants.get(this.#grantKey(kind, name, options))
     const lease = grant && grant.token === token ? grant : { kind, id: name, token: token ?? 0 }
     const forget = () => void this.#forget(kind, name, token, options)
-    return this.end(request, { lease, isLast: true, hasEnded, forget })
+    return this.end(request, { lease, isLast: true, leaves, forget })
   }
 
   /**

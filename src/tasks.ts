@@ -23,6 +23,7 @@ import {
 import { waitForWork, waitIsOver } from './runtime/claim-wait.ts'
 import { deathsAmong } from './runtime/heal.ts'
 import type { Lease } from './runtime/keeper.ts'
+import { type LeaseLeft, leftByRelease } from './runtime/lease-ending.ts'
 import { type CleanupOptions, repeatCleanup } from './runtime/lock-cleanup.ts'
 import { type LeaseRenewal, type RenewalOptions, runRenewal } from './runtime/renewal.ts'
 import { judgeHolders, reportStaleLocks, type StaleLocksOptions } from './runtime/stale-locks.ts'
@@ -325,7 +326,7 @@ export class Tasks {
     ref: string,
     options: TokenOptions & { status?: 'Todo' | 'Review' | 'Done'; note?: string } = {},
   ): Promise<boolean> {
-    return await this.#end<boolean>('tasks.releaseTask', ref, options, () => true)
+    return await this.#end<boolean>('tasks.releaseTask', ref, options, leftByRelease)
   }
 
   /** Hands a task to review and lets go of it. */
@@ -333,7 +334,7 @@ export class Tasks {
     ref: string,
     options: TokenOptions & { note?: string; expectedVersion?: number } = {},
   ): Promise<Task> {
-    return this.#end('tasks.reviewTask', ref, options, isLetGo)
+    return this.#end('tasks.reviewTask', ref, options, leftBy)
   }
 
   /** The task is done: by its holder, or out of review. Repeating it is harmless. */
@@ -341,7 +342,7 @@ export class Tasks {
     ref: string,
     options: TokenOptions & { result?: unknown; note?: string; expectedVersion?: number } = {},
   ): Promise<Task> {
-    return this.#end('tasks.completeTask', ref, options, isLetGo)
+    return this.#end('tasks.completeTask', ref, options, leftBy)
   }
 
   /**
@@ -475,12 +476,12 @@ export class Tasks {
     operation: string,
     ref: string,
     given: TokenOptions,
-    hasEnded: (answer: Answer) => boolean,
+    leaves: (answer: Answer) => LeaseLeft,
   ): Promise<Answer> {
     const options = optionsOf(operation, given)
     const { sent, id, token } = await this.#held(ref, options)
     const request = { operation, input: inputOf(options, { ref: sent, token }), options }
-    return await this.#session.endGrant(request, { kind: 'item', name: id, token }, hasEnded)
+    return await this.#session.endGrant(request, { kind: 'item', name: id, token }, leaves)
   }
 
   /** Grants are remembered by id; a key is looked up first unless the caller brings the token. */
@@ -512,6 +513,6 @@ export class Tasks {
   }
 }
 
-function isLetGo({ lease }: Task): boolean {
-  return lease === null
+function leftBy({ lease }: Task): LeaseLeft {
+  return lease === null ? 'ended' : 'held'
 }

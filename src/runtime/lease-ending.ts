@@ -9,13 +9,22 @@ import type { LeaseRef } from '../operations/lease.ts'
 import type { Session } from '../session.ts'
 import type { Keeper } from './keeper.ts'
 
+/** Ended by this request, still held, or gone before it came. */
+export type LeaseLeft = 'ended' | 'held' | 'lost'
+
+/** A release says whether there was something to release. */
+export function leftByRelease(released: boolean): LeaseLeft {
+  return released ? 'ended' : 'lost'
+}
+
 export interface LeaseEnding<Answer> {
   readonly lease: LeaseRef
   /** False: its holder has acquired it several times, and goes on holding it after this release. */
   readonly isLast: boolean
   /** Sends the same request each time. */
   send(): Promise<Answer>
-  hasEnded(answer: Answer): boolean
+  /** What the answer says of the lease. */
+  leaves(answer: Answer): LeaseLeft
   /** The grant is over, by this request or without it. */
   forget(): void
 }
@@ -90,6 +99,8 @@ export class LeaseEndings {
   async #repeat<Answer>(pending: Pending<Answer>, first: unknown): Promise<Answer> {
     const { ending } = pending
     let error = first
+    // Done by a request whose answer was lost, it is gone when it is asked for again: that is no loss.
+    let mayBeDone = false
     for (let waitMs = repeatAfterMs.first; ; waitMs = Math.min(2 * waitMs, repeatAfterMs.max)) {
       // This does not keep the program running: what it holds ends with it.
       await new Promise<void>((done) => this.#environment.timer(waitMs, done))
@@ -97,8 +108,9 @@ export class LeaseEndings {
         this.#pending.delete(pending)
         throw error
       }
+      mayBeDone ||= !mayPass(error)
       try {
-        return this.#answered(pending, await ending.send())
+        return this.#answered(pending, await ending.send(), mayBeDone)
       } catch (next) {
         error = next
         if (isDecided(error)) throw this.#refused(pending, error)
@@ -125,13 +137,17 @@ export class LeaseEndings {
     }
   }
 
-  #answered<Answer>(pending: Pending<Answer>, answer: Answer): Answer {
+  #answered<Answer>(pending: Pending<Answer>, answer: Answer, mayBeDone = false): Answer {
     const { ending } = pending
     this.#pending.delete(pending)
-    if (ending.hasEnded(answer)) {
+    const left = ending.leaves(answer)
+    if (left === 'held') this.#goOn(ending)
+    else {
       ending.forget()
-      this.#keeper.drop(ending.lease)
-    } else this.#goOn(ending)
+      // Somebody took it before: what still works under it has to hear of that.
+      if (left === 'lost' && !mayBeDone) this.#keeper.lose(ending.lease, goneBefore)
+      else this.#keeper.drop(ending.lease)
+    }
     return answer
   }
 
@@ -151,6 +167,8 @@ export class LeaseEndings {
     if (isLast && !others.some(({ ending }) => ending.isLast)) this.#keeper.resume(lease)
   }
 }
+
+const goneBefore = 'it was no longer held when its holder gave it back'
 
 async function settledOf(pending: Pending): Promise<void> {
   await Promise.allSettled([pending.promised])
