@@ -124,6 +124,7 @@ export class Locks {
     const isThis = ({ kind, id }: LeaseRef) => kind === 'lock' && lockNameOf(id) === name
     const givenBack = waitMs > 0 ? null : this.#session.whenGivenBack(isThis)
     if (givenBack !== null) await givenBack
+    signal?.throwIfAborted()
     const { leaseMs } = options
     const token = options.reentrant ? this.#grants.tokenFor(name, options) : options.token
     const input = inputOf(options, { name, leaseMs, token }, waitNames)

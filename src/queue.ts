@@ -267,9 +267,12 @@ export class Queue<Payload = unknown> {
   ): Promise<Claim<Payload>> {
     assertWait(operation, waitMs, options.idempotencyKey)
     assertSignal(operation, signal)
+    signal?.throwIfAborted()
     const taken: LeaseRef[] = []
     const claim = (patienceMs?: number) =>
-      this.#session.withRoom(leases, options, () => this.#claim(operation, options, taken, patienceMs))
+      this.#session.withRoom(leases, options, () =>
+        this.#claim(operation, options, taken, { signal, patienceMs }),
+      )
     if (waitMs === 0) return claim()
     const isEnough = ({ outcome }: Claim<Payload>) => outcome === 'claimed'
     const giveBack = () => this.#giveBack(taken, options)
@@ -290,13 +293,14 @@ export class Queue<Payload = unknown> {
     operation: string,
     options: ClaimOptions,
     taken: LeaseRef[],
-    patienceMs?: number,
+    { signal, patienceMs }: { signal: AbortSignal | undefined; patienceMs: number | undefined },
   ): Promise<Claim<Payload>> {
     const givenBack = this.#session.whenGivenBack((lease) => this.#isClaimedBy(operation, lease), patienceMs)
     if (givenBack !== null) await givenBack
     const newLocks: LeaseRef[] = []
     try {
       for (let round = 0; ; round++) {
+        signal?.throwIfAborted()
         const requestedAt = this.#session.environment.monotonic()
         const answer = await this.#claimRound(operation, options, round, patienceMs)
         if (answer === passedOver) continue

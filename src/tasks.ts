@@ -247,6 +247,7 @@ export class Tasks {
   #claimNextWaiting({ waitMs = 0, signal, ...options }: ClaimNextOptions & WaitOptions): Promise<NextTask> {
     assertSignal('tasks.claimNext', signal)
     assertWait('tasks.claimNext', waitMs, options.idempotencyKey)
+    signal?.throwIfAborted()
     const claim = (patienceMs?: number) =>
       this.#session.withRoom(1, options, () => this.#claimNext(options, patienceMs))
     if (waitMs === 0) return claim()

@@ -74,6 +74,7 @@ async function acquire(
 ): Promise<NamedAcquireOutcome> {
   const givenBack = session.endings.settled(wait.isThis)
   if (givenBack !== null) await givenBack
+  assertWanted(session, wait)
   const input = { ...wait.input, wait: true, ...(place ? { waiter: place.waiter } : {}) }
   return await session.call('locks.acquireLock', input, {
     ...wait.options,
