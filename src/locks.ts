@@ -34,7 +34,7 @@ export interface AcquireOptions extends ClaimOptions {
   readonly delayMs?: number
   /** Stands in line for up to so long; default 0: answers at once. */
   readonly waitMs?: number
-  /** Ends the wait; the promise then rejects with its reason. */
+  /** Ends the wait; the promise then rejects with its reason. One that has fired already claims nothing. */
   readonly signal?: AbortSignal
 }
 
@@ -79,7 +79,7 @@ export interface StartupReport {
   readonly locksReleased: number
   readonly progressPaused: number
   readonly waitersRemoved: number
-  /** Locks that others hold and keep, at most 500. */
+  /** Locks that other agents, or other processes of this one, hold and keep; at most 500. */
   readonly kept: readonly LockView[]
 }
 
@@ -246,15 +246,29 @@ export class Locks {
     const healed = await this.#session.heal('open', asked)
     const reports = [this.#atOpen, healed].filter((report) => report !== null)
     this.#atOpen = null
-    const { locks } = await this.list({ limit: keptMax })
+    const kept = await this.#keptByOthers()
     const sum = (countOf: (report: RecoveryReport) => number) =>
       reports.reduce((total, report) => total + countOf(report), 0)
     return {
       locksReleased: sum(({ locksCleaned }) => locksCleaned),
       progressPaused: sum(({ progressPaused }) => progressPaused),
       waitersRemoved: sum(({ waitersRemoved }) => waitersRemoved),
-      kept: locks.filter(({ holder }) => holder !== null),
+      kept,
     }
+  }
+
+  async #keptByOthers(): Promise<LockView[]> {
+    const { agent, instance } = this.#session
+    const isOthers = ({ holder, lease }: LockView) =>
+      holder !== null && (lease.instance === null ? holder !== agent : lease.instance !== instance)
+    const kept: LockView[] = []
+    let page = await this.list({ limit: keptMax })
+    kept.push(...page.locks.filter(isOthers))
+    while (page.next !== null && kept.length < keptMax) {
+      page = await this.list({ limit: keptMax, after: page.next })
+      kept.push(...page.locks.filter(isOthers))
+    }
+    return kept.slice(0, keptMax)
   }
 
   /**

@@ -78,6 +78,24 @@ forEachEngine((engine) => {
     expect(await server.locks.isLockedBy('other', { agent: 'server-2' })).toBe(true)
   })
 
+  test('one’s own locks are not among those that others keep, however many there are [S5c-51]', async () => {
+    const { env, store } = await engine.open({ background: false, recovery: false })
+    const host = machine(env)
+    const server = await store.open({ agent: 'server-1', environment: host.process(101) })
+    const twin = await store.open({ agent: 'server-1', environment: host.process(102) })
+    for (let number = 0; number < 3; number++) await take(server, `own-${number}`)
+    await take(server, 'manual', { renew: false })
+    await take(twin, 'twin')
+    await take(server, 'zoe', { agent: 'zoe' })
+
+    const { kept } = await server.locks.recoverLocksOnStartup()
+
+    expect(kept.map(({ name, holder }) => [name, holder])).toEqual([
+      ['twin', 'server-1'],
+      ['zoe', 'zoe'],
+    ])
+  })
+
   test('the text of the source comes first where the program says so [S5-18]', async () => {
     const { store } = await crashed()
     const recovery = { pauseReason: 'Server restart - evaluation paused' }
