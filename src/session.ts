@@ -54,6 +54,14 @@ export interface GrantedItem {
   readonly key: string | null
 }
 
+/** A worker that claims through the processing lock of its queue. */
+export interface LockUse {
+  /** False once it has lost the lock: then another worker need not wait for it. */
+  isAtWork(): boolean
+  /** Another worker of this process asked for the lock meanwhile. */
+  isAwaited: boolean
+}
+
 const grantsMax = 10_000
 
 type HealingOptions = Pick<Healing, 'queue' | 'dryRun' | 'maxAgeMs' | 'pauseReason'>
@@ -86,6 +94,7 @@ export class Session {
   /** Names that can be written to because they read their inbox here. */
   readonly #introduced = new Set<string>()
   readonly #expectant = new Map<string, Set<() => void>>()
+  readonly #lockUses = new Map<string, LockUse>()
   /** Set when the handle begins to close. */
   isClosed = false
   /** Set when its workers have stopped: what was claimed from then on would stay held. */
@@ -242,6 +251,28 @@ export class Session {
       // Names of queues come and go.
       if (listeners.size === 0 && this.#expectant.get(queue) === listeners) this.#expectant.delete(queue)
     }
+  }
+
+  /**
+   * Lets one worker at a time claim through the processing lock of a queue: to the store all of this process is one
+   * holder, and a second worker would be given the item that the first is at work on. False while another does.
+   */
+  useLock(queue: string, use: LockUse): boolean {
+    const other = this.#lockUses.get(queue)
+    if (other !== undefined && other !== use && other.isAtWork()) {
+      other.isAwaited = true
+      return false
+    }
+    this.#lockUses.set(queue, use)
+    return true
+  }
+
+  /** The next worker need not find that out by itself. */
+  leaveLock(queue: string, use: LockUse): void {
+    if (this.#lockUses.get(queue) !== use) return
+    this.#lockUses.delete(queue)
+    if (use.isAwaited) this.expectWork(queue)
+    use.isAwaited = false
   }
 
   /** Gives back what lapsed and what the proven dead held. */
@@ -401,6 +432,12 @@ export class Session {
     options: CallOptions & { token?: number | undefined },
   ): number | undefined {
     return options.token ?? this.#grants.get(this.#grantKey(kind, name, options))?.token
+  }
+
+  /** Whether the lock that this handle was granted under a name is still its own. */
+  keepsLock(name: string): boolean {
+    const grant = this.#grants.get(this.#grantKey('lock', name, {}))
+    return grant !== undefined && this.keeper.holds(grant)
   }
 
   /** The item that this handle keeps under a key of its queue: while it is held, no other item has that key. */

@@ -4,12 +4,13 @@
  */
 import { failureFacts, failureOf, retryableIn, textOf } from '../domain/failure.ts'
 import { nearestName } from '../domain/name.ts'
+import { processingLockName } from '../domain/queue.ts'
 import { shown } from '../domain/text.ts'
 import { type Environment, settlesWithin } from '../environment.ts'
 import { HoldfastError, isClosedError, isHoldfastError } from '../errors.ts'
 import { assertSignal, optionsOf } from '../input.ts'
 import type { Queue, QueueItem } from '../queue.ts'
-import type { Session } from '../session.ts'
+import type { LockUse, Session } from '../session.ts'
 import type { Lease } from './keeper.ts'
 
 export interface WorkContext {
@@ -112,6 +113,13 @@ export class Worker<Payload> {
   #failures = 0
   #stopped = false
   #hasLock = false
+  readonly #lockUse: LockUse = {
+    isAwaited: false,
+    isAtWork: () =>
+      this.#claiming !== null ||
+      this.#finishing.size + this.#ahead.length > 0 ||
+      (this.#running.size > 0 && this.#session.keepsLock(processingLockName(this.#queue.name))),
+  }
   #takesLock: boolean | null = null
 
   /** `onStopped` is told each time a stop has come to its end. */
@@ -159,6 +167,7 @@ export class Worker<Payload> {
     try {
       await this.#stop(drainMs)
     } finally {
+      this.#session.leaveLock(this.#queue.name, this.#lockUse)
       this.#onStopped()
     }
   }
@@ -185,7 +194,8 @@ export class Worker<Payload> {
   async #leaveLock(): Promise<void> {
     if (!this.#hasLock) return
     this.#hasLock = false
-    await this.#queue.releaseProcessingLock()
+    // Not what another worker of this process took when this one had lost it.
+    if (this.#session.useLock(this.#queue.name, this.#lockUse)) await this.#queue.releaseProcessingLock()
   }
 
   /** The last claim is answered, and what it brought is on its way back. */
@@ -318,16 +328,24 @@ export class Worker<Payload> {
   async #claimUnderLock(): Promise<Claimed<Payload>[] | { outcome: string; nextDueAt?: number | null }> {
     // Asked before the last item is finished, the store would answer with that item once more.
     if (this.#finishing.size > 0) return { outcome: 'unfinished' }
-    const answer = await this.#queue.nextWithLock(this.#claimOptions)
-    if (answer.outcome === 'claimed') {
-      this.#hasLock = true
-      return [{ item: answer.item, lease: answer.lease as Lease }]
+    if (!this.#session.useLock(this.#queue.name, this.#lockUse)) {
+      this.#hasLock = false
+      return { outcome: 'held' }
     }
-    // Nobody sits on the lock without an item: others may want it, and a pause may last. Noted when it is given back, so
-    // that a failure is made good after the next look.
-    if (this.#hasLock && answer.outcome !== 'held') await this.#queue.releaseProcessingLock()
-    this.#hasLock = false
-    return answer
+    try {
+      const answer = await this.#queue.nextWithLock(this.#claimOptions)
+      if (answer.outcome === 'claimed') {
+        this.#hasLock = true
+        return [{ item: answer.item, lease: answer.lease as Lease }]
+      }
+      // Nobody sits on the lock without an item: others may want it, and a pause may last. Noted when it is given back, so
+      // that a failure is made good after the next look.
+      if (this.#hasLock && answer.outcome !== 'held') await this.#queue.releaseProcessingLock()
+      this.#hasLock = false
+      return answer
+    } finally {
+      if (!this.#hasLock) this.#session.leaveLock(this.#queue.name, this.#lockUse)
+    }
   }
 
   get #claimOptions() {

@@ -392,6 +392,85 @@ forEachEngine((engine) => {
       expect(seen).toEqual(['w1', 'w2'])
     })
 
+    test.each([1, 2])(
+      'beside another of its handle never has the same item, with %d slots of the processing lock [Q7]',
+      async (slots) => {
+        const { hf, env } = await engine.open()
+        const q = hf.queue('jobs', { slots })
+        await q.addMany(Array.from({ length: 6 }, (_, number) => ({ payload: number })))
+        const seen: unknown[] = []
+        let atOnce = 0
+        const handler = async ({ payload }: QueueItem<unknown>) => {
+          seen.push(payload)
+          expect(++atOnce).toBe(1)
+          await new Promise<void>((resolve) => void env.timer(3_000, resolve))
+          atOnce--
+        }
+
+        const workers = [hf.work(q, handler), hf.work(q, handler)]
+        for (let step = 0; step < 30; step++) await env.advance(1_000)
+        const stopping = Promise.all(workers.map((worker) => worker.stop()))
+        await env.advance(100)
+        await stopping
+
+        expect(seen).toEqual([0, 1, 2, 3, 4, 5])
+        expect(await q.stats()).toMatchObject({ completed: 6, failed: 0 })
+        expect(await q.getProcessingLock()).toBeNull()
+      },
+    )
+
+    test('takes over from another of its handle that stops, without waiting for its next look [Q7]', async () => {
+      const { hf, env } = await engine.open()
+      const q = hf.queue('main', { workflow: 'merge' })
+      await q.submit('w1', { headSha: 'abcd' })
+      const seen: string[] = []
+      const handler =
+        (name: string) =>
+        async ({ id }: QueueItem<unknown>) => {
+          seen.push(name)
+          await new Promise<void>((resolve) => void env.timer(1_000, resolve))
+          await q.fail(id, 'over')
+        }
+      const first = hf.work(q, handler('first'))
+      await env.advance(100)
+      hf.work(q, handler('second'), { pollEveryMs: 3_600_000 })
+      await env.advance(100)
+      await q.submit('w2', { headSha: 'abcd' })
+
+      const stopping = first.stop()
+      await env.advance(1_000)
+      await stopping
+      await env.advance(100)
+
+      expect(seen).toEqual(['first', 'second'])
+    })
+
+    test('takes over from another of its handle whose item was lost [Q7]', async () => {
+      const { hf, env } = await engine.open()
+      const q = hf.queue('main', { workflow: 'merge' })
+      await q.submit('w1', { headSha: 'abcd' })
+      const seen: string[] = []
+      const stuck = hf.work(q, () => {
+        seen.push('stuck')
+        return new Promise(() => {})
+      })
+      await env.advance(100)
+      hf.work(q, async ({ id, key }) => {
+        seen.push(String(key))
+        await q.fail(id, 'over')
+      })
+      await q.submit('w2', { headSha: 'abcd' })
+
+      await q.cancel('w1', { reason: 'not wanted' })
+      await env.advance(5_000)
+      const stopping = stuck.stop({ drainMs: 100 })
+      await env.advance(3_000)
+      await stopping
+
+      expect(seen).toEqual(['stuck', 'w2'])
+      expect(await q.getProcessingLock()).toBeNull()
+    })
+
     test('that could not give its lock back does so when the store is back [S5c-6]', async () => {
       const { hf, env, store } = await engine.open()
       const q = hf.queue('main', { workflow: 'merge' })
