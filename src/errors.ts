@@ -158,8 +158,8 @@ export class LeaseLostError extends HoldfastError {
     reason: string
     holder: string | null
     currentVersion?: number
-    /** The grant itself, where a claim was repeated. */
-    lost?: { kind: 'item' | 'lock'; id: string; token: number }
+    /** The grants themselves, where a claim was repeated. */
+    lost?: readonly { kind: 'item' | 'lock'; id: string; token: number }[]
   }) {
     super('LEASE_LOST', {
       what: `${facts.subject} is no longer yours (${facts.reason}): your token ${facts.token ?? 'none'}, current token ${facts.currentToken}`,

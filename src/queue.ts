@@ -74,7 +74,7 @@ type OwnAgent = Pick<OwnClaimOptions, 'agent' | 'renew' | 'instance'>
 export interface WaitOptions {
   /** Waits for up to so long until there is something; default 0: answers at once. */
   readonly waitMs?: number
-  /** Ends the wait; the promise then rejects with its reason. */
+  /** Ends the wait; the promise then rejects with its reason. One that has fired already claims nothing. */
   readonly signal?: AbortSignal
 }
 export interface AddOptions extends MutationOptions {
@@ -146,6 +146,14 @@ export type ManyClaims<Payload, Held extends Lease | null = Lease | null> =
 export type ProcessingLock<Held extends Lease | null = Lease | null> =
   | { readonly outcome: 'claimed'; readonly lock: LockView; readonly lease: Held }
   | Exclude<AcquireOutcome, { outcome: 'claimed' }>
+
+/** A claim, but for the round it is asked in. */
+interface ClaimRequest {
+  readonly operation: string
+  readonly options: ClaimOptions
+  readonly more: object
+  readonly patienceMs?: number | undefined
+}
 
 /** An item as a request names it, and as its grant is known here. */
 interface Named {
@@ -302,7 +310,9 @@ export class Queue<Payload = unknown> {
       for (let round = 0; ; round++) {
         signal?.throwIfAborted()
         const requestedAt = this.#session.environment.monotonic()
-        const answer = await this.#claimRound(operation, options, round, patienceMs)
+        const more = { leaseMs: options.leaseMs, token: this.#lockToken(options) }
+        const request = { operation, options, more, patienceMs }
+        const answer = await this.#claimRound<ClaimOutcome>(request, round)
         if (answer === passedOver) continue
         if (answer.outcome !== 'claimed') return answer
         const fresh = this.#newIn(answer, options)
@@ -329,24 +339,34 @@ export class Queue<Payload = unknown> {
   }
 
   /** Each round is a request of its own; one that is repeated may have met an item that did not fit. */
-  async #claimRound(operation: string, options: ClaimOptions, round: number, patienceMs: number | undefined) {
-    const { leaseMs, idempotencyKey } = options
+  async #claimRound<Outcome>(
+    { operation, options, more, patienceMs }: ClaimRequest,
+    round: number,
+  ): Promise<Outcome | typeof passedOver> {
+    const { idempotencyKey } = options
     const asked = round === 0 ? options : { ...options, ...keyOfPiece(idempotencyKey, round) }
     try {
-      const more = { leaseMs, token: this.#lockToken(options) }
-      return await this.#write<ClaimOutcome>(operation, asked, more, patienceMs)
+      return await this.#write<Outcome>(operation, asked, more, patienceMs)
     } catch (error) {
       if (idempotencyKey === undefined || !(await this.#isOfUnfit(error))) throw error
       return passedOver
     }
   }
 
-  /** Whether a claim could not be repeated because its item was found unfit then, and failed under that very grant. */
+  /** Whether a claim could not be repeated because nothing it had claimed then did fit. */
   async #isOfUnfit(error: unknown): Promise<boolean> {
     if (!this.#options.schema || !isHoldfastError(error) || error.code !== 'LEASE_LOST') return false
-    const { lost } = error.facts as { lost?: LeaseRef }
-    const item = lost?.kind === 'item' ? await this.get(lost.id) : null
-    if (item?.outcome !== 'badly' || item.token !== lost?.token) return false
+    const { lost = [] } = error.facts as { lost?: readonly LeaseRef[] }
+    const items = lost.filter(({ kind }) => kind === 'item')
+    if (items.length === 0) return false
+    for (const item of items) if (!(await this.#wasUnfit(item))) return false
+    return true
+  }
+
+  /** Found unfit when it was claimed, and failed under that very grant. */
+  async #wasUnfit({ id, token }: LeaseRef): Promise<boolean> {
+    const item = await this.get(id)
+    if (item?.outcome !== 'badly' || item.token !== token) return false
     return this.#parsed(item.payload).then(
       () => false,
       () => true,
@@ -380,7 +400,10 @@ export class Queue<Payload = unknown> {
     return refs
   }
 
-  /** Claims up to `limit` items, each under a lease of its own. */
+  /**
+   * Claims up to `limit` items, each under a lease of its own. Repeated under its idempotency key, it answers with those
+   * that are still held; LEASE_LOST when none is.
+   */
   claimMany(limit: number, options?: Omit<OwnClaimOptions, 'token'>): Promise<ManyClaims<Payload, Lease>>
   claimMany(limit: number, options: Omit<ClaimOptions, 'token'>): Promise<ManyClaims<Payload>>
   async claimMany(limit: number, options: Omit<ClaimOptions, 'token'> = {}): Promise<ManyClaims<Payload>> {
@@ -388,22 +411,28 @@ export class Queue<Payload = unknown> {
     return this.#session.withRoom(limit, options, () => this.#claimMany(limit, options))
   }
 
+  /** Where nothing that was claimed fits, the next ones are asked for. */
   async #claimMany(limit: number, options: ClaimOptions): Promise<ManyClaims<Payload>> {
-    const requestedAt = this.#session.environment.monotonic()
-    const { leaseMs } = options
-    const answer = await this.#write<ClaimManyOutcome>('queue.claimMany', { ...options, limit, leaseMs })
-    if (answer.outcome !== 'claimed') return answer
-    const claims = answer.items.map((item) => ({
+    const request = { operation: 'queue.claimMany', options, more: { limit, leaseMs: options.leaseMs } }
+    for (let round = 0; ; round++) {
+      const requestedAt = this.#session.environment.monotonic()
+      const answer = await this.#claimRound<ClaimManyOutcome>(request, round)
+      if (answer === passedOver) continue
+      if (answer.outcome !== 'claimed') return answer
+      const items = await this.#fitting(answer.items, requestedAt, options)
+      if (items.length > 0) return { outcome: 'claimed', items }
+    }
+  }
+
+  async #fitting(items: readonly ItemView[], requestedAt: number, options: ClaimOptions) {
+    const claims = items.map((item) => ({
       item,
       lease: this.#grantedItem(item, item.lease as LeaseView, requestedAt, options),
     }))
     const checked = await Promise.all(
       claims.map(async ({ item, lease }) => ({ ...(await this.#checkedItem(item, options)), lease })),
     )
-    return {
-      outcome: 'claimed',
-      items: checked.flatMap((each) => ('item' in each ? [{ item: each.item, lease: each.lease }] : [])),
-    }
+    return checked.flatMap((each) => ('item' in each ? [{ item: each.item, lease: each.lease }] : []))
   }
 
   #grantedItem(

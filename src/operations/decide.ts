@@ -18,6 +18,7 @@ import type {
   Command,
   Context,
   Decision,
+  Grant,
   Loaded,
   Needs,
 } from '../engines/engine.ts'
@@ -215,7 +216,7 @@ function* settle(step: Decision | Ask): Generator<Needs, Decision, Loaded<Needs>
   return 'ask' in step ? step.then(yield step.ask) : step
 }
 
-/** The first answer again, unless it handed out a grant that is no longer current. */
+/** The first answer again, as far as the grants it handed out are still current. */
 function* repeat(
   earlier: Answer,
   prepared: Prepared,
@@ -236,16 +237,19 @@ function* repeat(
       facts: { key: earlier.key, operation: earlier.operation, agent: earlier.agent },
     })
   }
-  const again: Decision = { changes: [], result: JSON.parse(earlier.answer) }
-  if (earlier.grants.length === 0) return again
+  const answer: unknown = JSON.parse(earlier.answer)
+  if (earlier.grants.length === 0) return { changes: [], result: answer }
   const rows = (yield leaseNeeds(earlier.grants)) as unknown as Granted
   const { now } = moment()
-  const [lost] = lostLeases(rows, earlier.grants, now)
-  if (!lost) return { ...again, changes: renewals(rows, agent, now) }
+  const lost = lostLeases(rows, earlier.grants, now)
+  const [first] = lost
+  const left = first === undefined ? answer : prepared.operation.withoutLost?.(answer, lost)
+  if (left != null) return { changes: renewals(rows, lost, agent, now), result: left }
+  const { kind, id, token } = first as Grant
   throw new LeaseLostError({
-    subject: `${lost.kind} ${lost.id}`,
-    token: lost.token,
-    currentToken: lost.token,
+    subject: `${kind} ${id}`,
+    token,
+    currentToken: token,
     holder: null,
     reason: 'the claim made under this idempotency key has ended',
     lost,
@@ -258,10 +262,14 @@ interface Granted {
 }
 
 /** A holder counts from its request, also from a repeated one: so does the store, or it would believe longer. */
-function renewals({ items, locks }: Granted, agent: string, now: number): Change[] {
+function renewals({ items, locks }: Granted, lost: readonly Grant[], agent: string, now: number): Change[] {
   const isOwn = (row: Item | Lock) => row.agent === agent
+  // What was lost may be the same agent's again, under another grant.
+  const isLost = ({ id }: Item) => lost.some((grant) => grant.kind === 'item' && grant.id === id)
   return [
-    ...items.filter(isOwn).map((before) => ({ table: 'item', before, after: renew(before, now) }) as const),
+    ...items
+      .filter((item) => isOwn(item) && !isLost(item))
+      .map((before) => ({ table: 'item', before, after: renew(before, now) }) as const),
     ...locks.filter(isOwn).map((before) => ({ table: 'lock', before, after: renew(before, now) }) as const),
   ]
 }

@@ -3,7 +3,7 @@
  * and the reference are made. `needs` names rows from the input alone; `decide` is pure and synchronous.
  */
 import type * as z from 'zod'
-import type { Ask, Caller, Context, Decision, Loaded, Needs } from '../engines/engine.ts'
+import type { Ask, Caller, Context, Decision, Grant, Loaded, Needs } from '../engines/engine.ts'
 import { InvalidError } from '../errors.ts'
 import { check, type Issue } from '../issue.ts'
 import { lazily } from '../lazily.ts'
@@ -31,6 +31,11 @@ export interface Operation<Schema extends z.ZodType = z.ZodType, N extends Needs
   readonly tokenTells?: 'who' | 'which' | 'own'
   /** Who asks is part of what is asked, as when a recipient answers: another agent's request is another one. */
   readonly agentTells?: 'which'
+  /**
+   * Of a claim of several things: its answer without those whose grants have ended, null when nothing is left. Repeated
+   * under its idempotency key, it is answered so; where this is missing, one that ended ends them all.
+   */
+  readonly withoutLost?: (answer: Output, lost: readonly Grant[]) => Output | null
   /** How many fresh ids the command must bring along; none unless it says so. */
   readonly freshIds?: (input: z.input<Schema>) => number
   readonly input: Schema
@@ -43,9 +48,11 @@ export interface Operation<Schema extends z.ZodType = z.ZodType, N extends Needs
 export type Step<Output> = Decision<Output> | Ask<Needs, Output>
 
 /** The operation as the engine runs it, its types erased after they were checked here. */
-export interface AnyOperation extends Omit<Operation, 'needs' | 'decide' | 'freshIds' | 'claims'> {
+export interface AnyOperation
+  extends Omit<Operation, 'needs' | 'decide' | 'freshIds' | 'claims' | 'withoutLost'> {
   readonly freshIds?: (input: unknown) => number
   readonly claims?: (input: unknown) => string
+  readonly withoutLost?: (answer: unknown, lost: readonly Grant[]) => unknown
   needs(input: unknown, caller: Caller): Needs
   decide(rows: Loaded<Needs>, input: unknown, context: Context): Decision | Ask
 }

@@ -186,6 +186,11 @@ export const claimMany = operation({
   effect: 'write',
   introduces: 'unbound',
   claims: ({ queue }) => queue,
+  withoutLost(answer, lost) {
+    if (answer.outcome !== 'claimed') return null
+    const items = answer.items.filter(({ id }) => !lost.some((grant) => grant.id === id))
+    return items.length === 0 ? null : { ...answer, items }
+  },
   input: () =>
     z.strictObject({
       queue: fields.queue,

@@ -2,7 +2,7 @@
 import type { Holdfast, Queue } from 'holdfast'
 import { describe, expect, test } from 'vitest'
 import { take } from '../support/locks.ts'
-import { claimed, claimedWithLock, refusal, refusalCode } from '../support/outcomes.ts'
+import { claimed, claimedMany, claimedWithLock, refusal, refusalCode } from '../support/outcomes.ts'
 import { retainFor } from '../support/retention.ts'
 import { forEachEngine } from '../support/stores.ts'
 
@@ -390,16 +390,26 @@ forEachEngine((engine) => {
       expect(await refusalCode(() => q.acquireProcessingLock(request))).toBe('LEASE_LOST')
     })
 
-    test('of many items is not answered again once one of them is lost', async () => {
-      const { hf } = await engine.open()
+    test('of many items answers with those still held, renewed, and is LEASE_LOST once none is', async () => {
+      const { hf, env } = await engine.open({ recovery: false })
       const q = hf.queue('jobs')
-      await q.addMany([{ payload: 1 }, { payload: 2 }])
-      const request = { agent: 'worker-1', idempotencyKey: 'k1' }
-      const first = await q.claimMany(2, request)
-      if (first.outcome !== 'claimed') expect.fail('two were there')
-      for (const { item } of first.items) await q.complete(item.id, { agent: 'worker-1' })
+      await q.addMany([{ payload: 1 }, { payload: 2 }, { payload: 3 }])
+      const request = { agent: 'worker-1', idempotencyKey: 'k1', leaseMs: 10_000 }
+      const [done, kept, regained] = await claimedMany(q.claimMany(3, request))
+      if (!done || !kept || !regained) expect.fail('three were there')
+      await q.complete(done.id, { agent: 'worker-1' })
+      await q.release(regained.id, { agent: 'worker-1' })
+      const { item } = await claimed(q.next({ agent: 'worker-1', leaseMs: 10_000 }))
+      await env.advance(5_000)
 
-      expect(await refusalCode(() => q.claimMany(2, request))).toBe('LEASE_LOST')
+      const left = await claimedMany(q.claimMany(3, request))
+      const [renewed, other] = [await q.get(kept.id), await q.get(regained.id)]
+      await q.complete(kept.id, { agent: 'worker-1' })
+
+      expect(item.id).toBe(regained.id)
+      expect(left.map(({ id, token }) => [id, token])).toEqual([[kept.id, kept.token]])
+      expect([renewed?.lease?.remainingMs, other?.lease?.remainingMs]).toEqual([10_000, 5_000])
+      expect(await refusalCode(() => q.claimMany(3, request))).toBe('LEASE_LOST')
     })
   })
 

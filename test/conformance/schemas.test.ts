@@ -83,6 +83,37 @@ forEachEngine((engine) => {
     },
   )
 
+  test('claimMany under an idempotency key answers with what fits, each time, until none of it is held [S5c-4]', async () => {
+    const { q } = await openJobs(engine, ['unfit', 'fit', 'unfit', 'fit', 'fit'])
+    const options = { idempotencyKey: 'k1' }
+
+    const first = await claimedMany(q.claimMany(4, options))
+    const again = await claimedMany(q.claimMany(4, options))
+    await q.complete(first[0]?.id as string)
+    const left = await claimedMany(q.claimMany(4, options))
+    await q.complete(first[1]?.id as string)
+    const late = await refusalCode(() => q.claimMany(4, options))
+
+    const namesOf = (items: typeof first) => items.map(({ id, token }) => [id, token])
+    expect(first.map(({ payload }) => payload)).toEqual(['fit', 'fit'])
+    expect(namesOf(again)).toEqual(namesOf(first))
+    expect(namesOf(left)).toEqual(namesOf(first).slice(1))
+    expect(late).toBe('LEASE_LOST')
+    expect(await q.stats()).toMatchObject({ pending: 1, failed: 2 })
+  })
+
+  test('claimMany goes on behind what does not fit, also under an idempotency key [S5c-4]', async () => {
+    const { q } = await openJobs(engine, ['unfit', 'unfit', 'unfit', 'fit', 'fit'])
+    const options = { idempotencyKey: 'k1' }
+
+    const first = await claimedMany(q.claimMany(2, options))
+    const again = await claimedMany(q.claimMany(2, options))
+
+    expect(first.map(({ payload }) => payload)).toEqual(['fit'])
+    expect(again.map(({ id }) => id)).toEqual(first.map(({ id }) => id))
+    expect(await q.stats()).toMatchObject({ pending: 1, failed: 3, processing: 1 })
+  })
+
   test('a claim under an idempotency key that found nothing to fit finds nothing again [S5c-4]', async () => {
     const { q } = await openMerge(engine, ['unfit'])
     const options = { idempotencyKey: 'k' }
@@ -224,6 +255,12 @@ forEachEngine((engine) => {
     expect(await hf.queue('main').cleanup({ maxAgeMs: 0, idempotencyKey: 'k'.repeat(255) })).toBe(0)
   })
 })
+
+async function openJobs(engine: Engine, payloads: readonly string[]) {
+  const opened = await engine.open()
+  await opened.hf.queue('jobs').addMany(payloads.map((payload) => ({ payload })))
+  return { ...opened, q: opened.hf.queue('jobs', { schema: z.literal('fit') as z.ZodType<string> }) }
+}
 
 async function openMerge(engine: Engine, payloads: readonly string[]) {
   const opened = await engine.open()
