@@ -38,7 +38,8 @@ import { Tasks } from './tasks.ts'
 
 /**
  * Opens a store: a path, `sqlite:path` or `sqlite::memory:` (private). Makes it when it is not there. Until
- * `close()`, this process renews what it holds and heals what others lost.
+ * `close()`, this process renews what it holds and heals what others lost. In a worker thread, close it before that
+ * thread is terminated: the SQLite driver aborts the process when a thread is terminated in the middle of a call.
  */
 export async function open(store: string, options: OpenOptions = {}): Promise<Holdfast> {
   assertUrl(store)

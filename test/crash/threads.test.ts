@@ -1,7 +1,7 @@
 /** The thread that renews leases starts however the program was started, and before anything is claimed. */
 import { describe, expect, test } from 'vitest'
 import { ownServer } from './server-store.ts'
-import { newStore, run } from './support.ts'
+import { newStore, openHere, program, run, until } from './support.ts'
 
 const own = ownServer()
 const engines = { sqlite: newStore, postgres: () => own.newStore() }
@@ -46,6 +46,21 @@ describe.each(Object.keys(engines) as (keyof typeof engines)[])('on %s', (engine
     const ending = await (ways[way] as (code: string) => ReturnType<typeof run>)(claiming(engines[engine]()))
 
     expect(ending).toMatchObject({ code: 0, stdout: 'renewed\n', stderr: '' })
+  })
+
+  test('threads of the program that close the store, or end by themselves, leave their process alone and nothing held [S5c-15]', async () => {
+    const store = engines[engine]()
+
+    const ending = await run(process.execPath, [program('threads'), store])
+
+    expect(ending).toMatchObject({ code: 0, signal: null, stderr: '' })
+    const codes = { closed: 0, terminated: 1, returned: 0, exited: 3, threw: 1 }
+    expect(JSON.parse(ending.stdout)).toEqual(codes)
+    const hf = await openHere(store)
+    for (const way of Object.keys(codes)) {
+      const isFree = async () => (await hf.queue(way).stats()).processing === 0
+      await until(`the item of the thread that ${way} is free`, isFree)
+    }
   })
 
   test('a thread that cannot start is told by open(), with the reason [S5-29] [X4]', async () => {
