@@ -181,15 +181,20 @@ export class Fleet {
     const { environment, engine } = this.#session
     const until = (woken: AbortSignal) => (signal ? AbortSignal.any([signal, woken]) : woken)
     while (!signal?.aborted && !this.#session.isClosed) {
-      const changed = new AbortController()
+      const [changed, closing] = [new AbortController(), new AbortController()]
       // Before the look: what is changed while it is taken is seen by the next.
       const unwake = engine.onCommit(() => changed.abort())
+      const stay = this.#session.onClosing(() => {
+        closing.abort()
+        changed.abort()
+      })
       try {
         yield await this.status()
-        await pause(environment, everyMs, signal)
+        await pause(environment, everyMs, until(closing.signal))
         await pause(environment, (idleFactor - 1) * everyMs, until(changed.signal))
       } finally {
         unwake()
+        stay()
       }
     }
   }

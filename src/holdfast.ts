@@ -296,6 +296,7 @@ export class Holdfast {
     while (!signal?.aborted && !this.#closing) {
       const woken = new AbortController()
       const unwake = this.#session.engine.onCommit(() => woken.abort())
+      const stay = this.#session.onClosing(() => woken.abort())
       try {
         const page = await this.#session.call<EventView[]>('events.list', { since: seq, limit: 500 })
         for (const event of page) {
@@ -308,6 +309,7 @@ export class Holdfast {
         await pause(this.#session.environment, eventPollMs, until)
       } finally {
         unwake()
+        stay()
       }
     }
   }
@@ -319,7 +321,7 @@ export class Holdfast {
   }
 
   async #close(): Promise<void> {
-    this.#session.isClosed = true
+    this.#session.beginToClose()
     const { engine, environment } = this.#session
     const deadline = environment.monotonic() + drainDefaultMs + 2 * lastAnswersMs
     const leaving = this.#leave()

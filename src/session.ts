@@ -95,8 +95,8 @@ export class Session {
   readonly #introduced = new Set<string>()
   readonly #expectant = new Map<string, Set<() => void>>()
   readonly #lockUses = new Map<string, LockUse>()
-  /** Set when the handle begins to close. */
-  isClosed = false
+  readonly #whenClosing = new Set<() => void>()
+  #isClosed = false
   /** Set when its workers have stopped: what was claimed from then on would stay held. */
   refusesClaims = false
 
@@ -116,6 +116,23 @@ export class Session {
     this.logger = parts.logger
     this.failures = parts.failures
     this.failures.writeWith((input) => this.call('recovery.noteFailure', input))
+  }
+
+  /** Set when the handle begins to close. */
+  get isClosed(): boolean {
+    return this.#isClosed
+  }
+
+  beginToClose(): void {
+    this.#isClosed = true
+    for (const listener of this.#whenClosing) listener()
+  }
+
+  /** Whoever waits for something is told that nothing more will come. No signal: a lasting one keeps all made of it. */
+  onClosing(listener: () => void): () => void {
+    if (this.#isClosed) listener()
+    this.#whenClosing.add(listener)
+    return () => this.#whenClosing.delete(listener)
   }
 
   /** A file that both see shows that two processes are on one machine. */

@@ -205,6 +205,7 @@ export class State<Value = unknown> {
       const woken = new AbortController()
       // Before it is read: what is saved in between rings, and the wait below ends at once.
       const unwake = engine.onCommit(() => woken.abort())
+      const stay = this.#session.onClosing(() => woken.abort())
       try {
         if ((await this.#version()) !== seen) {
           const entry = await this.get()
@@ -218,6 +219,7 @@ export class State<Value = unknown> {
         }
       } finally {
         unwake()
+        stay()
       }
     }
   }

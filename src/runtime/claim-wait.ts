@@ -48,6 +48,7 @@ export async function waitForWork<Answer>(session: Session, wait: ClaimWait<Answ
       const woken = new AbortController()
       // Listening before looking: what is added in between is heard.
       const unwake = engine.onWake(() => woken.abort())
+      const stay = session.onClosing(() => woken.abort())
       try {
         const { nextDueAt, lapseInMs } = await inTime(session, look(session, wait, deadline), deadline)
         const now = environment.monotonic()
@@ -63,6 +64,7 @@ export async function waitForWork<Answer>(session: Session, wait: ClaimWait<Answ
         await pause(environment, Math.min(lookEveryMs * jitter, dueMs, lapseMs, leftMs), until)
       } finally {
         unwake()
+        stay()
       }
       wait.signal?.throwIfAborted()
       if (session.isClosed) throw closedError(engine.status.location)

@@ -61,6 +61,47 @@ forEachEngine((engine) => {
       expect(await hf.agents.list()).toEqual([])
     })
 
+    test('does not wait for the next look of a handler that waits for work [S5c-51]', async () => {
+      const { hf, store } = await engine.open({ agent: 'ada', background: false })
+      await hf.queue('jobs').add('p')
+      const closing = await store.open({ agent: 'zoe' })
+      let end: unknown = null
+      const begun = new Promise<void>((resolve) => {
+        closing.work('jobs', async () => {
+          resolve()
+          await closing
+            .queue('other')
+            .next({ waitMs: 60_000 })
+            .catch((error) => {
+              end = error
+            })
+        })
+      })
+      await begun
+
+      // Time stands still.
+      await closing.close()
+
+      expect(end).toMatchObject({ code: 'STORE_UNAVAILABLE', facts: { closed: true } })
+      expect(await hf.queue('jobs').stats()).toMatchObject({ processing: 0 })
+    })
+
+    test('ends what waits for news, at once [S5c-51]', async () => {
+      const { env, store } = await engine.open({ background: false })
+      const closing = await store.open({ agent: 'zoe' })
+      const seen: unknown[] = []
+      const drain = async (news: AsyncIterable<unknown>) => {
+        for await (const each of news) seen.push(each)
+      }
+      const ends = [closing.events(), closing.state('plan').watch(), closing.fleet.watch()].map(drain)
+      await env.advance(100)
+
+      await closing.close()
+      await Promise.all(ends)
+
+      expect(seen.length).toBeGreaterThan(0)
+    })
+
     test('gives back the item of a handler that met the closed store, without a failure [S5b-2]', async () => {
       const { hf, store } = await engine.open({ agent: 'ada', background: false })
       await hf.locks.acquireLock('press', { leaseMs: 3_600_000 })
