@@ -15,7 +15,7 @@ import { assertSignal, knownOptionsOf, optionsOf } from './input.ts'
 import { Locks } from './locks.ts'
 import { type Logger, silentLogger, stderrLogger, sturdy } from './logger.ts'
 import { Messages } from './messages.ts'
-import type { EventView } from './operations/event.ts'
+import type { EventPage, EventView } from './operations/event.ts'
 import type { StaleLocks } from './operations/lease-watch.ts'
 import type { RecoveryReport } from './operations/recovery.ts'
 import type { RecoveryStats } from './operations/recovery-stats.ts'
@@ -298,13 +298,13 @@ export class Holdfast {
       const unwake = this.#session.engine.onCommit(() => woken.abort())
       const stay = this.#session.onClosing(() => woken.abort())
       try {
-        const page = await this.#session.call<EventView[]>('events.list', { since: seq, limit: 500 })
-        for (const event of page) {
+        const page = await this.#session.call<EventPage>('events.list', { since: seq, limit: 500 })
+        for (const event of page.events) {
           seq = event.seq
           yield event
           if (signal?.aborted) return
         }
-        if (page.length > 0) continue
+        if (page.events.length > 0) continue
         const until = signal ? AbortSignal.any([signal, woken.signal]) : woken.signal
         await pause(this.#session.environment, eventPollMs, until)
       } finally {

@@ -5,7 +5,7 @@ import { inboxAdapter } from './domain/recipient.ts'
 import type { EscalationLevel } from './domain/redelivery-policy.ts'
 import { InvalidError } from './errors.ts'
 import { given, optionsOf, orReject } from './input.ts'
-import type { EventView } from './operations/event.ts'
+import type { EventPage, EventView } from './operations/event.ts'
 import type { AckAnswer, MessageAnswer } from './operations/message-answer.ts'
 import type { RecipientView } from './operations/message-control.ts'
 import type { LetterPage, MessagePage } from './operations/message-read.ts'
@@ -191,8 +191,8 @@ export class Messages {
   async timeline(message: string): Promise<EventView[]> {
     const found = await this.get(message)
     if (!found) return []
-    const of = (subject: string, id: string) =>
-      this.#call<EventView[]>('events.list', { subject, id, limit: timelineMax })
+    const of = async (subject: string, id: string) =>
+      (await this.#call<EventPage>('events.list', { subject, id, limit: timelineMax })).events
     const pages = await Promise.all([
       of('message', found.id),
       ...found.deliveries.map(({ id }) => of('delivery', id)),

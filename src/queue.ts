@@ -5,7 +5,7 @@ import { fitText, shown } from './domain/text.ts'
 import type { Workflow } from './domain/workflow.ts'
 import { InvalidError, isHoldfastError } from './errors.ts'
 import { assertSignal, given, inputOf, keyOfPiece, knownOptionsOf, optionsOf, orReject } from './input.ts'
-import type { EventView } from './operations/event.ts'
+import type { EventPage, EventView } from './operations/event.ts'
 import { type LeaseRef, lockNameOf, lockRef } from './operations/lease.ts'
 import type { AcquireOutcome } from './operations/processing-lock.ts'
 import type { ClaimManyOutcome, ClaimOutcome } from './operations/queue-claim.ts'
@@ -710,13 +710,13 @@ export class Queue<Payload = unknown> {
     knownOptionsOf('queue.events', options, ['limit'])
     const id = (await this.get(ref))?.id ?? ref
     const list = (page: object) =>
-      this.#session.call<EventView[]>('events.list', { subject: 'item', id, ...page })
-    if (options.limit !== undefined) return list({ ...options, newest: true })
+      this.#session.call<EventPage>('events.list', { subject: 'item', id, ...page })
+    if (options.limit !== undefined) return (await list({ ...options, newest: true })).events
     const all: EventView[] = []
-    for (let more = true; more; ) {
-      const page = await list({ since: all.at(-1)?.seq ?? 0, limit: eventPage })
-      all.push(...page)
-      more = page.length === eventPage
+    for (let since: number | null = 0; since !== null; ) {
+      const page: EventPage = await list({ since, limit: eventPage })
+      all.push(...page.events)
+      since = page.next
     }
     return all
   }

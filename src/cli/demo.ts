@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import type { Holdfast } from '../holdfast.ts'
 import { open } from '../holdfast.ts'
 import { systemEnvironment } from '../host/system.ts'
+import type { EventPage } from '../operations/event.ts'
 import { Fleet } from './demo-fleet.ts'
 import { whileInterruptible } from './interrupt.ts'
 import type { Call } from './verb.ts'
@@ -160,8 +161,8 @@ async function nextEvent(
   hf: Holdfast,
   matches: (event: { kind: string; id: string; agent: string | null }) => boolean,
 ): Promise<Happening> {
-  const newest = (await hf.execute('events.list', { newest: true, limit: 1 })) as { seq: number }[]
-  for await (const event of hf.events({ since: newest[0]?.seq ?? 0 })) {
+  const newest = (await hf.execute('events.list', { newest: true, limit: 1 })) as EventPage
+  for await (const event of hf.events({ since: newest.events[0]?.seq ?? 0 })) {
     if (matches(event)) return { agent: event.agent ?? 'nobody', at: event.at }
   }
   throw new Error('the store closed before it happened')
@@ -187,13 +188,9 @@ async function check(
 ): Promise<Findings> {
   const completions = new Map<string, number>()
   for (let since = 0; ; ) {
-    const page = (await hf.execute('events.list', { since, limit: 1000 })) as {
-      seq: number
-      kind: string
-      id: string
-    }[]
-    if (page.length === 0) break
-    for (const event of page) {
+    const { events } = (await hf.execute('events.list', { since, limit: 1000 })) as EventPage
+    if (events.length === 0) break
+    for (const event of events) {
       since = event.seq
       if (event.kind === 'item.completed') completions.set(event.id, (completions.get(event.id) ?? 0) + 1)
     }

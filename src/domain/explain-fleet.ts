@@ -1,5 +1,5 @@
 /** Why a queue gives nothing out, and what is known of an agent. */
-import { counted } from './count.ts'
+import { type BoundedCount, boundedText, counted } from './count.ts'
 import { formatDuration } from './duration.ts'
 import { type Explanation, explanation, healNow } from './explain.ts'
 import type { Holding, Judged } from './holding.ts'
@@ -7,10 +7,10 @@ import type { Queue } from './queue.ts'
 
 export interface QueueFacts {
   readonly queue: Queue
-  readonly ready: number
-  readonly waiting: number
-  readonly held: number
-  readonly quarantined: number
+  readonly ready: BoundedCount
+  readonly waiting: BoundedCount
+  readonly held: BoundedCount
+  readonly quarantined: BoundedCount
   readonly oldestReadyMs: number | null
   readonly lockHolders: readonly Holding[]
 }
@@ -18,7 +18,7 @@ export interface QueueFacts {
 export function explainQueue(facts: QueueFacts): Explanation {
   const { queue, ready, waiting, held, quarantined, oldestReadyMs, lockHolders } = facts
   const evidence = [
-    `${ready} ready, ${held} held, ${waiting} waiting${quarantined === 0 ? '' : `, ${quarantined} of them quarantined`}`,
+    `${boundedText(ready)} ready, ${boundedText(held)} held, ${boundedText(waiting)} waiting${quarantined.count === 0 ? '' : `, ${boundedText(quarantined)} of them quarantined`}`,
     ...(oldestReadyMs === null ? [] : [`the oldest has been ready for ${formatDuration(oldestReadyMs)}`]),
   ]
   if (queue.pausedAt !== null) {
@@ -28,7 +28,7 @@ export function explainQueue(facts: QueueFacts): Explanation {
       can: [{ operation: 'queue.resume', input: { queue: queue.name }, because: 'allows claims again' }],
     })
   }
-  if (ready === 0) return explanation('waiting', 'nothing in it can be claimed now', { evidence })
+  if (ready.count === 0) return explanation('waiting', 'nothing in it can be claimed now', { evidence })
   const [holder] = lockHolders
   if (queue.slots !== null && lockHolders.length >= queue.slots && holder) {
     return explanation('waiting', `its processing lock is held by ${holder.agent}`, {
@@ -37,7 +37,7 @@ export function explainQueue(facts: QueueFacts): Explanation {
       next: [{ what: 'the processing lock lapses, unless it is renewed', inMs: holder.remainingMs }],
     })
   }
-  return explanation('ready', `${ready} can be claimed now`, { evidence })
+  return explanation('ready', `${boundedText(ready)} can be claimed now`, { evidence })
 }
 
 export interface AgentFacts {

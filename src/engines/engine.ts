@@ -5,6 +5,7 @@
  */
 
 import type { Allowance } from '../domain/allowance.ts'
+import type { BoundedCount } from '../domain/count.ts'
 import type { GrantEnd, Loss } from '../domain/crash-pattern.ts'
 import type { Delivery } from '../domain/delivery.ts'
 import type { EventKind, Image, StoredEvent, Subject } from '../domain/event.ts'
@@ -191,8 +192,21 @@ export interface QueueCounts {
   readonly quarantined: number
   readonly quarantinedByState: Readonly<Record<string, number>>
   readonly oldestReadyAt: number | null
+}
+
+/** What a look at a queue shows, by index: it costs the same however long the queue is. */
+export interface QueueGlance {
+  readonly queue: string
+  /** Suspects too. */
+  readonly ready: BoundedCount
+  readonly waiting: BoundedCount
+  readonly quarantined: BoundedCount
+  readonly closed: BoundedCount
+  /** States of the newest closed items, as many as were counted. */
+  readonly closedByState: ReadonlyMap<string, number>
   /** States of the newest closed items, at most `newestClosedMax` of them. */
-  readonly newestClosed: Readonly<Record<string, number>>
+  readonly newestClosed: ReadonlyMap<string, number>
+  readonly oldestReadyAt: number | null
 }
 
 /** Every way to name rows: [arguments, what is loaded]. */
@@ -274,7 +288,10 @@ export interface Selectors {
     {
       queue: string
       states: readonly string[] | null
-      standing: Standing | null
+      /** Where they can stand; looked for nowhere else. */
+      lines: readonly Standing[]
+      /** Of the closed ones, `states` names only such as end badly. */
+      failedOnly: boolean
       quarantined: boolean | null
       filter: ItemFilter | null
       limit: number
@@ -287,7 +304,21 @@ export interface Selectors {
     { queue: string; priority: number; addedAt: number | null; id: string | null; limit: number },
     { ahead: number; total: number },
   ]
+  /** Every item, exactly: linear in the length of the queue. */
   counts: [{ queue: string }, QueueCounts]
+  /** Each counted up to `limit`. */
+  queueGlances: [{ queues: readonly string[]; limit: number }, readonly QueueGlance[]]
+  readyCounts: [
+    { queues: readonly string[]; limit: number },
+    readonly { readonly queue: string; readonly ready: BoundedCount }[],
+  ]
+  /**
+   * The queues most worth a look: with items set aside, paused, with the longest waiting (among a thousand), with held
+   * items; then by name.
+   */
+  watchedQueues: [{ limit: number }, { readonly queues: readonly DefinedQueue[]; readonly more: boolean }]
+  /** Items with this key, of any queue. */
+  itemsByKey: [{ key: string; limit: number }, readonly Item[]]
   /** Closed items that nobody waits for, oldest first. All that ended `before`: up to this wall time. */
   closedBefore: [{ queue: string | null; before: number; limit: number }, readonly Item[]]
   /** A queue with the definition of its workflow, where that is not a built-in one. */
@@ -416,13 +447,28 @@ export interface Selectors {
     {
       since: number
       limit: number
-      subject: Subject | null
-      id: string | null
+      /** Only those of one thing. */
+      of: { readonly subject: Subject; readonly id: string } | null
       newest: boolean
       /** Only events before this sequence number. */
       before?: number | undefined
     },
     readonly StoredEvent[],
+  ]
+  /**
+   * Events of one kind of thing. They have no index of their own, so at most `window` events of all kinds are looked
+   * through; `next` is the number to go on from, null where there is nothing beyond.
+   */
+  eventsAbout: [
+    {
+      subject: Subject
+      since: number
+      before: number | null
+      newest: boolean
+      limit: number
+      window: number
+    },
+    { readonly events: readonly StoredEvent[]; readonly next: number | null },
   ]
   /** Leases lost since so long ago by the wall clock, newest first. */
   losses: [{ sinceMs: number; limit: number }, readonly Loss[]]

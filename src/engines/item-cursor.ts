@@ -11,6 +11,11 @@ export function itemCursor(after: string | null): ItemCursor | null {
   return after === null ? null : parseCursor(after, isCursor)
 }
 
+/** Closed items, newest first. */
+export function compareClosed(left: Item, right: Item): number {
+  return (right.closedAt ?? 0) - (left.closedAt ?? 0) || (left.id < right.id ? 1 : -1)
+}
+
 export function cursorOf(item: Item): string {
   const cursor: ItemCursor =
     item.standing === 'closed'

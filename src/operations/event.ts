@@ -5,7 +5,7 @@ import * as z from 'zod'
 import { eventKinds, foldEvent, type Image, replicaKey, type StoredEvent, subjects } from '../domain/event.ts'
 import { decideSealable, isAnyOld } from '../domain/sealing.ts'
 import type { Change, Checkpoint, ImageRow } from '../engines/engine.ts'
-import { NotFoundError } from '../errors.ts'
+import { InvalidError, NotFoundError } from '../errors.ts'
 import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
 import { beforeOf, isPast, past } from './horizon.ts'
@@ -29,9 +29,19 @@ const eventView = lazily(() =>
 /** One record of the audit. */
 export type EventView = OutputOf<typeof eventView>
 
+/** Events in order, and the number to go on from: as `since`, or with `newest` as `before`. Null: there are no more. */
+export interface EventPage {
+  readonly events: EventView[]
+  readonly next: number | null
+}
+
+/** Events that one read looks through for those of one kind of thing: some milliseconds. */
+const walkMax = 10_000
+
 export const list = operation({
   name: 'events.list',
-  summary: 'Events after a sequence number, or the newest ones, of everything or of one thing.',
+  summary:
+    'Events after a sequence number, or the newest ones, of everything, of one kind of thing or of one thing.',
   effect: 'read',
   input: () =>
     z.strictObject({
@@ -40,29 +50,50 @@ export const list = operation({
         .min(0)
         .optional()
         .describe('Only events after this sequence number; 0 = from the oldest that is kept.'),
+      before: z.int().min(0).optional().describe('Only events before this sequence number.'),
       subject: z.enum(subjects).optional().describe('Only events of this kind of thing.'),
-      id: fields.text(300).optional().describe('Only events of the thing with this id.'),
+      id: fields.text(300).optional().describe('Only events of the thing with this id; needs its kind.'),
       newest: z.boolean().optional().describe('The last ones, still oldest first.'),
       limit: z.int().min(0).max(fields.batchMax).optional().describe('How many at most; default 100.'),
     }),
-  output: () => z.array(eventView()),
-  needs: (input) => ({
-    events: {
-      select: 'events',
-      since: input.since ?? 0,
-      limit: input.limit ?? 100,
-      subject: input.subject ?? null,
-      id: input.id ?? null,
-      newest: input.newest ?? false,
-    } as const,
-    // Read after the events: what is removed in between is noticed.
-    checkpoint: { select: 'checkpoint' } as const,
-  }),
-  decide({ events, checkpoint }, { since = 0 }) {
+  output: () => z.object({ events: z.array(eventView()), next: z.number().nullable() }),
+  needs({ since = 0, before, subject, id, newest = false, limit = 100 }) {
+    const isKind = subject !== undefined && id === undefined
+    const of = subject === undefined || id === undefined ? null : { subject, id }
+    return {
+      page: isKind ? null : ({ select: 'events', since, before, limit, of, newest } as const),
+      found: isKind
+        ? ({
+            select: 'eventsAbout',
+            subject,
+            since,
+            before: before ?? null,
+            limit,
+            newest,
+            window: walkMax,
+          } as const)
+        : null,
+      // Read after the events: what is removed in between is noticed.
+      checkpoint: { select: 'checkpoint' } as const,
+    }
+  },
+  decide({ page, found, checkpoint }, { since = 0, subject, id, newest = false, limit = 100 }) {
+    if (id !== undefined && subject === undefined) throw idAlone(id)
     if (checkpoint !== null && since > 0 && since < checkpoint.seq) throw removedEvents(since, checkpoint.seq)
-    return { changes: [], result: events as EventView[] }
+    const events = (page ?? found?.events ?? []) as EventView[]
+    const last = newest ? events[0] : events.at(-1)
+    const beyond = events.length === limit ? (last?.seq ?? null) : null
+    return { changes: [], result: { events, next: found === null ? beyond : found.next } }
   },
 })
+
+/** Ids are unique among things of one kind only. */
+function idAlone(id: string): InvalidError {
+  return new InvalidError({
+    what: `id "${id}" is given without the kind of thing it belongs to`,
+    next: `give \`subject\` too: one of ${subjects.join(', ')}`,
+  })
+}
 
 /** Whoever has seen some events must not go on behind a gap without knowing. */
 function removedEvents(since: number, checkpoint: number): NotFoundError {
@@ -97,8 +128,7 @@ export const seal = operation({
       select: 'events',
       since: 0,
       limit: sealMax + 1,
-      subject: null,
-      id: null,
+      of: null,
       newest: false,
     } as const,
     checkpoint: { select: 'checkpoint' } as const,

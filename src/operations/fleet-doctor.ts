@@ -5,7 +5,7 @@ import { examine, isUnhealthy, longTransactionMs } from '../domain/doctor.ts'
 import { healerSilentMs } from '../domain/healer.ts'
 import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
-import { alertsFor, countNeeds, fleetNeeds, heldThings, judged, queueRows, sweptAt } from './fleet.ts'
+import { alertsFor, fleetNeeds, glancesOf, heldThings, judged, queueRows, sweptAt } from './fleet.ts'
 import { ask, type OutputOf, operation } from './operation.ts'
 
 const { text } = fields
@@ -90,10 +90,10 @@ export const doctor = operation({
       openForMs: input.longTransactionMs,
       limit: transactionsMax,
     } as const,
-    commitLosses: { select: 'events', since: 0, limit: lossesMax, newest: true, ...lossSubject } as const,
+    commitLosses: { select: 'events', since: 0, limit: lossesMax, newest: true, of: lossSubject } as const,
   }),
   decide(rows, input, context) {
-    return ask(countNeeds(rows.queues), (counts) => {
+    return ask(glancesOf(rows.queues.queues), ({ glances }) => {
       const held = heldThings(rows, { instances: rows.running, judged: input.judged }, context.now)
       const findings = examine({
         store: input.store,
@@ -111,8 +111,8 @@ export const doctor = operation({
         orphaned: held.filter(({ holder }) => holder.kind === 'bound' && holder.liveness === 'dead').length,
         alerts: alertsFor({
           held,
-          queues: queueRows(rows.queues, counts, context),
-          counts,
+          queues: queueRows(rows, glances, context),
+          glances,
           swept: sweptAt(rows.running),
           rows,
           context,

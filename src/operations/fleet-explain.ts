@@ -20,7 +20,7 @@ import type { Context, DefinedQueue } from '../engines/engine.ts'
 import { NotFoundError } from '../errors.ts'
 import { lazily } from '../lazily.ts'
 import { text } from './fields.ts'
-import { heldNeeds, heldThings, holdingView, judged, titleOf } from './fleet.ts'
+import { glancesOf, heldNeeds, heldThings, holdingView, judged, queueRows, titleOf } from './fleet.ts'
 import { lockRef } from './lease.ts'
 import { crashNeeds, runningMax } from './lease-watch.ts'
 import { ask, type OutputOf, operation, type Step } from './operation.ts'
@@ -39,8 +39,8 @@ const foundView = lazily(() =>
 )
 type Found = OutputOf<typeof foundView>
 
-/** Queues whose keys are looked through. */
-const queuesMax = 200
+/** Items that a key may mean, of all queues. */
+const keyedMax = 1000
 const messagePattern = /^[A-Za-z0-9_-]{1,64}(?:\.\d{1,6})?$/
 /** Fewer characters are the beginning of nearly everything. */
 const prefixMin = 4
@@ -64,20 +64,20 @@ export const find = operation({
         : null,
     runs: { select: 'progressOf', runs: [ref] } as const,
     running: { select: 'runningInstances', limit: runningMax } as const,
-    queues: { select: 'queues', names: null } as const,
+    queue: { select: 'queue', name: ref } as const,
+    keyed:
+      ref.length <= nameLengthMax ? ({ select: 'itemsByKey', key: ref, limit: keyedMax } as const) : null,
   }),
   decide(rows, { ref }) {
-    const named = rows.queues.slice(0, queuesMax)
-    const isQueue = named.some(({ queue }) => queue.name === ref)
+    const isQueue = rows.queue !== null
     const isRunning = rows.running.some(({ agent }) => agent === ref)
     const isKnown = isQueue || isRunning || rows.item !== null || rows.lock.length + rows.runs.length > 0
     // Everything held is much to look through: only for a word that means nothing else.
     const held = isKnown
       ? nobody
       : { items: heldNeeds.items, locks: heldNeeds.locks, losses: crashNeeds.losses }
-    const keyed = ref.length <= nameLengthMax ? named.map(({ queue }) => queue.name) : []
-    return ask({ ...itemNeeds(keyed, ref), ...held }, (more) => {
-      const items = [rows.item, ...keyed.map((queue) => itemIn(more, queue))].filter((item) => item !== null)
+    return ask(held, (more) => {
+      const items = [rows.item, ...lastOfEach(rows.keyed ?? [])].filter((item) => item !== null)
       const unique = [...new Map(items.map((item) => [item.id, item])).values()]
       const holders = [
         ...(more.items ?? []).map(({ item }) => item),
@@ -100,12 +100,18 @@ export const find = operation({
 
 const nobody = { items: null, locks: null, losses: null } as const
 
-/** The item of that key in each queue, under the queue's name. */
-const itemNeeds = (queues: readonly string[], ref: string) =>
-  Object.fromEntries(queues.map((queue) => [`in ${queue}`, { select: 'item', queue, ref } as const]))
+/** Of each queue the open item of that key, else the one added last. */
+function lastOfEach(items: readonly Item[]): Item[] {
+  const last = new Map<string, Item>()
+  for (const item of items.toSorted(
+    (left, right) => rankOf(left) - rankOf(right) || left.addedAt - right.addedAt,
+  ))
+    last.set(item.queue, item)
+  return [...last.values()]
+}
 
-function itemIn(rows: object, queue: string): Item | null {
-  return (rows as Record<string, Item | null>)[`in ${queue}`] ?? null
+function rankOf({ standing }: Item): number {
+  return standing === 'closed' ? 0 : 1
 }
 
 function thing(kind: Kind, id: string, title: string, queue: string | null = null): Found {
@@ -153,7 +159,7 @@ const input = lazily(() =>
 )
 
 const historyOf = (subject: 'item' | 'lock' | 'message' | 'progress' | 'queue', id: string) =>
-  ({ select: 'events', since: 0, limit: historyMax, subject, id, newest: true }) as const
+  ({ select: 'events', since: 0, limit: historyMax, of: { subject, id }, newest: true }) as const
 
 export const explain = operation({
   name: 'fleet.explain',
@@ -317,21 +323,24 @@ function runStep(run: Progress, of: Asked): Step<FleetExplanation> {
   })
 }
 
-function queueStep({ queue }: DefinedQueue, of: Asked): Step<FleetExplanation> {
+function queueStep(defined: DefinedQueue, of: Asked): Step<FleetExplanation> {
+  const { queue } = defined
   const needs = {
-    counts: { select: 'counts', queue: queue.name } as const,
+    ...glancesOf([defined]),
+    items: heldNeeds.items,
     locks: { select: 'lock', name: processingLockName(queue.name) } as const,
     history: historyOf('queue', queue.name),
   }
-  return ask(needs, ({ counts, locks, history }) => {
-    const { oldestReadyAt, quarantined, byStanding } = counts
+  return ask(needs, ({ glances, items, locks, history }) => {
+    const [counted] = queueRows({ queues: { queues: [defined] }, items }, glances, of.context)
+    const { ready, waiting, held, quarantined, oldestReadyMs } = required(counted, of)
     const explained = explainQueue({
       queue,
-      ready: byStanding.ready + byStanding.suspect,
-      waiting: byStanding.waiting,
-      held: byStanding.held,
+      ready,
+      waiting,
+      held,
       quarantined,
-      oldestReadyMs: oldestReadyAt === null ? null : Math.max(0, of.context.wall - oldestReadyAt),
+      oldestReadyMs,
       lockHolders: liveHolders(locks, of),
     })
     return tell(of, explained, { history })

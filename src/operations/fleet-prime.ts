@@ -1,16 +1,29 @@
 /** One page for an agent that starts: who it is, what it holds, what it was sent, what comes next. */
 import * as z from 'zod'
+import type { BoundedCount } from '../domain/count.ts'
 import { compareInLine } from '../domain/item.ts'
 import { advise } from '../domain/prime.ts'
 import { taskQueue } from '../domain/task.ts'
-import type { Loaded } from '../engines/engine.ts'
+import type { Loaded, Selectors } from '../engines/engine.ts'
 import { lazily } from '../lazily.ts'
-import { countNeeds, heldNeeds, heldThings, heldView, judged, queueRows, titleOf } from './fleet.ts'
+import {
+  boundedCount,
+  countHeld,
+  heldNeeds,
+  heldThings,
+  heldView,
+  judged,
+  readyCountsOf,
+  titleOf,
+  watchedNeed,
+} from './fleet.ts'
 import { lockRef } from './lease.ts'
 import { letterView, viewLetter } from './message-view.ts'
 import { ask, type OutputOf, operation } from './operation.ts'
 import { taskView, viewTask } from './task-view.ts'
 import { viewItem } from './view.ts'
+
+type Watched = Selectors['watchedQueues'][1]
 
 const tasksShown = 5
 const lettersShown = 10
@@ -25,7 +38,10 @@ const primeView = lazily(() =>
     unread: z.array(letterView()),
     /** Tasks that could be claimed now, best first. */
     tasks: z.array(taskView()),
-    queues: z.array(z.object({ name: z.string(), ready: z.number(), held: z.number(), paused: z.boolean() })),
+    queues: z.array(
+      z.object({ name: z.string(), ready: boundedCount(), held: boundedCount(), paused: z.boolean() }),
+    ),
+    moreQueues: z.boolean().describe('There are queues that are not shown.'),
     advice: z.array(z.object({ what: z.string(), operation: z.string().nullable() })),
   }),
 )
@@ -51,11 +67,11 @@ export const prime = operation({
     } as const,
     tasks: { select: 'claimable', queue: taskQueue, limit: tasksShown } as const,
     offers: { select: 'offered', queue: taskQueue, agent, filter: null, limit: tasksShown } as const,
-    queues: { select: 'queues', names: null } as const,
+    queues: watchedNeed,
   }),
   decide(rows, input, context) {
     const ids = [...new Set(rows.letters.rows.map(({ message }) => message))]
-    const needs = { ...countNeeds(rows.queues), messages: { select: 'messagesById', ids } as const }
+    const needs = { ...readyCountsOf(rows.queues.queues), messages: { select: 'messagesById', ids } as const }
     return ask(needs, (more) => {
       const processes = { instances: rows.running, judged: input.judged }
       const renewed = renewedThings(rows)
@@ -76,12 +92,8 @@ export const prime = operation({
           holds,
           unread,
           tasks: tasks.map((item) => viewTask(viewItem(item, context.now))),
-          queues: queueRows(rows.queues, more, context).map(({ name, ready, held, paused }) => ({
-            name,
-            ready,
-            held,
-            paused,
-          })),
+          queues: primeQueues(rows, more.ready),
+          moreQueues: rows.queues.more,
           advice: advise({
             holds: holds.map(({ kind, title, holder, isRenewed }) => ({
               kind,
@@ -98,6 +110,22 @@ export const prime = operation({
     })
   },
 })
+
+function primeQueues(
+  { queues, items }: { readonly queues: Watched; readonly items: Loaded<typeof heldNeeds>['items'] },
+  counts: readonly { readonly queue: string; readonly ready: BoundedCount }[],
+): PrimePage['queues'] {
+  const held = countHeld(items)
+  const ready = new Map(counts.map((each) => [each.queue, each.ready]))
+  return queues.queues
+    .map(({ queue: { name, pausedAt } }) => ({
+      name,
+      ready: ready.get(name) ?? { count: 0, more: false },
+      held: held(name),
+      paused: pausedAt !== null,
+    }))
+    .sort((left, right) => (left.name < right.name ? -1 : 1))
+}
 
 /** Ids of what is held by a process that beats: it renews. A process that somebody named for a claim does not. */
 function renewedThings({ items, locks, deliveries, running }: Loaded<typeof heldNeeds>): ReadonlySet<string> {

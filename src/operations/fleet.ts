@@ -1,6 +1,7 @@
 /** The whole fleet at a glance: queues, what is held and by whom, agents, runs, messages, healing, alerts. */
 import * as z from 'zod'
 import { type Alert, decideAlerts, type QueueEndings } from '../domain/alert.ts'
+import type { BoundedCount } from '../domain/count.ts'
 import { crashPatterns, suspectAgents } from '../domain/crash-pattern.ts'
 import type { Delivery } from '../domain/delivery.ts'
 import { describeHolding, type Holding, isLost, type Judged } from '../domain/holding.ts'
@@ -8,19 +9,23 @@ import type { Instance } from '../domain/instance.ts'
 import type { Item } from '../domain/item.ts'
 import type { Lock } from '../domain/lock.ts'
 import { readWords, taskQueue } from '../domain/task.ts'
-import { builtInWorkflow, endingOf } from '../domain/workflow.ts'
-import type { Context, DefinedQueue, QueueCounts } from '../engines/engine.ts'
+import { endingOf } from '../domain/workflow.ts'
+import type { Context, DefinedQueue, QueueGlance } from '../engines/engine.ts'
 import { lazily } from '../lazily.ts'
 import { text } from './fields.ts'
 import { lockRef } from './lease.ts'
 import { crashNeeds, judgedMax, runningMax } from './lease-watch.ts'
 import { ask, type OutputOf, operation } from './operation.ts'
 import { progressView, viewProgress } from './progress-view.ts'
+import { knownWorkflow } from './subject.ts'
 
-/** Everything is counted; so many are shown. */
+/** So many are shown of what is held. */
 const shownMax = 20
 const heldMax = 10_000
-const queuesMax = 200
+/** Queues that are looked at: those most worth a look. */
+const queuesMax = 100
+/** Counts stop here. */
+const countMax = 10_000
 /** Processes that send look at least every 10 s. */
 const unsentMs = 60_000
 /** Adapters that are named. */
@@ -59,6 +64,11 @@ export const holdingView = lazily(() =>
   }),
 )
 
+/** Counted up to 10,000: a look costs the same however much there is. `queue.stats` counts everything. */
+export const boundedCount = lazily(() =>
+  z.object({ count: z.number(), more: z.boolean().describe('There are others; counting stopped.') }),
+)
+
 const alertView = lazily(() =>
   z.object({
     code: z.string(),
@@ -82,23 +92,26 @@ export const heldView = lazily(() =>
 const statusView = lazily(() =>
   z.object({
     at: z.number(),
-    queues: z.array(
-      z.object({
-        name: z.string(),
-        workflow: z.string(),
-        ready: z.number(),
-        held: z.number(),
-        waiting: z.number(),
-        quarantined: z.number(),
-        closed: z.number(),
-        /** Of the closed ones. */
-        succeeded: z.number(),
-        failed: z.number(),
-        cancelled: z.number(),
-        oldestReadyMs: z.number().nullable(),
-        paused: z.boolean(),
-      }),
-    ),
+    queues: z
+      .array(
+        z.object({
+          name: z.string(),
+          workflow: z.string(),
+          ready: boundedCount(),
+          held: boundedCount(),
+          waiting: boundedCount(),
+          quarantined: boundedCount(),
+          closed: boundedCount(),
+          /** Of the closed ones that were counted, the newest. */
+          succeeded: boundedCount(),
+          failed: boundedCount(),
+          cancelled: boundedCount(),
+          oldestReadyMs: z.number().nullable(),
+          paused: z.boolean(),
+        }),
+      )
+      .describe('By name; the hundred most worth a look where there are more.'),
+    moreQueues: z.boolean().describe('There are queues that are not shown.'),
     held: z.object({
       total: z.number(),
       expired: z.number(),
@@ -140,10 +153,12 @@ export const heldNeeds = {
   running: { select: 'runningInstances', limit: runningMax } as const,
 }
 
+export const watchedNeed = { select: 'watchedQueues', limit: queuesMax } as const
+
 export const fleetNeeds = {
   ...heldNeeds,
   ...crashNeeds,
-  queues: { select: 'queues', names: null } as const,
+  queues: watchedNeed,
   runs: { select: 'progressPage', status: 'running', after: null, limit: shownMax } as const,
   pending: { select: 'openMessageCount', sender: null } as const,
   letters: { select: 'messages', standing: 'dead', sender: null, after: null, limit: lettersMax } as const,
@@ -152,16 +167,23 @@ export const fleetNeeds = {
   lapsed: { select: 'lapsedCounts', queue: null, name: null, instances: [] } as const,
 }
 
-/** The counts of each queue, under its name. */
-export const countNeeds = (queues: readonly DefinedQueue[]) =>
-  Object.fromEntries(
-    queues
-      .slice(0, queuesMax)
-      .map(({ queue }) => [`in ${queue.name}`, { select: 'counts', queue: queue.name } as const]),
-  )
+export function namesOf(queues: readonly DefinedQueue[]): string[] {
+  return queues.map(({ queue }) => queue.name)
+}
 
-function countsIn(rows: object, queue: string): QueueCounts | undefined {
-  return (rows as Record<string, QueueCounts>)[`in ${queue}`]
+export function glancesOf(queues: readonly DefinedQueue[]) {
+  return { glances: { select: 'queueGlances', queues: namesOf(queues), limit: countMax } as const }
+}
+
+export function readyCountsOf(queues: readonly DefinedQueue[]) {
+  return { ready: { select: 'readyCounts', queues: namesOf(queues), limit: countMax } as const }
+}
+
+/** How many of each queue are held, as far as they were loaded. */
+export function countHeld(items: HeldRows['items']): (queue: string) => BoundedCount {
+  const counts = new Map<string, number>()
+  for (const { item } of items) counts.set(item.queue, (counts.get(item.queue) ?? 0) + 1)
+  return (queue) => ({ count: counts.get(queue) ?? 0, more: items.length === heldMax })
 }
 
 export const status = operation({
@@ -172,15 +194,16 @@ export const status = operation({
   output: statusView,
   needs: () => fleetNeeds,
   decide(rows, input, context) {
-    return ask(countNeeds(rows.queues), (counts) => {
+    return ask(glancesOf(rows.queues.queues), ({ glances }) => {
       const held = heldThings(rows, { instances: rows.running, judged: input.judged }, context.now)
-      const queues = queueRows(rows.queues, counts, context)
+      const queues = queueRows(rows, glances, context)
       const swept = sweptAt(rows.running)
       return {
         changes: [],
         result: {
           at: context.wall,
           queues,
+          moreQueues: rows.queues.more,
           held: {
             total: held.length,
             expired: held.filter(({ holder }) => isOver(holder)).length,
@@ -195,7 +218,7 @@ export const status = operation({
             lastRunAt: rows.history.last?.at ?? null,
             lastSweptAt: swept,
           },
-          alerts: alertsFor({ held, queues, counts, swept, rows, context }),
+          alerts: alertsFor({ held, queues, glances, swept, rows, context }),
         },
       }
     })
@@ -274,24 +297,30 @@ export function titleOf(item: Item): string {
 }
 
 export function queueRows(
-  queues: readonly DefinedQueue[],
-  counts: object,
+  rows: { readonly queues: { readonly queues: readonly DefinedQueue[] }; readonly items: HeldRows['items'] },
+  glances: readonly QueueGlance[],
   context: Context,
 ): FleetStatus['queues'] {
-  return queues
-    .slice(0, queuesMax)
-    .map((defined) => {
+  const held = countHeld(rows.items)
+  const byName = new Map(glances.map((glance) => [glance.queue, glance]))
+  return rows.queues.queues
+    .flatMap((defined) => {
       const { queue } = defined
-      const { byStanding, quarantined = 0, oldestReadyAt = null } = countsIn(counts, queue.name) ?? {}
+      const glance = byName.get(queue.name)
+      if (glance === undefined) return []
+      const { ready, waiting, quarantined, closed, closedByState, oldestReadyAt } = glance
+      const ended = endings(defined, closedByState)
       return {
         name: queue.name,
         workflow: queue.workflow,
-        ready: (byStanding?.ready ?? 0) + (byStanding?.suspect ?? 0),
-        held: byStanding?.held ?? 0,
-        waiting: byStanding?.waiting ?? 0,
+        ready,
+        held: held(queue.name),
+        waiting,
         quarantined,
-        closed: byStanding?.closed ?? 0,
-        ...endings(defined, countsIn(counts, queue.name)?.byState),
+        closed,
+        succeeded: { count: ended.succeeded, more: closed.more },
+        failed: { count: ended.failed, more: closed.more },
+        cancelled: { count: ended.cancelled, more: closed.more },
         oldestReadyMs: oldestReadyAt === null ? null : Math.max(0, context.wall - oldestReadyAt),
         paused: queue.pausedAt !== null,
       }
@@ -301,27 +330,29 @@ export function queueRows(
 
 /** How items in these states ended. */
 function endings(
-  { queue, definition }: DefinedQueue,
-  byState: QueueCounts['byState'] = {},
+  defined: DefinedQueue,
+  byState: ReadonlyMap<string, number>,
 ): { succeeded: number; failed: number; cancelled: number } {
-  const workflow = definition ?? builtInWorkflow(queue.workflow)
+  const workflow = knownWorkflow(defined)
   const total = { succeeded: 0, failed: 0, cancelled: 0 }
-  for (const [state, count] of Object.entries(byState)) {
-    const ending = workflow ? endingOf(workflow, state) : null
+  for (const [state, count] of byState) {
+    const ending = workflow && endingOf(workflow, state)
     if (ending !== null) total[ending] += count
   }
   return total
 }
 
 /** How each queue fares of late. */
-function lateEndings(queues: readonly DefinedQueue[], counts: object): QueueEndings[] {
-  return queues.slice(0, queuesMax).map((defined) => {
-    const newest = countsIn(counts, defined.queue.name)?.newestClosed ?? {}
-    const { succeeded, failed } = endings(defined, newest)
-    const [mostly] = Object.entries(newest)
-      .filter(([state]) => endings(defined, { [state]: 1 }).failed > 0)
+function lateEndings(queues: readonly DefinedQueue[], glances: readonly QueueGlance[]): QueueEndings[] {
+  const byName = new Map(queues.map((defined) => [defined.queue.name, defined]))
+  return glances.flatMap(({ queue, newestClosed }) => {
+    const defined = byName.get(queue)
+    if (defined === undefined) return []
+    const { succeeded, failed } = endings(defined, newestClosed)
+    const [mostly] = [...newestClosed]
+      .filter(([state]) => endings(defined, new Map([[state, 1]])).failed > 0)
       .sort(([, left], [, right]) => right - left)
-    return { queue: defined.queue.name, succeeded, failed, failedState: mostly?.[0] ?? null }
+    return { queue, succeeded, failed, failedState: mostly?.[0] ?? null }
   })
 }
 
@@ -364,11 +395,10 @@ function agentRows(
 interface AlertRows {
   readonly held: readonly HeldView[]
   readonly queues: FleetStatus['queues']
-  /** What `countNeeds` loaded. */
-  readonly counts: object
+  readonly glances: readonly QueueGlance[]
   readonly swept: number | null
   readonly rows: {
-    readonly queues: readonly DefinedQueue[]
+    readonly queues: { readonly queues: readonly DefinedQueue[] }
     readonly losses: Parameters<typeof crashPatterns>[0]
     readonly ends: CrashRows
     readonly letters: { readonly rows: readonly unknown[] }
@@ -377,7 +407,7 @@ interface AlertRows {
   readonly context: Context
 }
 
-export function alertsFor({ held, queues, counts, swept, rows, context }: AlertRows): Alert[] {
+export function alertsFor({ held, queues, glances, swept, rows, context }: AlertRows): Alert[] {
   const over = held.filter(({ holder }) => isOver(holder))
   // Only what somebody used to renew: a claim for a foreign process runs out by itself.
   const late = held.filter(
@@ -400,9 +430,9 @@ export function alertsFor({ held, queues, counts, swept, rows, context }: AlertR
     patterns: crashPatterns(rows.losses, context.wall),
     suspects: suspectAgents(rows.ends),
     quarantined: queues
-      .filter(({ quarantined }) => quarantined > 0)
-      .map(({ name, quarantined }) => ({ queue: name, count: quarantined })),
-    endings: lateEndings(rows.queues, counts),
+      .filter(({ quarantined }) => quarantined.count > 0)
+      .map(({ name, quarantined }) => ({ queue: name, count: quarantined.count })),
+    endings: lateEndings(rows.queues.queues, glances),
     deadLetters: rows.letters.rows.length,
     unsent: rows.unsent.map(({ adapter, dueAt }) => ({ adapter, overdueMs: context.now - dueAt })),
     waiting: queues

@@ -178,7 +178,13 @@ export const getLockStatus = operation({
     const ids = item.instance === null ? [] : [item.instance]
     const more = {
       holders: { select: 'instances', ids } as const,
-      recent: { select: 'events', since: 0, limit: 10, subject: 'item', id: item.id, newest: true } as const,
+      recent: {
+        select: 'events',
+        since: 0,
+        limit: 10,
+        of: { subject: 'item', id: item.id },
+        newest: true,
+      } as const,
     }
     return ask(more, ({ holders, recent }) => ({
       changes: [],

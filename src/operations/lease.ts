@@ -103,7 +103,13 @@ export const ending = operation({
   input: lease,
   output: () => z.object({ kind: z.enum(eventKinds), state: z.string().nullable() }).nullable(),
   needs: ({ kind, id }) => ({
-    events: { select: 'events', since: 0, limit: endingWindow, subject: kind, id, newest: true } as const,
+    events: {
+      select: 'events',
+      since: 0,
+      limit: endingWindow,
+      of: { subject: kind, id },
+      newest: true,
+    } as const,
   }),
   decide({ events }, { token }, { agent }) {
     const end = endByHolder(events, { agent, token })

@@ -114,7 +114,7 @@ export const importLocks = operation({
 })
 
 function pastOf(subject: 'lock' | 'progress', id: string) {
-  return { select: 'events', since: 0, limit: pastMax, subject, id, newest: true } as const
+  return { select: 'events', since: 0, limit: pastMax, of: { subject, id }, newest: true } as const
 }
 
 function arriveLocks(

@@ -218,7 +218,7 @@ function pastNeeds(entries: readonly Pick<Entry, 'id'>[]) {
   return Object.fromEntries(
     entries.map((entry) => [
       entry.id,
-      { select: 'events', since: 0, limit: 1, subject: 'item', id: entry.id, newest: false } as const,
+      { select: 'events', since: 0, limit: 1, of: { subject: 'item', id: entry.id }, newest: false } as const,
     ]),
   )
 }

@@ -1,10 +1,10 @@
 /** Looking at a queue: get, list, position, stats. Reads never enter a write transaction. */
 import * as z from 'zod'
-import type { Standing } from '../domain/item.ts'
+import { decideLines } from '../domain/item-lines.ts'
 import { countQueue } from '../domain/queue-counts.ts'
 import * as fields from './fields.ts'
 import { ask, operation } from './operation.ts'
-import { requireItem, requireQueue } from './subject.ts'
+import { knownWorkflow, requireItem, requireQueue } from './subject.ts'
 import { itemView, viewItem } from './view.ts'
 
 /** A count stops here; it answers "how far back", not "how many exactly". */
@@ -37,22 +37,24 @@ export const list = operation({
       after: fields.after,
     }),
   output: () => z.object({ items: z.array(itemView()), next: z.string().nullable() }),
-  needs: (input) => ({
-    page: {
+  needs: ({ queue }) => ({ defined: { select: 'queue', name: queue } as const }),
+  decide({ defined }, { queue, states = null, standing = null, quarantined = null, limit, after }, { now }) {
+    const wanted = { states, standing, quarantined }
+    const page = {
       select: 'items',
-      queue: input.queue,
-      states: input.states ?? null,
-      standing: (input.standing ?? null) as Standing | null,
-      quarantined: input.quarantined ?? null,
+      queue,
+      ...decideLines(wanted, defined && knownWorkflow(defined)),
+      states,
+      quarantined,
       filter: null,
-      limit: input.limit ?? 100,
-      after: input.after ?? null,
-    } as const,
-  }),
-  decide: ({ page }, _input, { now }) => ({
-    changes: [],
-    result: { items: page.rows.map((item) => viewItem(item, now)), next: page.next },
-  }),
+      limit: limit ?? 100,
+      after: after ?? null,
+    } as const
+    return ask({ page }, (more) => ({
+      changes: [],
+      result: { items: more.page.rows.map((item) => viewItem(item, now)), next: more.page.next },
+    }))
+  },
 })
 
 export const position = operation({

@@ -37,8 +37,7 @@ export const history = operation({
   needs: ({ key, limit, before }) => ({
     events: {
       select: 'events',
-      subject: 'state',
-      id: key,
+      of: { subject: 'state', id: key },
       since: 0,
       newest: true,
       limit: (limit ?? pageDefault) + 1,

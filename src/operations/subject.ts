@@ -4,8 +4,12 @@ import { builtInWorkflow, type Workflow } from '../domain/workflow.ts'
 import type { Caller, Change, DefinedQueue } from '../engines/engine.ts'
 import { HoldfastError, NotFoundError, VersionMismatchError } from '../errors.ts'
 
+export function knownWorkflow(defined: DefinedQueue): Workflow | null {
+  return defined.definition ?? builtInWorkflow(defined.queue.workflow) ?? null
+}
+
 export function workflowOf(defined: DefinedQueue): Workflow {
-  const workflow = defined.definition ?? builtInWorkflow(defined.queue.workflow)
+  const workflow = knownWorkflow(defined)
   if (workflow) return workflow
   throw new HoldfastError('STORE_UNFIT', {
     what: `queue ${defined.queue.name} follows workflow ${defined.queue.workflow}, which this store does not define`,

@@ -2,6 +2,7 @@
 import * as z from 'zod'
 import { blockersMax, dependentsMax } from '../domain/dependency.ts'
 import { createItem, type Item, type Json, moveItem, setItemBlockers } from '../domain/item.ts'
+import { decideLines } from '../domain/item-lines.ts'
 import { assertSameWorkflow } from '../domain/queue.ts'
 import {
   assertMayEdit,
@@ -11,6 +12,7 @@ import {
   type TaskEdit,
   taskQueue,
 } from '../domain/task.ts'
+import { builtInWorkflow } from '../domain/workflow.ts'
 import type { Context, ItemFilter } from '../engines/engine.ts'
 import { DuplicateError, InvalidError, NotFoundError } from '../errors.ts'
 import { lazily } from '../lazily.ts'
@@ -148,6 +150,12 @@ export function itemFilter({ mine, ...wanted }: TaskFilter, agent: string): Item
   return { ...wanted, ownerOrNone: mine ? agent : undefined }
 }
 
+type Statuses = z.output<ReturnType<typeof status>>
+
+function statesOf(wanted: Statuses | Statuses[] | undefined): string[] | null {
+  return wanted === undefined ? null : [wanted].flat().map(stateOfStatus)
+}
+
 export const listTasks = operation({
   name: 'tasks.listTasks',
   summary: 'Tasks in the order they would be worked on, then the finished ones, page by page.',
@@ -168,8 +176,11 @@ export const listTasks = operation({
     page: {
       select: 'items',
       queue: taskQueue,
-      states: wanted === undefined ? null : [wanted].flat().map(stateOfStatus),
-      standing: null,
+      states: statesOf(wanted),
+      ...decideLines(
+        { states: statesOf(wanted), standing: null, quarantined: null, isHeld: assignee !== undefined },
+        builtInWorkflow('task') ?? null,
+      ),
       quarantined: null,
       filter: { ...itemFilter(asked, agent), agent: assignee },
       limit: limit ?? 100,

@@ -1,6 +1,6 @@
 /** Retention: removes what is old, a bounded piece per transaction, until nothing is left or the process closes. */
 import { appendFileSync, closeSync, fsyncSync, openSync } from 'node:fs'
-import type { EventView } from '../operations/event.ts'
+import type { EventPage, EventView } from '../operations/event.ts'
 import type { Past } from '../operations/horizon.ts'
 import type { RetentionOptions } from '../options.ts'
 
@@ -46,7 +46,7 @@ async function sealSome(execute: Execute, past: Past, path: string | undefined):
   if (path === undefined) return seal({})
   const { removed, through } = await seal({ dryRun: true })
   if (removed === 0) return { more: false }
-  const events = (await execute('events.list', { since: 0, limit: removed })) as EventView[]
+  const { events } = (await execute('events.list', { since: 0, limit: removed })) as EventPage
   // Exported and on disk before anything is removed; after a crash in between, lines repeat, by their number.
   appendDurably(path, events)
   return seal({ through })

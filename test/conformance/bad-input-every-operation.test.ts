@@ -131,7 +131,10 @@ async function outcomeOf(call: () => Promise<unknown>, meant?: string): Promise<
 
 /** Everything events rebuild, and the last event. */
 async function contents(hf: Holdfast, store: Store): Promise<unknown> {
-  const [last] = (await hf.execute('events.list', { newest: true, limit: 1 })) as { seq: number }[]
+  const { events } = (await hf.execute('events.list', { newest: true, limit: 1 })) as {
+    events: { seq: number }[]
+  }
+  const [last] = events
   return { last: last?.seq, rows: await store.readTables() }
 }
 

@@ -90,7 +90,9 @@ forEachEngine((engine) => {
       const lapsed = await hf.recovery.detectAndRecoverStale()
 
       expect([inTime.instancesEnded, over.instancesEnded]).toEqual([0, 1])
-      const events = (await hf.execute('events.list', { subject: 'instance', id: idle })) as object[]
+      const { events } = (await hf.execute('events.list', { subject: 'instance', id: idle })) as {
+        events: object[]
+      }
       expect(events.at(-1)).toMatchObject({
         kind: 'instance.ended',
         detail: { evidence: expect.stringMatching(/^no beat for \d+ ms/) },

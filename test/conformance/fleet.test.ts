@@ -19,8 +19,8 @@ forEachEngine((engine) => {
       const status = await hf.fleet.status()
 
       expect(status.queues).toMatchObject([
-        { name: 'builds', ready: 1, held: 1, waiting: 0 },
-        { name: 'tasks', ready: 0, held: 1 },
+        { name: 'builds', ready: { count: 1, more: false }, held: { count: 1 }, waiting: { count: 0 } },
+        { name: 'tasks', ready: { count: 0 }, held: { count: 1 } },
       ])
       expect(status.held).toMatchObject({ total: 3, expired: 0, stale: 0 })
       expect(
@@ -277,7 +277,7 @@ forEachEngine((engine) => {
       await hf.execute('store.noteCommitLoss', loss)
 
       const { findings } = await hf.fleet.doctor()
-      const events = await hf.execute('events.list', { subject: 'store' })
+      const { events } = (await hf.execute('events.list', { subject: 'store' })) as { events: object[] }
 
       expect(findings.find(({ check }) => check === 'commits')?.what).toContain('1 report')
       expect(events).toMatchObject([{ kind: 'store.commits_lost', agent: 'ada', detail: loss }])
@@ -361,7 +361,7 @@ forEachEngine((engine) => {
         holds: [],
         unread: [{ sender: 'boss', content: 'hello' }],
         tasks: [{ key: 'T-1' }, { key: 'T-2' }],
-        queues: [{ name: 'tasks', ready: 2 }],
+        queues: [{ name: 'tasks', ready: { count: 2, more: false } }],
       })
       expect(fresh.advice.map(({ operation }) => operation)).toEqual([
         'messages.inbox',

@@ -109,7 +109,8 @@ forEachEngine((engine) => {
 
     for (const [what, { needs, claim, giveBack }] of Object.entries(claims)) {
       if (needs === 1) await take(hf, 'spare')
-      const [last] = (await hf.execute('events.list', { newest: true, limit: 1 })) as Event[]
+      const { events } = (await hf.execute('events.list', { newest: true, limit: 1 })) as { events: Event[] }
+      const [last] = events
       const [one, other] = await Promise.allSettled([claim(hf, 1), claim(hf, 2)])
       const granted = (await readFeed(hf, last?.seq)).filter(isGrant)
 

@@ -102,7 +102,9 @@ describe('from SQLite to PostgreSQL', () => {
 
     await hf.state('after').set('the copy')
 
-    const events = (await hf.execute('events.list', { since: newest.seq })) as { kind: string; seq: number }[]
+    const { events } = (await hf.execute('events.list', { since: newest.seq })) as {
+      events: { kind: string; seq: number }[]
+    }
     expect(events.map(({ kind }) => kind)).toEqual(['state.set'])
   })
 
@@ -551,7 +553,9 @@ test('a store restored on a server that has seen fewer transactions goes on tell
   const restored = await openHere(to, { background: false })
   await restored.state('after').set(1)
 
-  const events = (await restored.execute('events.list', { since: seq - 1 })) as { kind: string; id: string }[]
+  const { events } = (await restored.execute('events.list', { since: seq - 1 })) as {
+    events: { kind: string; id: string }[]
+  }
   expect(events.map(({ id }) => id)).toEqual(['before', 'after'])
 })
 

@@ -348,7 +348,8 @@ function readLive(hf: Holdfast): Reader {
   const seqs: number[] = []
   const read = async () => {
     for (let since = 0; !over.signal.aborted; ) {
-      for (const event of (await hf.execute('events.list', { since }).catch(() => [])) as Event[]) {
+      const page = await hf.execute('events.list', { since }).catch(() => ({ events: [] }))
+      for (const event of (page as { events: Event[] }).events) {
         since = event.seq
         seqs.push(event.seq)
         if (event.kind === 'item.created') payloads.push(JSON.parse(String(event.change?.payload)))

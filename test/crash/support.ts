@@ -396,7 +396,7 @@ export async function audit(hf: Holdfast): Promise<Event[]> {
 async function readOn(hf: Holdfast, events: Event[]): Promise<void> {
   for (;;) {
     const since = events.at(-1)?.seq ?? 0
-    const page = (await hf.execute('events.list', { since, limit: 1000 })) as Event[]
+    const { events: page } = (await hf.execute('events.list', { since, limit: 1000 })) as { events: Event[] }
     if (page.length === 0) return
     events.push(...page)
   }

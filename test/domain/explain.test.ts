@@ -360,12 +360,13 @@ describe('a message', () => {
 })
 
 describe('a queue', () => {
+  const exactly = (count: number) => ({ count, more: false })
   const facts = {
     queue: queueOf(job),
-    ready: 2,
-    waiting: 1,
-    held: 0,
-    quarantined: 0,
+    ready: exactly(2),
+    waiting: exactly(1),
+    held: exactly(0),
+    quarantined: exactly(0),
     oldestReadyMs: 5_000,
     lockHolders: [],
   }
@@ -378,9 +379,18 @@ describe('a queue', () => {
   })
 
   test('without any waits', () => {
-    expect(explainQueue({ ...facts, ready: 0, oldestReadyMs: null, quarantined: 1 })).toMatchObject({
+    expect(
+      explainQueue({ ...facts, ready: exactly(0), oldestReadyMs: null, quarantined: exactly(1) }),
+    ).toMatchObject({
       verdict: 'waiting',
       evidence: ['0 ready, 0 held, 1 waiting, 1 of them quarantined'],
+    })
+  })
+
+  test('too long to be counted says so [S5e-4]', () => {
+    expect(explainQueue({ ...facts, ready: { count: 10_000, more: true } })).toMatchObject({
+      why: '10000+ can be claimed now',
+      evidence: ['10000+ ready, 0 held, 1 waiting', 'the oldest has been ready for 5s'],
     })
   })
 

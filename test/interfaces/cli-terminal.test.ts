@@ -197,7 +197,7 @@ describe('watch', () => {
 
     const line = await firstLine(shell.folder, ['watch'])
 
-    expect(JSON.parse(line)).toMatchObject({ schemaVersion: 1, queues: [{ name: 'q', ready: 1 }] })
+    expect(JSON.parse(line)).toMatchObject({ schemaVersion: 1, queues: [{ name: 'q', ready: { count: 1 } }] })
   })
 })
 

@@ -7,11 +7,11 @@ export async function readFeed(hf: Holdfast, since = 0): Promise<Event[]> {
   await whenReadable(hf)
   const seen: Event[] = []
   for (;;) {
-    const page = (await hf.execute('events.list', {
+    const { events } = (await hf.execute('events.list', {
       since: seen.at(-1)?.seq ?? since,
       limit: 500,
-    })) as Event[]
-    if (page.length === 0) return seen
-    seen.push(...page)
+    })) as { events: Event[] }
+    if (events.length === 0) return seen
+    seen.push(...events)
   }
 }

@@ -225,7 +225,9 @@ async function everyEvent(hf: Holdfast): Promise<unknown[]> {
   const events: { seq: number }[] = []
   for (;;) {
     const since = events.at(-1)?.seq ?? 0
-    const page = (await hf.execute('events.list', { since, limit: 1000 })) as { seq: number }[]
+    const { events: page } = (await hf.execute('events.list', { since, limit: 1000 })) as {
+      events: { seq: number }[]
+    }
     if (page.length === 0) return events
     events.push(...page)
   }

@@ -1,7 +1,7 @@
 /** `holdfast events`: the audit. */
 
 import { InvalidError } from '../../errors.ts'
-import type { EventView } from '../../operations/event.ts'
+import type { EventPage, EventView } from '../../operations/event.ts'
 import { verb } from '../verb.ts'
 import { brief, printable, type View } from '../view.ts'
 import { untilInterrupted } from './stream.ts'
@@ -20,12 +20,11 @@ function eventLine(event: EventView, view: View): string {
   return parts.filter((part) => part !== '').join('  ')
 }
 
-const list = verb<EventView[]>({
+const list = verb<EventPage>({
   name: 'list',
   operation: 'events.list',
   isDefault: true,
-  text: (events, view) => events.map((event) => eventLine(event, view)).join('\n'),
-  json: (events) => ({ events }),
+  text: ({ events }, view) => events.map((event) => eventLine(event, view)).join('\n'),
 })
 
 const follow = verb<undefined>({
@@ -37,7 +36,7 @@ const follow = verb<undefined>({
   async act(call) {
     const hf = await call.open()
     const since = await beginning(call.options.since, () =>
-      call.execute<EventView[]>('events.list', { newest: true, limit: 1 }),
+      call.execute<EventPage>('events.list', { newest: true, limit: 1 }),
     )
     await untilInterrupted(async (signal) => {
       for await (const event of hf.events({ since, signal })) call.emit(eventLine(event, call.view), event)
@@ -46,8 +45,8 @@ const follow = verb<undefined>({
   text: () => '',
 })
 
-async function beginning(given: unknown, newest: () => Promise<EventView[]>): Promise<number> {
-  if (given === undefined) return (await newest())[0]?.seq ?? 0
+async function beginning(given: unknown, newest: () => Promise<EventPage>): Promise<number> {
+  if (given === undefined) return (await newest()).events[0]?.seq ?? 0
   if (typeof given === 'string' && /^\d{1,15}$/.test(given)) return Number(given)
   throw new InvalidError({
     what: `--since: "${given}" is not a sequence number`,

@@ -1,4 +1,5 @@
 /** `holdfast prime`: one page an agent reads at its start. */
+import { boundedText } from '../../domain/count.ts'
 import type { PrimePage } from '../../operations/fleet-prime.ts'
 import { verb } from '../verb.ts'
 import { brief, leaseLeft, printable } from '../view.ts'
@@ -48,7 +49,7 @@ function pageText(page: PrimePage): string {
       'Queues',
       queues.map(
         ({ name, ready, held, paused }) =>
-          `- ${printable(name)}: ${ready} ready, ${held} held${paused ? ', paused' : ''}`,
+          `- ${printable(name)}: ${boundedText(ready)} ready, ${boundedText(held)} held${paused ? ', paused' : ''}`,
       ),
     ),
     ...section(

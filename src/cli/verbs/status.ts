@@ -1,4 +1,5 @@
 /** `holdfast status` and `holdfast watch`: the whole fleet on one screen. */
+import { boundedText } from '../../domain/count.ts'
 import { InvalidError } from '../../errors.ts'
 import type { FleetReport } from '../../fleet.ts'
 import { formatDuration, parseDuration } from '../duration.ts'
@@ -95,6 +96,8 @@ interface Section {
   readonly rows: readonly (readonly Cell[])[]
   /** More may be there than can be shown. */
   readonly total: number
+  /** Nobody has counted them all. */
+  readonly isAtLeast?: boolean
 }
 
 /** A line each in turn, until there is no room; at least one. */
@@ -110,12 +113,14 @@ function shareLines(room: number | null, wanted: readonly number[]): number[] {
   return shares
 }
 
-function tableText({ head, rows, total }: Section, lines: number, view: View): string {
+function tableText({ head, rows, total, isAtLeast }: Section, lines: number, view: View): string {
   const isWhole = rows.length === total && total <= lines
   // The line that says how many are left out takes the place of a row, but never of the only one.
   const shown = isWhole ? rows : rows.slice(0, Math.max(1, lines - 1))
   const isTold = isWhole || lines < 2
-  const more = isTold ? [] : [view.colors.dim(`and ${total - shown.length} more`)]
+  const more = isTold
+    ? []
+    : [view.colors.dim(`and ${isAtLeast ? 'at least ' : ''}${total - shown.length} more`)]
   return [view.table(head, shown), ...more].join('\n')
 }
 
@@ -167,25 +172,26 @@ function alertText(
   return [...lines, ...(more > 0 ? [colors.dim(`  and ${more} more: holdfast doctor`)] : [])].join('\n')
 }
 
-function queueTable({ queues }: FleetReport, _view: View): Section {
+function queueTable({ queues, moreQueues }: FleetReport, _view: View): Section {
   const isBusy = ({ ready, held, waiting, paused }: FleetReport['queues'][number]) =>
-    paused || ready + held + waiting > 0
+    paused || ready.count + held.count + waiting.count > 0
   const ordered = [...queues.filter(isBusy), ...queues.filter((queue) => !isBusy(queue))]
   return {
     head: ['queue', 'ready', 'held', 'waiting', 'succeeded', 'failed', 'oldest', ''],
-    total: queues.length,
+    total: queues.length + (moreQueues ? 1 : 0),
+    isAtLeast: moreQueues,
     rows: ordered.map((queue) => [
       printable(queue.name),
-      queue.ready,
-      queue.held,
-      queue.waiting,
-      queue.succeeded,
-      queue.failed,
+      boundedText(queue.ready),
+      boundedText(queue.held),
+      boundedText(queue.waiting),
+      boundedText(queue.succeeded),
+      boundedText(queue.failed),
       queue.oldestReadyMs === null ? '-' : formatDuration(queue.oldestReadyMs),
       [
         queue.paused && 'paused',
-        queue.quarantined > 0 && `${queue.quarantined} quarantined`,
-        queue.cancelled > 0 && `${queue.cancelled} cancelled`,
+        queue.quarantined.count > 0 && `${boundedText(queue.quarantined)} quarantined`,
+        queue.cancelled.count > 0 && `${boundedText(queue.cancelled)} cancelled`,
       ]
         .filter((mark) => mark)
         .join(', ') || ' ',

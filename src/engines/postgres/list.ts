@@ -1,7 +1,7 @@
 /** Pages of a queue: what is open in working order, then what is closed, newest first. */
 import { compareInLine, type Item, type Standing } from '../../domain/item.ts'
 import type { Selectors } from '../engine.ts'
-import { cursorOf, type ItemCursor, itemCursor } from '../item-cursor.ts'
+import { compareClosed, cursorOf, type ItemCursor, itemCursor } from '../item-cursor.ts'
 import { pageOf } from '../page.ts'
 import { filterText } from './filter.ts'
 import type { Place, Plan, Query } from './plan.ts'
@@ -10,15 +10,13 @@ import { tables } from './tables.ts'
 
 type Request = Selectors['items'][0]
 
-const openStandings: readonly Standing[] = ['ready', 'suspect', 'waiting', 'held']
-
-/** Each kind of item has an index of its own; four short lists are merged. */
+/** Each kind of item has an index of its own; a few short lists are merged. */
 export function planItems(request: Request, place: Place): Plan<Selectors['items'][1]> {
   const cursor = itemCursor(request.after)
-  const open = cursor?.[0] === 'closed' ? [] : openStandings.filter(isWanted)
+  const open = cursor?.[0] === 'closed' ? [] : request.lines.filter((line) => line !== 'closed')
   const queries = [
     ...open.map((standing) => openItems(standing, request, cursor, place)),
-    ...(isWanted('closed') ? [closedItems(request, cursor, place)] : []),
+    ...(request.lines.includes('closed') ? closedItems(request, cursor, place) : []),
   ]
   return {
     queries,
@@ -29,14 +27,14 @@ export function planItems(request: Request, place: Place): Plan<Selectors['items
         .slice(0, open.length)
         .flat()
         .sort((left, right) => compareInLine(left.row, right.row))
-      const found = [...inOrder, ...lists.slice(open.length).flat()]
+      const closed = lists
+        .slice(open.length)
+        .flat()
+        .sort((left, right) => compareClosed(left.row, right.row))
+      const found = [...inOrder, ...closed]
       const page = pageOf(found, request.limit, ({ row }) => cursorOf(row))
       return { rows: page.rows.flatMap(({ row, isWhole }) => (isWhole ? [row] : [])), next: page.next }
     },
-  }
-
-  function isWanted(standing: Standing): boolean {
-    return request.standing === null || request.standing === standing
   }
 }
 
@@ -53,22 +51,38 @@ limit ${parameters.add(request.limit + 1)}`
   return query(place, tables.item, 'none', rest, parameters)
 }
 
-function closedItems(request: Request, cursor: ItemCursor | null, place: Place): Query {
+function closedItems(request: Request, cursor: ItemCursor | null, place: Place): Query[] {
+  if (!request.failedOnly) return [closedQuery(request, cursor, place, "t.standing = 'closed'")]
+  // State by state, since each has its items in order: failures are few among what is closed.
+  return (request.states ?? []).map((state) =>
+    closedQuery({ ...request, states: [state] }, cursor, place, "t.outcome = 'badly'"),
+  )
+}
+
+function closedQuery(request: Request, cursor: ItemCursor | null, place: Place, condition: string): Query {
   const parameters = new Parameters(place)
   const queue = parameters.add(request.queue)
   const from =
     cursor?.[0] === 'closed'
       ? `and (t.closed_at, t.id) < (${parameters.add(cursor[1])}, ${parameters.add(cursor[2])})`
       : ''
-  const rest = `and t.queue = ${queue} and t.standing = 'closed' ${from} ${filters(request, parameters)}
+  const rest = `and t.queue = ${queue} and ${condition} ${from} ${filters(request, parameters)}
 order by t.closed_at desc, t.id desc
 limit ${parameters.add(request.limit + 1)}`
   return query(place, tables.item, 'none', rest, parameters)
 }
 
 function filters(request: Request, parameters: Parameters): string {
-  const states = request.states === null ? '' : `and t.state = any(${parameters.add(request.states)})`
+  const states = stateFilter(request.states, parameters)
   const quarantined =
     request.quarantined === null ? '' : `and t.quarantined_at is ${request.quarantined ? 'not ' : ''}null`
   return `${states} ${quarantined} ${filterText(request.filter, parameters)}`
+}
+
+/** One state as an equality: only then is an index by state in order of time. */
+function stateFilter(states: Request['states'], parameters: Parameters): string {
+  if (states === null) return ''
+  return states.length === 1
+    ? `and t.state = ${parameters.add(states[0])}`
+    : `and t.state = any(${parameters.add(states)})`
 }

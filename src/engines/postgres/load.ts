@@ -4,6 +4,7 @@ import { answerLoaders } from './loaders/answer.ts'
 import { crashLoaders } from './loaders/crash.ts'
 import { dependentLoaders } from './loaders/dependent.ts'
 import { eventLoaders } from './loaders/event.ts'
+import { glanceLoaders } from './loaders/glance.ts'
 import { heldLoaders } from './loaders/held.ts'
 import { instanceLoaders } from './loaders/instance.ts'
 import { itemLoaders } from './loaders/item.ts'
@@ -25,6 +26,7 @@ const loaders: Loaders = {
   ...itemLoaders,
   ...lineLoaders,
   ...dependentLoaders,
+  ...glanceLoaders,
   ...queueLoaders,
   ...lockLoaders,
   ...waiterLoaders,

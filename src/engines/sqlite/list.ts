@@ -1,7 +1,7 @@
 /** Pages of a queue: what is open in working order, then what is closed, newest first. */
-import { compareInLine, type Item, type Standing } from '../../domain/item.ts'
+import { compareInLine, type Item } from '../../domain/item.ts'
 import type { Selectors } from '../engine.ts'
-import { cursorOf, type ItemCursor, itemCursor } from '../item-cursor.ts'
+import { compareClosed, cursorOf, type ItemCursor, itemCursor } from '../item-cursor.ts'
 import { pageOf } from '../page.ts'
 import type { Value } from './driver.ts'
 import { filterText, filterValues as valuesOfFilter } from './filter.ts'
@@ -9,7 +9,13 @@ import { items, type Source } from './rows.ts'
 
 type Request = Selectors['items'][0]
 
-const openStandings: readonly Standing[] = ['ready', 'suspect', 'waiting', 'held']
+/** By index: the planner, which knows no counts, would go through every item of a namespace to find the held ones. */
+const openLines = {
+  ready: 'item_ready',
+  suspect: 'item_suspect',
+  waiting: 'item_waiting',
+  held: 'item_held',
+} as const
 
 export function listItems(source: Source, request: Request): Selectors['items'][1] {
   const cursor = itemCursor(request.after)
@@ -17,26 +23,24 @@ export function listItems(source: Source, request: Request): Selectors['items'][
   const open = cursor?.[0] === 'closed' ? [] : openItems(source, request, cursor, wanted)
   const rest = wanted - open.length
   const closed =
-    rest > 0 && wantsStanding(request, 'closed') ? closedItems(source, request, cursor, rest) : []
-  const rows = [...open, ...closed]
-  return pageOf(rows, request.limit, cursorOf)
+    rest > 0 && request.lines.includes('closed') ? closedItems(source, request, cursor, rest) : []
+  return pageOf([...open, ...closed], request.limit, cursorOf)
 }
 
-function wantsStanding(request: Request, standing: Standing): boolean {
-  return request.standing === null || request.standing === standing
-}
-
-/** Each kind of open item has an index of its own; four short lists are merged. */
+/** Each kind of open item has an index of its own; a few short lists are merged. */
 function openItems(source: Source, request: Request, cursor: ItemCursor | null, limit: number): Item[] {
   const from = cursor?.[0] === 'open' ? cursor : null
   const condition = from ? 'and (priority, added_at, id) > (?, ?, ?)' : ''
   const values: Value[] = from ? [BigInt(from[1]), BigInt(from[2]), from[3]] : []
-  const lists = openStandings
-    .filter((standing) => wantsStanding(request, standing))
-    .map((standing) =>
+  const lists = request.lines
+    .filter((line) => line !== 'closed')
+    .map((line) =>
       items(
         source,
-        `where namespace = ? and queue = ? and standing = '${standing}' ${condition} ${filters(request)}\norder by priority, added_at, id\nlimit ${limit}`,
+        `indexed by ${request.quarantined ? 'item_quarantined' : openLines[line]}
+where namespace = ? and queue = ? and standing = '${line}' ${condition} ${filters(request)}
+order by priority, added_at, id
+limit ${limit}`,
         request.queue,
         ...values,
         ...filterValues(request),
@@ -49,13 +53,31 @@ function closedItems(source: Source, request: Request, cursor: ItemCursor | null
   const from = cursor?.[0] === 'closed' ? cursor : null
   const condition = from ? 'and (closed_at, id) < (?, ?)' : ''
   const values: Value[] = from ? [BigInt(from[1]), from[2]] : []
-  return items(
-    source,
-    `where namespace = ? and queue = ? and standing = 'closed' ${condition} ${filters(request)}\norder by closed_at desc, id desc\nlimit ${limit}`,
-    request.queue,
-    ...values,
-    ...filterValues(request),
+  const order = `order by closed_at desc, id desc\nlimit ${limit}`
+  if (!request.failedOnly)
+    return items(
+      source,
+      `indexed by item_closed
+where namespace = ? and queue = ? and standing = 'closed' ${condition} ${filters(request)}
+${order}`,
+      request.queue,
+      ...values,
+      ...filterValues(request),
+    )
+  // State by state, since each has its items in order: failures are few among what is closed.
+  const lists = (request.states ?? []).map((state) =>
+    items(
+      source,
+      `indexed by item_failed
+where namespace = ? and queue = ? and outcome = 'badly' and state = ? ${condition} ${filters({ ...request, states: null })}
+${order}`,
+      request.queue,
+      state,
+      ...values,
+      ...filterValues({ ...request, states: null }),
+    ),
   )
+  return lists.flat().sort(compareClosed).slice(0, limit)
 }
 
 function filters(request: Request): string {

@@ -2,6 +2,7 @@
 import type { StoredEvent } from '../../../domain/event.ts'
 import type { Horizon } from '../../../domain/horizon.ts'
 import type { Checkpoint, ImageRow } from '../../engine.ts'
+import { walkedEvents } from '../../event-walk.ts'
 import { decodeAll, decodeFirst, lockClause, Parameters, query } from '../rows.ts'
 import { columnsOf, tables, youngerAt, youngerWriters } from '../tables.ts'
 import type { Loaders } from './loader.ts'
@@ -48,14 +49,14 @@ function parse(text: unknown): unknown {
 }
 
 export const eventLoaders = {
-  events({ since, limit, subject, id, newest, before }, place) {
+  events({ since, limit, of, newest, before }, place) {
     const parameters = new Parameters(place)
     const conditions = ['t.namespace = $1', `t.seq > ${parameters.add(since)}`]
-    if (subject !== null) conditions.push(`t.subject = ${parameters.add(subject)}`)
-    if (id !== null) conditions.push(`t.id = ${parameters.add(id)}`)
+    if (of !== null)
+      conditions.push(`t.subject = ${parameters.add(of.subject)} and t.id = ${parameters.add(of.id)}`)
     if (before !== undefined) conditions.push(`t.seq < ${parameters.add(before)}`)
     // Changes of one thing come one after the other; those of several may still commit in between.
-    const isFeed = subject === null || id === null
+    const isFeed = of === null
     if (isFeed) conditions.push(`t.seq < ${horizon}`)
     const text = `select ${eventColumns.map((name) => `t.${name}`).join(', ')}
 from holdfast.event t
@@ -71,6 +72,39 @@ limit ${parameters.add(limit)}`
       read([rows]) {
         const events = (rows ?? []).map(event)
         return newest ? events.reverse() : events
+      },
+    }
+  },
+
+  eventsAbout({ subject, since, before, newest, limit, window }, place) {
+    const parameters = new Parameters(place)
+    const columns = eventColumns.map((name) => `t.${name}`).join(', ')
+    const order = newest ? 'desc' : 'asc'
+    const looked = `from holdfast.event t
+where t.namespace = $1 and t.seq > ${parameters.add(since)} and t.seq < ${parameters.add(before ?? Number.MAX_SAFE_INTEGER)} and t.seq < ${horizon}
+order by t.seq ${order}
+limit ${parameters.add(window)}`
+    const counted = {
+      text: `select count(*), ${newest ? 'min' : 'max'}(w.seq) from (select t.seq ${looked}) w`,
+      values: [...parameters.values],
+    }
+    const text = `select ${columns}
+from (select ${columns} ${looked}) t
+where t.subject = ${parameters.add(subject)}
+order by t.seq ${order}
+limit ${parameters.add(limit)}`
+    return {
+      queries: [
+        { text, values: parameters.values },
+        counted,
+        { text: isHeldBack, values: [place.namespace] },
+      ],
+      isPartial: ([rows = [], looks, heldBack]) =>
+        rows.length < limit && Number(looks?.[0]?.[0]) < window && heldBack?.[0]?.[0] === true,
+      read([rows = [], looks]) {
+        const [count, last] = (looks?.[0] ?? [0, null]) as [number, number | null]
+        const isWindowFull = Number(count) === window
+        return walkedEvents({ events: rows.map(event), limit, isWindowFull, last, newest })
       },
     }
   },

@@ -1,6 +1,6 @@
 /** Items by id, by key, by lease, by time. */
 import type { Item, Standing } from '../../../domain/item.ts'
-import { newestClosedMax, type QueueCounts } from '../../engine.ts'
+import type { QueueCounts } from '../../engine.ts'
 import { planItems } from '../list.ts'
 import { dedupeKeyName, keyName } from '../names.ts'
 import { NoSuchId, type Place, type Plan } from '../plan.ts'
@@ -108,6 +108,20 @@ export const itemLoaders = {
     read: (_, items) => lastOf(byDedupeKey(items, queue, dedupeKey)),
   }),
 
+  itemsByKey({ key, limit }, place) {
+    const parameters = new Parameters(place)
+    const rest = `and t.id = any(array(
+  select i.id
+  from holdfast.queue q
+  cross join lateral (
+    select i.id from holdfast.item i where i.namespace = $1 and i.queue = q.name and i.key = ${parameters.add(key)} limit ${parameters.add(limit)}
+  ) i
+  where q.namespace = $1
+  limit ${parameters.add(limit)}
+))`
+    return planSearch(place, parameters, rest, 'none')
+  },
+
   lockedItems({ name }, place) {
     const parameters = new Parameters(place)
     const rest = `and t.id = any(array(select l.item from holdfast.lock l where l.namespace = $1 and l.name = ${parameters.add(name)} and l.item is not null))\norder by t.id`
@@ -188,18 +202,9 @@ export const itemLoaders = {
 )`,
         values: [place.namespace, queue],
       },
-      {
-        text: `select c.state, count(*) from (
-  select t.state from holdfast.item t
-  where t.namespace = $1 and t.queue = $2 and t.standing = 'closed'
-  order by t.closed_at desc
-  limit ${newestClosedMax}
-) c group by c.state`,
-        values: [place.namespace, queue],
-      },
     ],
     searched: ['item'],
-    read([states, quarantined, oldest, newest]): QueueCounts {
+    read([states, quarantined, oldest]): QueueCounts {
       const byState: Record<string, number> = {}
       const byStanding: Record<Standing, number> = { ready: 0, suspect: 0, waiting: 0, held: 0, closed: 0 }
       for (const [standing, state, count] of (states ?? []) as readonly (readonly [
@@ -213,9 +218,6 @@ export const itemLoaders = {
       return {
         byState,
         byStanding,
-        newestClosed: Object.fromEntries(
-          (newest ?? []).map(([state, count]) => [String(state), Number(count)]),
-        ),
         quarantined: (quarantined ?? []).reduce((sum, [, count]) => sum + Number(count), 0),
         quarantinedByState: Object.fromEntries(
           (quarantined ?? []).map(([state, count]) => [String(state), Number(count)]),

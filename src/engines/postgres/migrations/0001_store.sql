@@ -136,6 +136,8 @@ create index item_waiting on holdfast.item (namespace, queue, priority, added_at
 create index item_held on holdfast.item (namespace, coalesce(expires_at, 0), instance, queue, state) where standing = 'held';
 create index item_held_suspect on holdfast.item (namespace, instance) where standing = 'held' and suspected_at is not null;
 create index item_closed on holdfast.item (namespace, queue, closed_at, id, state) where standing = 'closed';
+-- Failures are few among what is closed, and are what people look for.
+create index item_failed on holdfast.item (namespace, queue, state, closed_at, id) where outcome = 'badly';
 create index item_offered on holdfast.item (namespace, queue, offered_to, priority, added_at, id) where offered_to is not null;
 create index item_due on holdfast.item (namespace, run_at) where run_at is not null;
 create index item_quarantined on holdfast.item (namespace, queue, quarantined_at) where quarantined_at is not null;
@@ -375,8 +377,9 @@ create table holdfast.event (
 );
 
 create index event_subject on holdfast.event (namespace, subject, id, seq);
--- Losses are rare, so this index costs the other events nothing.
-create index event_loss on holdfast.event (namespace, at, seq) where kind in ('item.reclaimed', 'item.quarantined', 'lock.expired');
+-- Losses are rare, so this index costs the other events nothing. Its kinds are `lossKinds` of the domain, in the same order:
+-- the planner uses it only for a query with this very condition.
+create index event_loss on holdfast.event (namespace, at, seq) where kind in ('item.reclaimed', 'item.quarantined', 'lock.expired', 'lock.stolen', 'lock.delayed', 'delivery.reclaimed');
 
 -- Events are removed from the oldest on; what they said is folded into images, from which a replay starts.
 create table holdfast.checkpoint (

@@ -2,7 +2,7 @@
 import type { StoredEvent } from '../../../domain/event.ts'
 import type { Horizon } from '../../../domain/horizon.ts'
 import type { Checkpoint, ImageRow } from '../../engine.ts'
-import type { Value } from '../driver.ts'
+import { walkedEvents } from '../../event-walk.ts'
 import { select } from '../rows.ts'
 import { decode, tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
@@ -41,28 +41,44 @@ function parse(text: unknown): unknown {
 }
 
 export const eventLoaders = {
-  events(source, { since, limit, subject, id, newest, before }) {
-    const conditions = ['namespace = ?', 'seq > ?']
-    const values: Value[] = [source.namespace, BigInt(since)]
-    if (subject !== null) {
-      conditions.push('subject = ?')
-      values.push(subject)
-    }
-    if (id !== null) {
-      conditions.push('id = ?')
-      values.push(id)
-    }
-    if (before !== undefined) {
-      conditions.push('seq < ?')
-      values.push(BigInt(before))
-    }
+  events(source, { since, limit, of, newest, before }) {
+    const [index, condition] =
+      of === null ? ['event_namespace', ''] : ['event_subject', 'and subject = ? and id = ?']
     const sql = `select ${eventColumns.join(', ')}
-from event
-where ${conditions.join(' and ')}
+from event indexed by ${index}
+where namespace = ? ${condition} and seq > ? and seq < ?
 order by seq ${newest ? 'desc' : 'asc'}
 limit ${limit}`
-    const rows = source.connection.all(sql, ...values).map(event)
+    const thing = of === null ? [] : [of.subject, of.id]
+    const rows = source.connection
+      .all(sql, source.namespace, ...thing, BigInt(since), BigInt(before ?? Number.MAX_SAFE_INTEGER))
+      .map(event)
     return newest ? rows.reverse() : rows
+  },
+
+  eventsAbout(source, { subject, since, before, newest, limit, window }) {
+    const order = newest ? 'desc' : 'asc'
+    const looked = `from event indexed by event_namespace
+where namespace = ? and seq > ? and seq < ?
+order by seq ${order}
+limit ${window}`
+    const range = [source.namespace, BigInt(since), BigInt(before ?? Number.MAX_SAFE_INTEGER)]
+    const events = source.connection
+      .all(
+        `select ${eventColumns.join(', ')}
+from (select ${eventColumns.join(', ')} ${looked})
+where subject = ?
+order by seq ${order}
+limit ${limit}`,
+        ...range,
+        subject,
+      )
+      .map(event)
+    const [count, last] = source.connection.get(
+      `select count(*), ${newest ? 'min' : 'max'}(seq) from (select seq ${looked})`,
+      ...range,
+    ) as [number, number | null]
+    return walkedEvents({ events, limit, isWindowFull: count === window, last, newest })
   },
 
   eventSamples(source, { after }) {

@@ -1,6 +1,5 @@
 /** Items by id, by key, by line, by lease. */
 import type { Item, Standing } from '../../../domain/item.ts'
-import { newestClosedMax } from '../../engine.ts'
 import type { Value } from '../driver.ts'
 import { filterText, filterValues } from '../filter.ts'
 import { listItems } from '../list.ts'
@@ -26,6 +25,15 @@ function itemById(source: Source, id: string): Item | null {
   return item(source, 'where namespace = ? and id = ?', id)
 }
 
+/** The open one, else the one added last. */
+function lastItem(source: Source, column: 'key' | 'dedupe_key', queue: string, key: string): Item | null {
+  const where = `where namespace = ? and queue = ? and ${column} = ?`
+  return (
+    item(source, `${where} and standing <> 'closed'`, queue, key) ??
+    item(source, `${where}\norder by added_at desc, id desc\nlimit 1`, queue, key)
+  )
+}
+
 function hasSuspects({ connection, namespace }: Source): boolean {
   return (
     connection.get("select 1 from item where namespace = ? and standing = 'suspect' limit 1", namespace) !=
@@ -48,12 +56,7 @@ export const itemLoaders = {
     const byId = source.known.items.get(ref) ?? (uuid.test(ref) ? itemById(source, ref) : null)
     if (byId) return queue === null || byId.queue === queue ? byId : null
     if (queue === null) return null
-    return item(
-      source,
-      "where namespace = ? and queue = ? and key = ?\norder by standing = 'closed', added_at desc, id desc\nlimit 1",
-      queue,
-      ref,
-    )
+    return lastItem(source, 'key', queue, ref)
   },
 
   itemsById: (source, { ids }) =>
@@ -70,13 +73,7 @@ export const itemLoaders = {
       dedupeKey,
     ),
 
-  lastItemByDedupeKey: (source, { queue, dedupeKey }) =>
-    item(
-      source,
-      "where namespace = ? and queue = ? and dedupe_key = ?\norder by standing = 'closed', added_at desc, id desc\nlimit 1",
-      queue,
-      dedupeKey,
-    ),
+  lastItemByDedupeKey: (source, { queue, dedupeKey }) => lastItem(source, 'dedupe_key', queue, dedupeKey),
 
   claimable: (source, { queue, limit }) =>
     items(
@@ -99,6 +96,18 @@ limit ${limit}`,
       ...filterValues(filter),
     )
   },
+
+  itemsByKey: (source, { key, limit }) =>
+    items(
+      source,
+      `where namespace = ?1 and id in (
+  select item.id
+  from queue cross join item on item.namespace = ?1 and item.queue = queue.name and item.key = ?2
+  where queue.namespace = ?1
+  limit ${limit}
+)`,
+      key,
+    ),
 
   lockedItems: (source, { name }) =>
     items(
@@ -197,15 +206,9 @@ limit ${limit}`,
       source.namespace,
       queue,
     )
-    const newest = source.connection.all(
-      `select state, count(*) from (select state from item where namespace = ? and queue = ? and standing = 'closed' order by closed_at desc limit ${newestClosedMax}) group by state`,
-      source.namespace,
-      queue,
-    )
     return {
       byState,
       byStanding,
-      newestClosed: Object.fromEntries(newest.map(([state, count]) => [String(state), Number(count)])),
       quarantined: quarantined.reduce((sum, [, count]) => sum + count, 0),
       quarantinedByState: Object.fromEntries(quarantined),
       oldestReadyAt: (oldest?.[0] ?? null) as number | null,

@@ -104,7 +104,8 @@ export const messageLoaders = {
   strandedDeliveries: (source, { limit }) =>
     deliveries(
       source,
-      `where namespace = ?1 and row in (
+      // The plus: the rows are of this namespace, and its index would lead through all of them.
+      `where +namespace = ?1 and row in (
   select row from delivery
   where delivery.namespace = ?1 and gives_up_at <= ?2 and agent is null
   order by gives_up_at

@@ -113,8 +113,9 @@ create table item (
 create unique index item_id on item (namespace, id);
 create unique index item_open_key on item (namespace, queue, key) where key is not null and standing <> 'closed';
 create unique index item_open_dedupe on item (namespace, queue, dedupe_key) where dedupe_key is not null and standing <> 'closed';
-create index item_key on item (namespace, queue, key) where key is not null;
-create index item_dedupe on item (namespace, queue, dedupe_key) where dedupe_key is not null;
+-- The newest one is a step away, however often a key has come back.
+create index item_key on item (namespace, queue, key, added_at, id) where key is not null;
+create index item_dedupe on item (namespace, queue, dedupe_key, added_at, id) where dedupe_key is not null;
 create index item_parent on item (namespace, parent) where parent is not null;
 -- An item is in exactly one of these five, so a claim meets only what can be claimed now.
 create index item_ready on item (namespace, queue, priority, added_at, id, state) where standing = 'ready';
@@ -123,6 +124,8 @@ create index item_waiting on item (namespace, queue, priority, added_at, id, sta
 create index item_held on item (namespace, coalesce(expires_at, 0), instance, queue, state) where standing = 'held';
 create index item_held_suspect on item (namespace, instance) where standing = 'held' and suspected_at is not null;
 create index item_closed on item (namespace, queue, closed_at, state) where standing = 'closed';
+-- Failures are few among what is closed, and are what people look for.
+create index item_failed on item (namespace, queue, state, closed_at, id) where outcome = 'badly';
 create index item_offered on item (namespace, queue, offered_to, priority, added_at, id) where offered_to is not null;
 create index item_due on item (namespace, run_at) where run_at is not null;
 create index item_quarantined on item (namespace, queue, quarantined_at) where quarantined_at is not null;
@@ -360,8 +363,12 @@ create table event (
 ) strict;
 
 create index event_subject on event (namespace, subject, id, seq);
--- Losses are rare, so this index costs the other events nothing.
-create index event_loss on event (namespace, at, seq) where kind in ('item.reclaimed', 'item.quarantined', 'lock.expired');
+-- Its last column is the row number, which is `seq`: the events of a namespace in order. Without it every read of the feed
+-- would sort all events there are.
+create index event_namespace on event (namespace);
+-- Losses are rare, so this index costs the other events nothing. Its kinds are `lossKinds` of the domain, in the same order:
+-- the planner uses it only for a query with this very condition.
+create index event_loss on event (namespace, at, seq) where kind in ('item.reclaimed', 'item.quarantined', 'lock.expired', 'lock.stolen', 'lock.delayed', 'delivery.reclaimed');
 
 -- Events are removed from the oldest on; what they said is folded into images, from which a replay starts.
 create table checkpoint (

@@ -1,0 +1,171 @@
+/** Queues at a glance: which are worth a look, and counts that stop at a bound. */
+import { bounded } from '../../../domain/count.ts'
+import { newestClosedMax, type QueueGlance } from '../../engine.ts'
+import type { Query, Row } from '../plan.ts'
+import { Parameters } from '../rows.ts'
+import { columnsOf, tables, youngerAt } from '../tables.ts'
+import type { Loaders } from './loader.ts'
+import { definedQueueAt } from './queue.ts'
+
+/** Queues with ready items, and held items, that are looked at to find the ones worth showing. */
+const lookedAtMax = 1000
+
+const queueYoungerAt = youngerAt(tables.queue)
+
+/** Each queue once, from one to the next: an index that begins with the queue is not read through. */
+function queuesIn(name: string, condition: string): string {
+  const next = (after: string) =>
+    `select i.queue from holdfast.item i where i.namespace = $1 and ${condition} ${after} order by i.queue limit 1`
+  return `${name} (name) as (
+  (${next('')})
+  union all
+  select (${next(`and i.queue > ${name}.name`)}) from ${name} where ${name}.name is not null
+)`
+}
+
+/** Most in need first: set aside, paused, the longest waiting, held; then by name. */
+const selectWatched = `with recursive
+${queuesIn('quarantined', 'i.quarantined_at is not null')},
+${queuesIn('ready', "i.standing = 'ready'")},
+candidate (name, need, at) as (
+  select * from (select q.name, 1, null::bigint from quarantined q where q.name is not null limit ${lookedAtMax}) c1
+  union all
+  select q.name, 2, null::bigint from holdfast.queue q where q.namespace = $1 and q.paused_at is not null
+  union all
+  select * from (
+    select r.name, 3, (
+      select i.added_at
+      from holdfast.item i
+      where i.namespace = $1 and i.queue = r.name and i.standing = 'ready'
+      order by i.priority, i.added_at, i.id
+      limit 1
+    )
+    from ready r
+    where r.name is not null
+    limit ${lookedAtMax}
+  ) c3
+  union all
+  select distinct h.queue, 4, null::bigint
+  from (select i.queue from holdfast.item i where i.namespace = $1 and i.standing = 'held' limit ${lookedAtMax}) h
+  union all
+  select * from (select q.name, 5, null::bigint from holdfast.queue q where q.namespace = $1 order by q.name limit $2) c5
+),
+wanted as (
+  select c.name, min(c.need) as need, min(c.at) as at
+  from candidate c
+  group by c.name
+  order by 2, 3, 1
+  limit $2
+)
+select ${columnsOf(tables.queue)}, w.definition
+from wanted
+join holdfast.queue t on t.namespace = $1 and t.name = wanted.name
+left join holdfast.workflow w on w.namespace = t.namespace and w.name = t.workflow
+order by wanted.need, wanted.at, wanted.name`
+
+const asked = 'from unnest($2::text[]) as asked (queue)'
+const inQueue = 't.namespace = $1 and t.queue = asked.queue'
+
+const countUpTo = (condition: string) =>
+  `(select count(*) from (select 1 from holdfast.item t where ${inQueue} and ${condition} limit $3) counted)`
+const readyCount = `${countUpTo("t.standing = 'ready'")} + ${countUpTo("t.standing = 'suspect'")}`
+
+/** The head of each priority, since within one the oldest comes first. */
+function oldestIn(line: 'ready' | 'suspect'): string {
+  const inLine = `from holdfast.item t where ${inQueue} and t.standing = '${line}'`
+  return `(
+  with recursive level (priority) as (
+    select (select t.priority ${inLine} order by t.priority limit 1)
+    union all
+    select (select t.priority ${inLine} and t.priority > level.priority order by t.priority limit 1)
+    from level
+    where level.priority is not null
+  )
+  select min(head.added_at)
+  from level
+  cross join lateral (
+    select t.added_at ${inLine} and t.priority = level.priority order by t.added_at limit 1
+  ) head
+)`
+}
+
+const selectGlances = `select asked.queue, ${readyCount}, ${countUpTo("t.standing = 'waiting'")}, ${countUpTo('t.quarantined_at is not null')}, ${countUpTo("t.standing = 'closed'")}, least(${oldestIn('ready')}, ${oldestIn('suspect')})
+${asked}`
+
+function selectStates(limit: string): string {
+  return `select asked.queue, closed.state, count(*)
+${asked}
+cross join lateral (
+  select t.state
+  from holdfast.item t
+  where ${inQueue} and t.standing = 'closed'
+  order by t.closed_at desc, t.id desc
+  limit ${limit}
+) closed
+group by asked.queue, closed.state`
+}
+
+function statesIn(rows: readonly Row[] | undefined, queue: string): Map<string, number> {
+  return new Map(
+    (rows ?? []).filter(([name]) => name === queue).map(([, state, count]) => [String(state), Number(count)]),
+  )
+}
+
+export const glanceLoaders = {
+  watchedQueues: ({ limit }, place) => ({
+    queries: [
+      {
+        text: selectWatched,
+        values: [place.namespace, limit + 1],
+        youngerAt: queueYoungerAt,
+      } satisfies Query,
+    ],
+    searched: ['queue', 'item'],
+    read([rows = []]) {
+      const queues = rows.map((row) => definedQueueAt(row, 0, queueYoungerAt + 1))
+      return { queues: queues.slice(0, limit), more: queues.length > limit }
+    },
+  }),
+
+  queueGlances({ queues, limit }, place) {
+    const values = [place.namespace, queues, limit + 1]
+    return {
+      queries: [
+        { text: selectGlances, values },
+        { text: selectStates('$3'), values: [place.namespace, queues, limit] },
+        { text: selectStates('$3'), values: [place.namespace, queues, newestClosedMax] },
+      ],
+      searched: ['item'],
+      read: ([counts, states, newest]) =>
+        (counts ?? []).map((row): QueueGlance => {
+          const queue = String(row[0])
+          const count = (at: number) => bounded(Number(row[at]), limit)
+          return {
+            queue,
+            ready: count(1),
+            waiting: count(2),
+            quarantined: count(3),
+            closed: count(4),
+            closedByState: statesIn(states, queue),
+            newestClosed: statesIn(newest, queue),
+            oldestReadyAt: row[5] === null ? null : Number(row[5]),
+          }
+        }),
+    }
+  },
+
+  readyCounts({ queues, limit }, place) {
+    const parameters = new Parameters(place)
+    parameters.add(queues)
+    parameters.add(limit + 1)
+    return {
+      queries: [{ text: `select asked.queue, ${readyCount}\n${asked}`, values: parameters.values }],
+      searched: ['item'],
+      read: ([rows]) =>
+        (rows ?? []).map(([queue, count]) => ({
+          queue: String(queue),
+          ready: bounded(Number(count), limit),
+        })),
+    }
+  },
+} satisfies Partial<Loaders>

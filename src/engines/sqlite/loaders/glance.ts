@@ -1,0 +1,131 @@
+/** Queues at a glance: which are worth a look, and counts that stop at a bound. */
+import { type BoundedCount, bounded } from '../../../domain/count.ts'
+import { newestClosedMax, type QueueGlance } from '../../engine.ts'
+import type { Value } from '../driver.ts'
+import { packed, type Source } from '../rows.ts'
+import { tables } from '../tables.ts'
+import type { Loaders } from './loader.ts'
+import { definedQueue } from './queue.ts'
+
+/** Queues with ready items, and held items, that are looked at to find the ones worth showing. */
+const lookedAtMax = 1000
+
+/** Each queue once, from one to the next: an index that begins with the queue is not read through. */
+function queuesIn(name: string, index: string, condition: string): string {
+  const next = (after: string) =>
+    `(select min(queue) from item indexed by ${index} where namespace = ?1 and ${condition} ${after})`
+  return `${name} (name) as (
+  select ${next('')}
+  union all
+  select ${next(`and queue > ${name}.name`)} from ${name} where name is not null
+  limit ${lookedAtMax}
+)`
+}
+
+const firstReadyAt = `select added_at from item indexed by item_ready
+where item.namespace = ?1 and item.queue = ready.name and standing = 'ready'
+order by priority, added_at
+limit 1`
+
+/** Most in need first: set aside, paused, the longest waiting, held; then by name. */
+const selectWatched = (limit: number) => `with recursive
+${queuesIn('quarantined', 'item_quarantined', 'quarantined_at is not null')},
+${queuesIn('ready', 'item_ready', "standing = 'ready'")},
+held (name) as (
+  select distinct queue
+  from (select queue from item indexed by item_held where namespace = ?1 and standing = 'held' limit ${lookedAtMax})
+),
+candidate (name, need, at) as (
+  select name, 1, null from quarantined where name is not null
+  union all
+  select name, 2, null from queue where namespace = ?1 and paused_at is not null
+  union all
+  select name, 3, (${firstReadyAt}) from ready where name is not null
+  union all
+  select name, 4, null from held
+  union all
+  select * from (select name, 5, null from queue where namespace = ?1 order by name limit ${limit + 1})
+)
+select ${packed(tables.queue)}, workflow.definition
+from (
+  select name as wanted, min(need) as need, min(at) as at
+  from candidate
+  group by name
+  order by 2, 3, 1
+  limit ${limit + 1}
+)
+join queue on queue.namespace = ?1 and queue.name = wanted
+left join workflow on workflow.namespace = queue.namespace and workflow.name = queue.workflow
+order by need, at, wanted`
+
+/** The head of each priority, since within one the oldest comes first. */
+function oldestIn(line: 'ready' | 'suspect'): string {
+  const inLine = `from item indexed by item_${line} where namespace = ?1 and queue = ?2 and standing = '${line}'`
+  return `with recursive level (priority) as (
+  select (select min(priority) ${inLine})
+  union all
+  select (select min(priority) ${inLine} and priority > level.priority) from level where priority is not null
+)
+select min((select min(added_at) ${inLine} and priority = level.priority)) from level where priority is not null`
+}
+
+function countUpTo(source: Source, limit: number, rest: string, ...values: Value[]): BoundedCount {
+  const sql = `select count(*) from (select 1 from item ${rest} limit ${limit + 1})`
+  return bounded(Number(source.connection.get(sql, source.namespace, ...values)?.[0]), limit)
+}
+
+function countReady(source: Source, queue: string, limit: number): BoundedCount {
+  const count = (line: string) =>
+    countUpTo(source, limit, `where namespace = ? and queue = ? and standing = '${line}'`, queue).count
+  return bounded(count('ready') + count('suspect'), limit)
+}
+
+function oldestReadyAt({ connection, namespace }: Source, queue: string): number | null {
+  const heads = (['ready', 'suspect'] as const).flatMap(
+    (line) => (connection.get(oldestIn(line), namespace, queue)?.[0] as number | null) ?? [],
+  )
+  return heads.length === 0 ? null : Math.min(...heads)
+}
+
+function closedByState(source: Source, queue: string, limit: number): Map<string, number> {
+  const sql = `select state, count(*)
+from (
+  select state from item indexed by item_closed
+  where namespace = ? and queue = ? and standing = 'closed'
+  order by closed_at desc
+  limit ${limit}
+)
+group by state`
+  return new Map(source.connection.all(sql, source.namespace, queue) as [string, number][])
+}
+
+function glance(source: Source, queue: string, limit: number): QueueGlance {
+  const inQueue = 'where namespace = ? and queue = ?'
+  return {
+    queue,
+    ready: countReady(source, queue, limit),
+    waiting: countUpTo(source, limit, `${inQueue} and standing = 'waiting'`, queue),
+    quarantined: countUpTo(
+      source,
+      limit,
+      `indexed by item_quarantined ${inQueue} and quarantined_at is not null`,
+      queue,
+    ),
+    closed: countUpTo(source, limit, `indexed by item_closed ${inQueue} and standing = 'closed'`, queue),
+    closedByState: closedByState(source, queue, limit),
+    newestClosed: closedByState(source, queue, newestClosedMax),
+    oldestReadyAt: oldestReadyAt(source, queue),
+  }
+}
+
+export const glanceLoaders = {
+  watchedQueues(source, { limit }) {
+    const rows = source.connection.all(selectWatched(limit), source.namespace)
+    return { queues: rows.slice(0, limit).map(definedQueue), more: rows.length > limit }
+  },
+
+  queueGlances: (source, { queues, limit }) => queues.map((queue) => glance(source, queue, limit)),
+
+  readyCounts: (source, { queues, limit }) =>
+    queues.map((queue) => ({ queue, ready: countReady(source, queue, limit) })),
+} satisfies Partial<Loaders>
