@@ -38,6 +38,7 @@ export default defineConfig({
         exclude: filesOfOtherEngines({ suite, engine }),
         env: { HOLDFAST_TEST_ENGINES: engine, TMPDIR: storesFolder() },
         globalSetup: engine === 'sqlite' ? [] : ['test/support/servers.ts'],
+        setupFiles: suite === 'conformance' && engine === 'sqlite' ? ['test/support/plans.ts'] : [],
         isolate: realSuites.includes(suite),
         maxConcurrency: 3,
         ...(waitingSuites.includes(suite) ? { maxWorkers: 3, sequence: { groupOrder: 1 } } : {}),

@@ -57,6 +57,31 @@ forEachEngine((engine) => {
     })
   })
 
+  test('events of one kind of thing are found page by page, either way [S5e-1]', async () => {
+    const { hf } = await engine.open({ background: false })
+    for (let number = 0; number < 5; number++) {
+      await hf.queue('jobs').add(number)
+      await hf.state(`key-${number}`).set(number)
+    }
+    const all = (await readFeed(hf)).filter(({ subject }) => subject === 'state').map(({ seq }) => seq)
+    const page = async (input: object) => {
+      const found = await hf.execute('events.list', { subject: 'state', limit: 2, ...input })
+      const { events, next } = found as { events: Event[]; next: number | null }
+      return { seqs: events.map(({ seq }) => seq), next }
+    }
+
+    const first = await page({})
+    const second = await page({ since: first.next })
+    const last = await page({ since: second.next })
+    const newest = await page({ newest: true })
+    const older = await page({ newest: true, before: newest.next })
+
+    expect([first.seqs, second.seqs, last.seqs]).toEqual([all.slice(0, 2), all.slice(2, 4), all.slice(4)])
+    expect(last.next).toBeNull()
+    expect([newest.seqs, older.seqs]).toEqual([all.slice(3), all.slice(1, 3)])
+    expect(await refusalCode(() => hf.execute('events.list', { id: 'key-1' }))).toBe('INVALID')
+  })
+
   test('each change of an item has its event, in order, by whom and under which token [Q25] [X2]', async () => {
     const { hf, env } = await engine.open()
     const q = hf.queue('main', { workflow: 'merge' })

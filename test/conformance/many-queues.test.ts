@@ -1,0 +1,95 @@
+/** A store with more queues than a screen shows. */
+import type { Holdfast } from 'holdfast'
+import { beforeAll, describe, expect, test } from 'vitest'
+import { forEachEngine, type Opened } from '../support/stores.ts'
+
+forEachEngine((engine) => {
+  describe('with 120 queues', () => {
+    let opened: Opened
+    let hf: Holdfast
+    const nameOf = (number: number) => `q${String(number).padStart(3, '0')}`
+
+    beforeAll(async () => {
+      opened = await engine.openForAll({ background: false })
+      hf = opened.hf
+      const numbers = Array.from({ length: 120 }, (_, number) => number)
+      // The later a name, the longer its item waits.
+      for (const number of numbers.toReversed()) {
+        await hf.queue(nameOf(number)).add(number, { key: `key-${number}` })
+        if (number >= 117) await opened.env.advance(60_000)
+      }
+      await hf.queue('zz-paused').add('kept back')
+      await hf.queue('zz-paused').pause()
+      const fragile = hf.queue('zz-set-aside', { crashesMax: 1 })
+      await fragile.add('poison')
+      await fragile.next({ leaseMs: 0, renew: false })
+      await opened.env.advance(10)
+      await fragile.detectAndRecoverStale()
+    })
+
+    test('status shows those most worth a look, and says that there are others [S5e-10]', async () => {
+      const { queues, moreQueues, alerts } = await hf.fleet.status()
+
+      const names = queues.map(({ name }) => name)
+      expect(moreQueues).toBe(true)
+      expect(names).toHaveLength(100)
+      expect(names).toEqual(
+        expect.arrayContaining(['q119', 'q118', 'q117', 'q000', 'zz-paused', 'zz-set-aside']),
+      )
+      expect(queues.find(({ name }) => name === 'zz-set-aside')).toMatchObject({
+        quarantined: { count: 1, more: false },
+      })
+      expect(alerts.map(({ what }) => what).join('\n')).toContain('zz-set-aside')
+    })
+
+    test('prime shows those too [S5e-10]', async () => {
+      const { queues, moreQueues } = await hf.fleet.prime()
+
+      expect(moreQueues).toBe(true)
+      expect(queues.find(({ name }) => name === 'q119')).toMatchObject({ ready: { count: 1, more: false } })
+    })
+
+    test('each of them is found by its name, and explained [S5e-10]', async () => {
+      for (const name of ['q005', 'q119', 'zz-paused']) {
+        const explained = await hf.fleet.explain(name)
+
+        expect(explained).toMatchObject({ kind: 'queue', id: name })
+      }
+    })
+
+    test('a key is found in whichever of them it is [S5e-10]', async () => {
+      const found = await hf.fleet.explain('key-3')
+
+      expect(found).toMatchObject({ kind: 'item', queue: 'q003' })
+    })
+  })
+
+  test('lists of held, failed and quarantined items go on page by page [S5e-3]', async () => {
+    const { hf } = await engine.open({ background: false })
+    const queue = hf.queue('jobs', { attemptsMax: 1 })
+    for (let number = 0; number < 5; number++) {
+      await queue.add(number)
+      const claim = await queue.next({ renew: false })
+      if (claim.outcome === 'claimed' && number < 3)
+        await queue.fail(claim.item.id, 'no', { retryable: false })
+    }
+    await queue.add('waits')
+
+    const pages = async (options: object) => {
+      const payloads: unknown[] = []
+      for (let after: string | undefined; ; ) {
+        const page = await queue.list({ ...options, limit: 2, ...(after === undefined ? {} : { after }) })
+        payloads.push(...page.items.map(({ payload }) => payload))
+        if (page.next === null) return payloads
+        after = page.next
+      }
+    }
+
+    expect((await pages({ states: ['failed'] })).toSorted()).toEqual([0, 1, 2])
+    expect((await pages({ states: ['failed', 'cancelled'] })).toSorted()).toEqual([0, 1, 2])
+    expect(await pages({ states: ['running'] })).toEqual([3, 4])
+    expect(await pages({ states: ['running', 'pending', 'failed'] })).toHaveLength(6)
+    expect(await pages({ states: ['done'] })).toEqual([])
+    expect(await pages({ quarantined: true })).toEqual([])
+  })
+})
