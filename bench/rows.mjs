@@ -199,6 +199,27 @@ export const cases = [
     },
   },
   {
+    id: 'growth',
+    async run({ rounds, size, measure }) {
+      const many = size.isSmoke ? 100 : 1_000_000
+      const few = size.isSmoke ? 50 : 12_000
+      const looks = await measure('compareGrowth', {
+        rounds,
+        times: size.isSmoke ? 1 : 20,
+        shallow: { pending: few, finished: few, delayed: few, blocked: few / 10 },
+        deep: { pending: many, finished: many, delayed: many / 10, blocked: many / 10 },
+      })
+      return Object.entries(looks).map(([name, { deep, shallow }]) => ({
+        id: `growth-${name}`,
+        what: `median of ${name.replaceAll('-', ' ')} with 2.2 M items and 4.2 M events, against 26 k and 50 k`,
+        unit: 'µs',
+        goal: ratio(atMost(1.5)),
+        ours: deep,
+        theirs: shallow,
+      }))
+    },
+  },
+  {
     id: 'recovery-per-claim',
     async run({ rounds, size, measure }) {
       const { on, off } = await measure('compareRecovery', {

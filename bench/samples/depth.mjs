@@ -43,7 +43,7 @@ export async function claimSome(hf, count) {
 }
 
 /** One item of each kind is made by Holdfast; SQL copies it, with its events, as often as wanted. */
-async function fillDeep(file, { pending, finished, delayed, blocked }) {
+export async function fillDeep(file, { pending, finished, delayed, blocked }) {
   const hf = await open(file, { durability: 'normal', background: false })
   const queue = hf.queue(queueName)
   const done = await queue.add(payload, { priority: 0 })

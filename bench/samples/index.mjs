@@ -2,6 +2,7 @@
 import { manyCommands, startCommands } from './commands.mjs'
 import { compareDepths } from './depth.mjs'
 import { drainByCallers, drainByWorker } from './drain.mjs'
+import { compareGrowth } from './growth.mjs'
 import { lockByCallers } from './locks.mjs'
 import { redeliver } from './messages.mjs'
 import { compareDepthsOnPostgres } from './postgres-depth.mjs'
@@ -15,6 +16,7 @@ import { reserveAtTheLimit } from './reservations.mjs'
 export const samples = {
   compareDepths,
   compareDepthsOnPostgres,
+  compareGrowth,
   compareRecovery,
   drainByCallers,
   drainByWorker,

@@ -1,0 +1,68 @@
+/** What a look costs in a store with millions of rows, against one with some ten thousand: enough for every bound. */
+import { open } from 'holdfast'
+import { median } from '../statistics.mjs'
+import { queueName, withStore } from '../store.mjs'
+import { fillDeep } from './depth.mjs'
+
+const day = 86_400_000
+
+/** Each is what a person, an agent or the caretaker asks for all the time. */
+const looks = {
+  'events-newest': (hf) => hf.execute('events.list', { newest: true, limit: 100 }),
+  'events-of-kind': (hf) => hf.execute('events.list', { newest: true, limit: 100, subject: 'lock' }),
+  'events-sealing': (hf) => hf.execute('events.seal', { past: { from: Date.now(), ageMs: 90 * day } }),
+  list: (hf) => hf.queue(queueName).list(),
+  'list-held': (hf) => hf.queue(queueName).list({ states: ['running'] }),
+  'list-failed': (hf) => hf.queue(queueName).list({ states: ['failed'] }),
+  'list-quarantined': (hf) => hf.queue(queueName).list({ quarantined: true }),
+  'list-tasks': (hf) => hf.tasks.listTasks(),
+  'stale-locks': (hf) => hf.tasks.detectStaleLocks(),
+  agents: (hf) => hf.agents.list(),
+  prime: (hf) => hf.fleet.prime(),
+  status: (hf) => hf.fleet.status(),
+  doctor: (hf) => hf.fleet.doctor(),
+}
+
+const lookNames = Object.keys(looks)
+
+export function compareGrowth({ rounds, times, shallow, deep }) {
+  return withStore({ items: 0 }, (shallowFile) =>
+    withStore({ items: 0 }, async (deepFile) => {
+      await fillDeep(shallowFile, shallow)
+      await fillDeep(deepFile, deep)
+      const stores = { shallow: await openWithTrouble(shallowFile), deep: await openWithTrouble(deepFile) }
+      const result = Object.fromEntries(lookNames.map((name) => [name, { deep: [], shallow: [] }]))
+      for (let round = 0; round < rounds; round++) {
+        for (const [name, look] of Object.entries(looks)) {
+          for (const side of ['deep', 'shallow'])
+            result[name][side].push(await timeOf(look, stores[side], times))
+        }
+      }
+      await stores.deep.close()
+      await stores.shallow.close()
+      return result
+    }),
+  )
+}
+
+/** With something to find: held, failed and set aside. */
+async function openWithTrouble(file) {
+  const hf = await open(file, { durability: 'normal', background: false, logger: false })
+  const queue = hf.queue(queueName)
+  for (let number = 0; number < 20; number++) {
+    const { item } = await queue.next({ renew: false })
+    if (number % 2 === 0) await queue.fail(item.id, 'no', { retryable: false })
+  }
+  return hf
+}
+
+/** Median of one look, µs. */
+async function timeOf(look, hf, times) {
+  const taken = []
+  for (let time = 0; time < times; time++) {
+    const before = performance.now()
+    await look(hf)
+    taken.push((performance.now() - before) * 1000)
+  }
+  return median(taken)
+}
