@@ -5,13 +5,7 @@
  * A set-up file of the conformance suite. Node's own driver cannot be replaced, so it does nothing there.
  */
 import { createRequire } from 'node:module'
-
-/** Tables that grow with everything that was ever done. */
-const growing = ['item', 'event', 'message', 'delivery', 'answer', 'outcome', 'image', 'state']
-
-/** These hold only what is under way, so reading all of one costs what is under way. */
-const small =
-  /\b(item_(held|held_suspect|suspect|due|quarantined|offered)|delivery_(held|due|expiry)|message_(due|pending|dead)|progress_running)\b/
+import { growing, small } from './store-indexes.ts'
 
 /** Statements that may read on and on, by a part of their text, each for a reason. */
 const exceptions: readonly (readonly [part: string, because: string])[] = [

@@ -1,0 +1,8 @@
+/** Which tables of a store grow for as long as it is used, and which indexes stay small. */
+
+/** Tables that grow with everything that was ever done. */
+export const growing = ['item', 'event', 'message', 'delivery', 'answer', 'outcome', 'image', 'state']
+
+/** These hold only what is under way, so reading all of one costs what is under way. */
+export const small =
+  /\b(item_(held|held_suspect|suspect|due|quarantined|offered)|delivery_(held|due|expiry)|message_(due|pending|dead)|progress_running)\b/
