@@ -167,7 +167,7 @@ export const fleetNeeds = {
   lapsed: { select: 'lapsedCounts', queue: null, name: null, instances: [] } as const,
 }
 
-export function namesOf(queues: readonly DefinedQueue[]): string[] {
+function namesOf(queues: readonly DefinedQueue[]): string[] {
   return queues.map(({ queue }) => queue.name)
 }
 
