@@ -154,7 +154,8 @@ export class LeaseLostError extends HoldfastError {
   constructor(facts: {
     subject: string
     token: number | null
-    currentToken: number
+    /** Null where there is nothing any more that has one. */
+    currentToken: number | null
     reason: string
     holder: string | null
     currentVersion?: number
@@ -162,7 +163,7 @@ export class LeaseLostError extends HoldfastError {
     lost?: readonly { kind: 'item' | 'lock'; id: string; token: number }[]
   }) {
     super('LEASE_LOST', {
-      what: `${facts.subject} is no longer yours (${facts.reason}): your token ${facts.token ?? 'none'}, current token ${facts.currentToken}`,
+      what: `${facts.subject} is no longer yours (${facts.reason}): your token ${facts.token ?? 'none'}, current token ${facts.currentToken ?? 'none'}`,
       next: 'stop working on it; claim again if you still want it',
       facts,
     })

@@ -48,7 +48,7 @@ export function heldItem(
   context: Context,
 ) {
   const { workflow, queue } = requireQueue(rows.defined, input.queue)
-  const item = requireItem(rows.item, input.queue, input.ref)
+  const item = requireItem(rows.item, input.queue, input.ref, input.token)
   const { late } = assertHolds(item, { agent: context.agent, token: input.token }, context.now)
   return { item, workflow, queue, late }
 }
@@ -151,7 +151,7 @@ export const move = operation({
   needs: itemNeeds,
   decide(rows, input, context) {
     const { workflow } = requireQueue(rows.defined, input.queue)
-    const item = requireItem(rows.item, input.queue, input.ref)
+    const item = requireItem(rows.item, input.queue, input.ref, input.token)
     const late =
       item.standing === 'held' || input.token !== undefined
         ? assertHolds(item, { agent: context.agent, token: input.token }, context.now).late
@@ -267,6 +267,8 @@ export const release = operation({
   needs: itemNeeds,
   decide(rows, input, context) {
     const { workflow } = requireQueue(rows.defined, input.queue)
+    // It was removed from under its holder: as with every late release, there is nothing left to give back.
+    if (!rows.item && input.token !== undefined) return { changes: [], result: false }
     const item = requireItem(rows.item, input.queue, input.ref)
     if (item.standing !== 'held' || !isHolder(item, { agent: context.agent, token: input.token })) {
       const detail = { act: 'release', state: item.state, currentToken: item.token, holder: item.agent }

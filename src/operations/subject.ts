@@ -2,7 +2,7 @@
 import type { Item } from '../domain/item.ts'
 import { builtInWorkflow, type Workflow } from '../domain/workflow.ts'
 import type { Caller, Change, DefinedQueue } from '../engines/engine.ts'
-import { HoldfastError, NotFoundError, VersionMismatchError } from '../errors.ts'
+import { HoldfastError, LeaseLostError, NotFoundError, VersionMismatchError } from '../errors.ts'
 
 export function knownWorkflow(defined: DefinedQueue): Workflow | null {
   return defined.definition ?? builtInWorkflow(defined.queue.workflow) ?? null
@@ -29,8 +29,23 @@ export function requireQueue(
   })
 }
 
-export function requireItem(item: Item | null, queue: string, ref: string): Item {
+/** The item an act is about. Whoever names a token held it, so an item that is gone was taken from its holder. */
+export function requireItem(
+  item: Item | null,
+  queue: string,
+  ref: string,
+  token: number | undefined = undefined,
+): Item {
   if (item) return item
+  if (token !== undefined) {
+    throw new LeaseLostError({
+      subject: `item ${ref} of queue ${queue}`,
+      token,
+      currentToken: null,
+      holder: null,
+      reason: 'it was removed',
+    })
+  }
   throw new NotFoundError({
     what: `queue ${queue} has no item "${ref}"`,
     next: 'list the queue to see what is there; finished items are removed after their retention',

@@ -45,6 +45,7 @@ export const releaseTask = operation({
   needs: taskNeeds,
   decide(rows, input, context) {
     const { workflow } = requireQueue(rows.defined, taskQueue)
+    if (!rows.item && input.token !== undefined) return { changes: [], result: false }
     const item = requireItem(rows.item, taskQueue, input.ref)
     if (item.standing !== 'held') {
       const detail = { act: 'release', state: item.state, currentToken: item.token }
@@ -105,7 +106,7 @@ function end(
   to: 'review' | 'done',
 ): Step<TaskView> {
   const { workflow } = requireQueue(rows.defined, taskQueue)
-  const item = requireItem(rows.item, taskQueue, input.ref)
+  const item = requireItem(rows.item, taskQueue, input.ref, input.token)
   // Its first answer may have been lost.
   if (to === 'done' && isCompletedUnder(item, input.token)) return same()
   const isGuarded = item.standing === 'held' || input.token !== undefined

@@ -221,7 +221,7 @@ export const updateTask = operation({
       })
     }
     const { workflow } = requireQueue(rows.defined, taskQueue)
-    const item = requireItem(rows.item, taskQueue, ref)
+    const item = requireItem(rows.item, taskQueue, ref, token)
     const { late } = assertMayEdit(item, { agent: context.agent, token, force }, context.now)
     assertVersion(item, expectedVersion)
     const edited = editTask(item, edit as TaskEdit, context.agent, context.wall)
