@@ -509,7 +509,7 @@ export class Queue<Payload = unknown> {
     ref: string,
     options: TokenOptions & { result?: unknown; expectedVersion?: number } = {},
   ): Promise<QueueItem<Payload>> {
-    return this.#finish('queue.complete', ref, {}, options)
+    return this.#complete('queue.complete', ref, {}, options)
   }
 
   /** Reports a handled failure; tried again with growing delays while attempts are left. */
@@ -702,7 +702,7 @@ export class Queue<Payload = unknown> {
   }
 
   completeMerge(ref: string, mergedSha: string, options: TokenOptions = {}): Promise<QueueItem<Payload>> {
-    return this.#finish('queue.completeMerge', ref, { mergedSha }, options)
+    return this.#complete('queue.completeMerge', ref, { mergedSha }, options)
   }
 
   failMerge(ref: string, error: Failure, options: FailOptions = {}): Promise<QueueItem<Payload>> {
@@ -772,9 +772,23 @@ export class Queue<Payload = unknown> {
   ): Promise<QueueItem<Payload>> {
     const options = optionsOf(operation, given)
     const named = this.#granted(ref, options) ?? (await this.#found(ref, options))
-    return await this.#end<QueueItem<Payload>>(operation, named, input, options, ({ standing }) =>
-      standing === 'held' ? 'held' : 'ended',
-    )
+    return await this.#end<QueueItem<Payload>>(operation, named, input, options, leftBy)
+  }
+
+  /** Repeated without a token, it is the grant that was completed here which is meant. */
+  async #complete(
+    operation: string,
+    ref: string,
+    input: object,
+    given: TokenOptions,
+  ): Promise<QueueItem<Payload>> {
+    const options = optionsOf(operation, given)
+    const named = this.#granted(ref, options) ?? (await this.#found(ref, options))
+    const token = named.token ?? this.#session.completedUnder(named.id, options)
+    const item = await this.#end<QueueItem<Payload>>(operation, { ...named, token }, input, options, leftBy)
+    if (token !== undefined && options.token === undefined)
+      this.#session.noteCompleted(item.id, token, options)
+    return item
   }
 
   /** The queue need not be defined first: there is an item of it that somebody holds. */
@@ -861,6 +875,10 @@ export class Queue<Payload = unknown> {
   #read<Result>(operation: string, input: object): Promise<Result> {
     return orReject(() => this.#session.call(operation, this.#named(optionsOf(operation, input))))
   }
+}
+
+function leftBy({ standing }: Pick<ItemView, 'standing'>): LeaseLeft {
+  return standing === 'held' ? 'held' : 'ended'
 }
 
 export interface QueueStats {

@@ -63,6 +63,8 @@ export interface LockUse {
 }
 
 const grantsMax = 10_000
+/** A completion is repeated soon or never. */
+const completedMax = 1_000
 
 type HealingOptions = Pick<Healing, 'queue' | 'dryRun' | 'maxAgeMs' | 'pauseReason'>
 
@@ -90,6 +92,8 @@ export class Session {
   /** What this process has seen go wrong in healing. */
   readonly failures: RecoveryFailures
   readonly #grants = new Map<string, Grant>()
+  /** Tokens under which items were completed here, so that a repeated completion can name its grant. */
+  readonly #completed = new Map<string, number>()
   readonly #underWay = new Set<{ readonly input: unknown; readonly answered: Promise<unknown> }>()
   /** Names that can be written to because they read their inbox here. */
   readonly #introduced = new Set<string>()
@@ -476,6 +480,20 @@ export class Session {
       if (grant.token === token && item?.queue === queue && item.key === ref) return id
     }
     return ref
+  }
+
+  /** The item was completed here under a token that its caller did not name, and need not name when it repeats that. */
+  noteCompleted(id: string, token: number, options: CallOptions): void {
+    const key = this.#grantKey('item', id, options)
+    this.#completed.delete(key)
+    this.#completed.set(key, token)
+    const [oldest] = this.#completed.keys()
+    if (this.#completed.size > completedMax) this.#completed.delete(oldest as string)
+  }
+
+  /** The token under which this agent completed an item here. */
+  completedUnder(id: string, options: CallOptions): number | undefined {
+    return this.#completed.get(this.#grantKey('item', id, options))
   }
 
   /** The grant has ended, by us or without us. */

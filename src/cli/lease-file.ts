@@ -30,6 +30,8 @@ export interface Leased {
 /** No lease runs longer without a renewal, and a renewal makes its file new. */
 const keptMs = 48 * 60 * 60 * 1000
 const pruneAt = 50
+/** A completion is repeated soon or never. */
+const completedMax = 20
 
 export class LeaseFiles {
   readonly #folder: string | null
@@ -73,6 +75,30 @@ export class LeaseFiles {
     this.#remove(leased, (each) => (leased.kind === 'lock' ? each === token : each <= token))
   }
 
+  /** The lease ended with its item completed; its token is kept for a while, should that be repeated. */
+  complete(leased: Leased, token: number): void {
+    this.forget(leased, token)
+    if (this.#folder === null) return
+    mkdirSync(this.#folder, { recursive: true, mode: 0o700 })
+    const { kind, name } = leased
+    const text = `${JSON.stringify({ kind, name, token })}\n`
+    writeFileSync(join(this.#folder, `${completedPrefix}${this.#fileOf(leased, token)}`), text, {
+      mode: 0o600,
+    })
+    const files = this.#names().filter((file) => file.startsWith(completedPrefix))
+    if (files.length <= completedMax) return
+    // Tokens grow with the time at which they were granted.
+    const newestFirst = files.sort((left, right) => tokenOf(right) - tokenOf(left))
+    for (const file of newestFirst.slice(completedMax)) rmSync(join(this.#folder, file), { force: true })
+  }
+
+  /** The token under which an item was completed here. */
+  findCompleted(leased: Leased): number | undefined {
+    const mark = `${completedPrefix}${this.#markOf(leased)}`
+    const files = this.#names().filter((file) => file.startsWith(mark))
+    return files.length === 0 ? undefined : Math.max(...files.map(tokenOf))
+  }
+
   #remove(leased: Leased, isMeant: (token: number) => boolean): void {
     for (const file of this.#names()) {
       const token = this.#tokenIn(file, leased)
@@ -94,9 +120,8 @@ export class LeaseFiles {
   }
 
   #tokenIn(file: string, leased: Leased): number | null {
-    const mark = this.#markOf(leased)
-    const [, token] = file.startsWith(mark) ? (/-(\d+)\.json$/.exec(file) ?? []) : []
-    return token === undefined ? null : Number(token)
+    const token = file.startsWith(this.#markOf(leased)) ? tokenOf(file) : Number.NaN
+    return Number.isNaN(token) ? null : token
   }
 
   /** Names of locks may hold what a file name may not. */
@@ -115,6 +140,13 @@ export class LeaseFiles {
       if (changedAt < now - keptMs) rmSync(path, { force: true })
     }
   }
+}
+
+const completedPrefix = 'done-'
+
+/** NaN where the file is not whole: its command died while it wrote it. */
+function tokenOf(file: string): number {
+  return Number(/-(\d+)\.json$/.exec(file)?.[1])
 }
 
 /**

@@ -139,8 +139,9 @@ function remember(verb: Verb, call: CommandCall, holding: Holding | null, answer
   const { now } = call.view
   for (const grant of verb.grants?.(answer, call) ?? []) call.leases.keep(grant, grant.token, now)
   if (holding?.token === undefined || verb.grants) return
-  if (verb.isOver?.(answer)) forget(call, holding)
-  else call.leases.touch(holding, holding.token, now)
+  if (!verb.isOver?.(answer)) call.leases.touch(holding, holding.token, now)
+  else if (verb.completes) call.leases.complete(holding, holding.token)
+  else forget(call, holding)
 }
 
 function forget(call: CommandCall, holding: Holding | null): void {

@@ -26,7 +26,7 @@ export async function holdingOf(verb: Verb, call: CommandCall): Promise<Holding 
   // The file is kept under the id; a key is looked up first.
   const leased = await leasedBy(verb.holds, call, true)
   const known = exportedToken(call, leased.kind, [direct.name, leased.name]) ?? call.leases.find(leased)
-  return { ...leased, token: known }
+  return { ...leased, token: known ?? (verb.completes ? call.leases.findCompleted(leased) : undefined) }
 }
 
 async function leasedBy(

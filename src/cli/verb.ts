@@ -61,6 +61,8 @@ export interface Verb<Answer = unknown> {
   readonly lives?: true
   /** Leases that came with the answer. */
   readonly grants?: (answer: Answer, call: Call) => readonly (Leased & { readonly token: number })[]
+  /** It completes an item: its token is remembered, so that it can be repeated. */
+  readonly completes?: true
   /** Whether the lease has ended with this answer. */
   readonly isOver?: (answer: Answer) => boolean
   /** What the answer `null` means: there is nothing of that name. */

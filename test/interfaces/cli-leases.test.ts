@@ -89,7 +89,8 @@ describe('the token of a lease', () => {
     const lost = await shell.run('queue', 'done', 'q', 'lost')
 
     expect(lost.code).toBe(5)
-    expect(leaseFiles(shell)).toEqual([])
+    // But for what was done: that may be said again.
+    expect(leaseFiles(shell).filter((file) => !file.startsWith('done-'))).toEqual([])
   })
 
   test('is not lent to another agent', async () => {
@@ -386,3 +387,41 @@ async function killed(child: ChildProcess): Promise<void> {
   child.kill('SIGKILL')
   await ended
 }
+
+describe('an item that is done', () => {
+  test('can be marked done again, by id and by key, without a token [S5c-44]', async () => {
+    const shell = aShell()
+    await shell.run('queue', 'add', 'q', '1', '--key', 'k')
+    const { id } = await claim(shell)
+    await shell.run('queue', 'done', 'q', 'k')
+
+    const again = [await shell.run('queue', 'done', 'q', 'k'), await shell.run('queue', 'done', 'q', id)]
+    const renewed = await shell.run('queue', 'renew', 'q', 'k')
+    const stranger = await shell.run('queue', 'done', 'q', 'k', '--agent', 'eve')
+
+    expect(again).toMatchObject([
+      { code: 0, stderr: '' },
+      { code: 0, stderr: '' },
+    ])
+    expect([renewed.code, stranger.code]).toEqual([5, 5])
+  })
+
+  test('leaves no more than a few small files behind [S5c-44]', async () => {
+    const shell = aShell()
+    const folder = join(shell.folder, '.holdfast', 'store.db-leases')
+    await shell.run('queue', 'add', 'q', '1')
+    await claim(shell)
+    // As if many had been done here before.
+    const [file = ''] = leaseFiles(shell)
+    const name = (token: number) => `done-${file.replace(/-\d+\.json$/, '')}-${token}.json`
+    for (let token = 1; token <= 120; token++) writeFileSync(join(folder, name(token)), '{}')
+
+    const { id } = JSON.parse((await shell.run('queue', 'list', 'q', '--json')).stdout).items[0]
+    const done = await shell.run('queue', 'done', 'q', id)
+    const left = leaseFiles(shell)
+
+    expect(done.code).toBe(0)
+    expect(left.length).toBeLessThanOrEqual(50)
+    expect((await shell.run('queue', 'done', 'q', id)).code).toBe(0)
+  })
+})

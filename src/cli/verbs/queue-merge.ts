@@ -44,6 +44,7 @@ const completeMerge = verb<ItemView>({
   operation: 'queue.completeMerge',
   positional: ['queue', 'ref', 'mergedSha'],
   ...held,
+  completes: true,
 })
 
 const failMerge = verb<ItemView>({

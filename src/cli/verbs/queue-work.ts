@@ -207,6 +207,7 @@ const done = verb<ItemView>({
   positional: ['queue', 'ref'],
   body: 'result',
   holds: 'item',
+  completes: true,
   isOver: isItemOver,
   text: itemLine,
 })
