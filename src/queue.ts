@@ -694,9 +694,13 @@ export class Queue<Payload = unknown> {
     return this.#guarded('queue.returnToRebasing', ref, { mainSha }, options)
   }
 
+  /**
+   * Goes from ready_to_merge to merging. With `mainSha`, the commit the target is at, a change that was not tested against
+   * it is refused as ILLEGAL_MOVE; without, nobody checks, and the event says so.
+   */
   beginMerge(
     ref: string,
-    options: TokenOptions & { journal?: Record<string, unknown> } = {},
+    options: TokenOptions & { mainSha?: string; journal?: Record<string, unknown> } = {},
   ): Promise<QueueItem<Payload>> {
     return this.#guarded('queue.beginMerge', ref, {}, options)
   }

@@ -1,5 +1,5 @@
 /** What the merge workflow knows of a change: its head, what it was tested against, and how often it was rebased. */
-import { IllegalMoveError, InvalidError } from '../errors.ts'
+import { HoldfastError, IllegalMoveError, InvalidError } from '../errors.ts'
 import { describeItem, enter, type Item, type Moment } from './item.ts'
 import { stateOf, type Workflow } from './workflow.ts'
 
@@ -27,6 +27,17 @@ export function withHead(item: Item, headSha: string): Item {
 /** Was it tested against what the target is now? No baseline counts as stale. */
 export function isFresh(item: Item, mainSha: string): boolean {
   return typeof item.data.testedAgainstSha === 'string' && item.data.testedAgainstSha === mainSha
+}
+
+/** For whoever knows where the target is: only what was tested against that may merge. */
+export function assertFresh(item: Item, mainSha: string): void {
+  if (isFresh(item, mainSha)) return
+  const testedAgainstSha = item.data.testedAgainstSha ?? null
+  throw new HoldfastError('ILLEGAL_MOVE', {
+    what: `${describeItem(item)} cannot merge onto ${mainSha}: it was ${testedAgainstSha === null ? 'not tested since it last changed' : `tested against ${testedAgainstSha}`}`,
+    next: 'return it to rebasing, test it again, and begin the merge then',
+    facts: { subject: describeItem(item), from: item.state, to: 'merging', mainSha, testedAgainstSha },
+  })
 }
 
 /** Rebased onto a baseline: remembers both ends and counts. */

@@ -1,7 +1,13 @@
 /** The merge workflow's own acts: rebase data, freshness, and the merge itself. */
 import * as z from 'zod'
 import { completeItem, isCompletedUnder, moveItem } from '../domain/item.ts'
-import { assertHeadSha, isFresh as isItemFresh, returnItem, withRebase } from '../domain/merge.ts'
+import {
+  assertFresh,
+  assertHeadSha,
+  isFresh as isItemFresh,
+  returnItem,
+  withRebase,
+} from '../domain/merge.ts'
 import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
 import { operation } from './operation.ts'
@@ -85,32 +91,30 @@ export const returnToRebasing = operation({
 
 export const beginMerge = operation({
   name: 'queue.beginMerge',
-  summary: 'Go from ready_to_merge to merging; from here it cannot be cancelled.',
+  summary: 'Go from ready_to_merge to merging; from here it cannot be cancelled. Give mainSha to merge only what is fresh.',
   effect: 'write',
   input: () =>
     z.strictObject({
       ...itemInput(),
+      mainSha: target()
+        .optional()
+        .describe('The commit the target is at: refused unless the change was tested against it.'),
       journal: fields.data.optional().describe('What the next worker needs to see whether it landed.'),
     }),
   output: itemView,
   needs: itemNeeds,
   decide(rows, input, context) {
     const { item, workflow, late } = heldItem(rows, input, context)
+    const { mainSha } = input
+    if (mainSha !== undefined) assertFresh(item, mainSha)
     const moved = moveItem(item, workflow, 'merging', context)
     if (moved === null) return { changes: [], result: viewItem(item, context.now) }
     const after = input.journal
       ? { ...moved, data: { ...moved.data, journal: input.journal as never } }
       : moved
-    return finish(
-      changed(
-        item,
-        after,
-        { kind: 'item.moved', detail: { from: item.state, to: after.state } },
-        context,
-        late,
-      ),
-      context,
-    )
+    const freshness = mainSha === undefined ? { freshness: 'not checked' } : { mainSha }
+    const detail = { from: item.state, to: after.state, ...freshness }
+    return finish(changed(item, after, { kind: 'item.moved', detail }, context, late), context)
   },
 })
 

@@ -1,8 +1,8 @@
 /** Suite C: everyday use of a merge queue. */
 import type { Queue } from 'holdfast'
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { walkTo } from '../support/merge.ts'
-import { claimed, claimedWithLock, refusal } from '../support/outcomes.ts'
+import { claimed, claimedWithLock, present, refusal, refusalCode } from '../support/outcomes.ts'
 import { type Engine, forEachEngine } from '../support/stores.ts'
 
 forEachEngine((engine) => {
@@ -212,7 +212,12 @@ forEachEngine((engine) => {
 
     const refused = await q.nextWithLock({ agent: 'worker-2' })
 
-    expect(refused).toEqual({ outcome: 'held', holder: 'worker-1', expiresAt: lock.lease.expiresAt })
+    expect(refused).toEqual({
+      outcome: 'held',
+      holder: 'worker-1',
+      since: lock.acquiredAt,
+      expiresAt: lock.lease.expiresAt,
+    })
   })
 
   test('equal priorities are served in order of arrival [C-09] [Q5]', async () => {
@@ -282,6 +287,73 @@ forEachEngine((engine) => {
       data: { headSha: 'beef01', testedAgainstSha: null, rebaseCount: 1, lastRebaseAt: env.now() },
     })
     expect(await q.isFresh('w1', 'base02')).toBe(false)
+  })
+
+  describe('a merge', () => {
+    const holder = { agent: 'worker-1' }
+
+    test('begun with the commit of the target goes on when the change was tested against it [S5c-49]', async () => {
+      const { q } = await readyToMerge(engine)
+
+      const begun = await q.beginMerge('w1', { ...holder, mainSha: 'base01' })
+      const again = await q.beginMerge('w1', { ...holder, mainSha: 'base01' })
+
+      const moved = (await q.events('w1')).at(-1)
+      expect([begun.state, again.version - begun.version]).toEqual(['merging', 0])
+      expect(moved?.detail).toEqual({ from: 'ready_to_merge', to: 'merging', mainSha: 'base01' })
+    })
+
+    test('is refused when the target has moved on, until the change was tested again [S5c-49]', async () => {
+      const { q } = await readyToMerge(engine)
+
+      const refused = await refusal(() => q.beginMerge('w1', { ...holder, mainSha: 'base02' }))
+      const { state } = await present(q.get('w1'))
+      await q.returnToRebasing('w1', 'base02', holder)
+      await q.updateRebaseMetadata('w1', { ...holder, headSha: 'beef02', testedAgainstSha: 'base02' })
+      await q.move('w1', 'ready_to_merge', holder)
+      const begun = await q.beginMerge('w1', { ...holder, mainSha: 'base02' })
+
+      expect(refused).toMatchObject({
+        code: 'ILLEGAL_MOVE',
+        facts: { testedAgainstSha: 'base01', mainSha: 'base02' },
+      })
+      expect([state, begun.state]).toEqual(['ready_to_merge', 'merging'])
+    })
+
+    test('is refused for a head that came after the test [S5c-49]', async () => {
+      const { q } = await readyToMerge(engine)
+      await q.submit('w1', { headSha: 'cccc' })
+
+      const refused = await refusal(() => q.beginMerge('w1', { ...holder, mainSha: 'base01' }))
+
+      expect(refused).toMatchObject({ code: 'ILLEGAL_MOVE', facts: { testedAgainstSha: null } })
+    })
+
+    test('that is under way is not called fresh against another commit [S5c-49]', async () => {
+      const { q } = await readyToMerge(engine)
+      await q.beginMerge('w1', holder)
+
+      const code = await refusalCode(() => q.beginMerge('w1', { ...holder, mainSha: 'base02' }))
+
+      expect(code).toBe('ILLEGAL_MOVE')
+    })
+
+    test('begun without that commit goes on, and its event says that nobody looked [S5c-49]', async () => {
+      const { q } = await readyToMerge(engine)
+
+      await q.beginMerge('w1', holder)
+
+      const moved = (await q.events('w1')).at(-1)
+      expect(moved?.detail).toEqual({ from: 'ready_to_merge', to: 'merging', freshness: 'not checked' })
+    })
+
+    async function readyToMerge(on: Engine) {
+      const opened = await openMerge(on)
+      await submitMany(opened.q, 1)
+      await opened.q.nextWithLock(holder)
+      await walkTo(opened.q, 'w1', 'ready_to_merge', holder)
+      return opened
+    }
   })
 })
 
