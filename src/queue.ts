@@ -1,5 +1,6 @@
 /** `hf.queue(name)`: a thin view on the operations of one queue. */
 import { failureFacts, failureOf } from './domain/failure.ts'
+import type { LinePlace } from './domain/line-place.ts'
 import { processingLockName } from './domain/queue.ts'
 import { fitText, shown } from './domain/text.ts'
 import type { Workflow } from './domain/workflow.ts'
@@ -86,7 +87,7 @@ export interface AddOptions extends MutationOptions {
   readonly dedupeKey?: string
   /** Id or key of the item this one is stacked on. */
   readonly parent?: string
-  /** Ids of items that must close well first. */
+  /** Items that must close well first: ids, or keys of this queue. */
   readonly blockers?: readonly string[]
   /** Not before this time, ms since 1970. */
   readonly runAt?: number | Date
@@ -95,11 +96,15 @@ export interface AddOptions extends MutationOptions {
   /** The workflow's own facts. */
   readonly data?: Record<string, unknown>
 }
-export interface SubmitOptions<Payload> extends Omit<AddOptions, 'key'> {
+export interface SubmitOptions<Payload> extends Omit<AddOptions, 'key' | 'parent' | 'runAt'> {
+  /** Id or key of the item this one is stacked on; null: none. */
+  readonly parent?: string | null
+  /** Not before this time, ms since 1970; null: without delay. */
+  readonly runAt?: number | Date | null
   /** Commit or change to be merged. */
   readonly headSha: string
   /** Issue it belongs to. */
-  readonly bead?: string
+  readonly bead?: string | null
   /** Any JSON value. */
   readonly payload?: Payload
 }
@@ -194,10 +199,7 @@ export class Queue<Payload = unknown> {
   }
 
   /** Adds an item. DUPLICATE while its key or dedupe key belongs to an open item. */
-  async add(
-    payload: Payload,
-    options: AddOptions = {},
-  ): Promise<{ item: QueueItem<Payload>; position: number | null; totalPending: number }> {
+  async add(payload: Payload, options: AddOptions = {}): Promise<{ item: QueueItem<Payload> } & LinePlace> {
     const asked = withWallTime(optionsOf('queue.add', options))
     // Awaited here, or the stack of a refusal would not name the caller.
     return await this.#write('queue.add', { ...asked, payload: await this.#storable(payload) })
@@ -219,16 +221,15 @@ export class Queue<Payload = unknown> {
     return await this.#write('queue.addMany', options, { items: checked })
   }
 
-  /** Submits a change under its workspace: new, updated (open) or resubmitted (finished). */
+  /**
+   * Submits a change under its workspace: new, updated (open) or resubmitted (finished). An open one takes over what is
+   * given, `data` fact by fact; the same again changes nothing. While somebody holds it, its head, priority and
+   * `attemptsMax` can change; anything else that differs is refused as HELD.
+   */
   async submit(
     key: string,
     options: SubmitOptions<Payload>,
-  ): Promise<{
-    outcome: 'new' | 'updated' | 'resubmitted'
-    item: QueueItem<Payload>
-    position: number | null
-    totalPending: number
-  }> {
+  ): Promise<{ outcome: 'new' | 'updated' | 'resubmitted'; item: QueueItem<Payload> } & LinePlace> {
     const asked = withWallTime(optionsOf('queue.submit', options))
     const payload = await this.#submitted(key, asked)
     return await this.#write('queue.submit', { ...asked, key, payload })
@@ -237,11 +238,11 @@ export class Queue<Payload = unknown> {
   /** Without a payload it is null, which has to fit too; but an open change keeps the one it has. */
   async #submitted(key: string, { payload }: Pick<SubmitOptions<Payload>, 'payload'>): Promise<unknown> {
     if (payload !== undefined) return this.#storable(payload)
-    if (!this.#options.schema) return null
-    return this.#storable(null).catch(async (error) => {
+    if (!this.#options.schema) return undefined
+    await this.#storable(null).catch(async (error) => {
       if ((await this.get(key))?.outcome !== null) throw error
-      return null
     })
+    return undefined
   }
 
   /** The item that would be claimed next. */
@@ -259,7 +260,10 @@ export class Queue<Payload = unknown> {
     return orReject(() => this.#claimWaiting('queue.next', 1, optionsOf('queue.next', options)))
   }
 
-  /** Takes the processing lock and the next item together; called again by the holder, its unfinished item. */
+  /**
+   * Takes the processing lock and the next item together; called again by the holder, its unfinished item. On a queue
+   * without `slots` the lock keeps out only those who ask for it this way: `next()`, `claimMany()` and workers go past it.
+   */
   nextWithLock(options?: OwnClaimOptions & WaitOptions): Promise<Claim<Payload, Lease>>
   nextWithLock(options: ClaimOptions & WaitOptions): Promise<Claim<Payload>>
   nextWithLock(options: ClaimOptions & WaitOptions = {}): Promise<Claim<Payload>> {
@@ -904,7 +908,7 @@ export interface QueueStats {
   readonly paused: boolean
 }
 
-function withWallTime<Options extends { runAt?: number | Date }>(options: Options) {
+function withWallTime<Options extends { runAt?: number | Date | null }>(options: Options) {
   const { runAt, ...rest } = options
   return { ...rest, runAt: runAt instanceof Date ? runAt.getTime() : runAt }
 }

@@ -8,19 +8,73 @@ export const blockersMax = 100
 export const dependentsMax = 10_000
 
 /** Parent and blockers are one mechanism: the item waits until each has closed well. */
-export function dependenciesOf(input: NewItem) {
+export function dependenciesOf(input: NewItem): Dependencies {
   const { parent } = input
-  const ancestors = parent ? [...parent.ancestors, parent.id] : []
+  const ancestors = stackOf(parent ?? null)
   const blockers = input.blockers ?? []
   assertNoCircle(input.id, [...ancestors, ...blockers.map(({ id }) => id)], input.dependents ?? [])
-  if (ancestors.length > stackDepthMax) {
-    throw new InvalidError({
-      what: `a stack of ${ancestors.length + 1} items is too deep`,
-      next: `keep at most ${stackDepthMax} items below one another`,
-      facts: { depth: ancestors.length, depthMax: stackDepthMax, path: ancestors },
-    })
-  }
+  assertDepth(ancestors)
   return { parent: parent?.id ?? null, ancestors, ...waitsFor(parent ? [parent, ...blockers] : blockers) }
+}
+
+type Dependencies = Pick<Item, 'parent' | 'ancestors' | 'blockers' | 'waitingFor'>
+
+/** As they are declared anew; what is left out stays. */
+interface Declared {
+  readonly parent?: Item | null | undefined
+  readonly blockers?: readonly Item[] | undefined
+}
+
+/** What an open item waits for after some of it was declared anew. */
+export function changeDependencies(
+  item: Item,
+  { parent, blockers, dependents }: Declared & { dependents: readonly string[] },
+): Dependencies {
+  const ancestors = parent === undefined ? item.ancestors : stackOf(parent)
+  const kept = item.blockers.filter((id) =>
+    id === item.parent ? parent === undefined : blockers === undefined,
+  )
+  const fresh = waitsFor([...(parent ? [parent] : []), ...(blockers ?? [])])
+  assertNoCircle(item.id, [...ancestors, ...fresh.blockers], dependents)
+  assertDepth(ancestors)
+  const stillWaits = item.waitingFor.filter((id) => kept.includes(id))
+  return {
+    parent: parent === undefined ? item.parent : (parent?.id ?? null),
+    ancestors,
+    blockers: [...new Set([...kept, ...fresh.blockers])],
+    waitingFor: [...new Set([...stillWaits, ...fresh.waitingFor])],
+  }
+}
+
+export function isOtherParent(item: Item, parent: Item | null | undefined): boolean {
+  return parent !== undefined && (parent?.id ?? null) !== item.parent
+}
+
+/** In any order, and apart from the parent, which is always among them. */
+export function isOtherSet(item: Item, { parent, blockers }: Declared): boolean {
+  if (blockers === undefined) return false
+  const besides = (ids: readonly string[], except: string | null) =>
+    new Set(ids.filter((id) => id !== except))
+  const declared = besides(
+    blockers.map(({ id }) => id),
+    parent === undefined ? item.parent : (parent?.id ?? null),
+  )
+  const present = besides(item.blockers, item.parent)
+  return declared.size !== present.size || [...declared].some((id) => !present.has(id))
+}
+
+/** Ids from the root down to this one. */
+function stackOf(parent: Item | null): readonly string[] {
+  return parent ? [...parent.ancestors, parent.id] : []
+}
+
+function assertDepth(ancestors: readonly string[]): void {
+  if (ancestors.length <= stackDepthMax) return
+  throw new InvalidError({
+    what: `a stack of ${ancestors.length + 1} items is too deep`,
+    next: `keep at most ${stackDepthMax} items below one another`,
+    facts: { depth: ancestors.length, depthMax: stackDepthMax, path: ancestors },
+  })
 }
 
 export function waitsFor(declared: readonly Item[]): Pick<Item, 'blockers' | 'waitingFor'> {

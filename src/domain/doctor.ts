@@ -65,6 +65,13 @@ export interface DoctorFacts {
   }[]
   /** Those open for longer than `longTransactionMs`. */
   readonly transactions: readonly OpenTransaction[]
+  /** Open items that wait for one that closed badly or is gone; at most `vainWaitsMax`. */
+  readonly vainWaits: readonly {
+    readonly item: string
+    readonly queue: string
+    readonly blocker: string
+    readonly state: string | null
+  }[]
   /** The newest reports of acknowledged commits that the server no longer has, newest last. */
   readonly commitLosses: readonly CommitLoss[]
   /** Wall time of the store. */
@@ -97,6 +104,7 @@ export function examine(facts: DoctorFacts): Finding[] {
     ...checkDisk(facts.store),
     ...(facts.store.engine === 'postgres' ? checkTransactions(facts.transactions) : []),
     ...checkCommits(facts),
+    ...checkWaits(facts.vainWaits),
     checkLeases(facts),
     ...checkNamespaces(facts.neglected),
     ...checkProcesses(facts.processes),
@@ -227,6 +235,27 @@ function checkCommits({ commitLosses, wall }: DoctorFacts): Finding[] {
       'warning',
       `the server lost changes that it had acknowledged: ${reports}`,
       'look at what was done shortly before (`holdfast events list --subject store` says when), and repeat what is missing; with synchronous_standby_names set, a failover loses nothing that was acknowledged',
+    ),
+  ]
+}
+
+/** Beyond that they are not counted. */
+export const vainWaitsMax = 1000
+const waitsShown = 3
+
+/** A parent or blocker that closed badly may still be retried, so what waits for it goes on waiting, perhaps for ever. */
+function checkWaits(waits: DoctorFacts['vainWaits']): Finding[] {
+  if (waits.length === 0) return []
+  const count = new Set(waits.map(({ item, queue }) => JSON.stringify([queue, item]))).size
+  const some = waits
+    .slice(0, waitsShown)
+    .map(({ item, queue, blocker, state }) => `${item} of queue ${queue} for ${blocker} (${state ?? 'gone'})`)
+  return [
+    finding(
+      'waiting',
+      'warning',
+      `${waits.length < vainWaitsMax ? '' : 'at least '}${counted(count, 'item')} ${count === 1 ? 'waits' : 'wait'} for something that closed badly or is gone: ${some.join(', ')}`,
+      'retry or submit again what they wait for, or cancel them',
     ),
   ]
 }

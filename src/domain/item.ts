@@ -202,7 +202,16 @@ export function setItemBlockers(
     blockers.map(({ id }) => id),
     dependents,
   )
-  return settle({ ...item, ...waitsFor(blockers), version: item.version + 1 }, workflow)
+  return editItem(item, waitsFor(blockers), workflow)
+}
+
+/** The item with some of it changed by whoever brought it; its state stays. */
+export function editItem(
+  item: Item,
+  edit: Partial<Omit<Item, 'state' | 'standing' | 'version'>>,
+  workflow: Workflow,
+): Item {
+  return settle({ ...item, ...edit, version: item.version + 1 }, workflow)
 }
 
 export function claimItem(

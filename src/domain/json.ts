@@ -44,6 +44,19 @@ function textOfData(value: unknown, bytesMax: number): string | null {
   }
 }
 
+/** The order of an object's keys says nothing. */
+export function isSameJson(left: Json | undefined, right: Json | undefined): boolean {
+  if (left === right) return true
+  if (!isComposite(left) || !isComposite(right) || Array.isArray(left) !== Array.isArray(right)) return false
+  const keys = Object.keys(left)
+  if (keys.length !== Object.keys(right).length) return false
+  return keys.every((key) => Object.hasOwn(right, key) && isSameJson(left[key], right[key]))
+}
+
+function isComposite(value: Json | undefined): value is { readonly [key: string]: Json | undefined } {
+  return typeof value === 'object' && value !== null
+}
+
 interface Bounds {
   readonly bytesMax: number
   readonly depthMax: number

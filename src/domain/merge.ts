@@ -19,11 +19,6 @@ export function isPastCancelling(item: Item, workflow: Workflow): boolean {
   return item.standing === 'held' && !stateOf(workflow, item.state).moves.includes(workflow.cancelTo ?? '')
 }
 
-/** A new head makes every test result stale, so that a holder at work on the old one is sent back to rebase. */
-export function withHead(item: Item, headSha: string): Item {
-  return { ...item, data: { ...item.data, headSha, testedAgainstSha: null }, version: item.version + 1 }
-}
-
 /** Was it tested against what the target is now? No baseline counts as stale. */
 export function isFresh(item: Item, mainSha: string): boolean {
   return typeof item.data.testedAgainstSha === 'string' && item.data.testedAgainstSha === mainSha

@@ -177,6 +177,15 @@ export interface NeglectedNamespace {
   readonly isSendingDue: boolean
 }
 
+/** Items by their keys, or ids where they have none. */
+export interface VainWait {
+  readonly item: string
+  readonly queue: string
+  readonly blocker: string
+  /** Null where it is gone. */
+  readonly state: string | null
+}
+
 export interface Page<Row> {
   readonly rows: readonly Row[]
   /** Pass as `after` to go on; null at the end. */
@@ -276,6 +285,8 @@ export interface Selectors {
   dependents: [{ ids: readonly string[]; limit: number }, readonly Dependent[]]
   /** Ids of everything that waits for an item, also through others; at most `limit`. */
   transitiveDependents: [{ id: string; limit: number }, readonly string[]]
+  /** Of the first `window` waits of open items: those for one that closed badly, or is gone. */
+  vainWaits: [{ window: number; limit: number }, readonly VainWait[]]
   /**
    * Items still waiting for one that closed well and is closed, each with that blocker; and cascades with nothing left to
    * free: a blocker that started over is waited for until its next end.

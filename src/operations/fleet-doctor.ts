@@ -1,7 +1,7 @@
 /** What is wrong with the store and its fleet: the facts of whoever looks, judged together with the rows. */
 import * as z from 'zod'
 import { lossOf, lossSubject } from '../domain/commit-loss.ts'
-import { examine, isUnhealthy, longTransactionMs } from '../domain/doctor.ts'
+import { examine, isUnhealthy, longTransactionMs, vainWaitsMax } from '../domain/doctor.ts'
 import { healerSilentMs } from '../domain/healer.ts'
 import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
@@ -14,6 +14,8 @@ const transactionsMax = 5
 /** Every process reports what it lost. */
 const lossesMax = 100
 const namespacesMax = 1000
+/** So far a look at what waits goes: it must not hold the store up. */
+const waitsWindow = 100_000
 const size = lazily(() => z.number().min(0).nullable())
 
 const storeFacts = lazily(() =>
@@ -90,6 +92,7 @@ export const doctor = operation({
       openForMs: input.longTransactionMs,
       limit: transactionsMax,
     } as const,
+    vainWaits: { select: 'vainWaits', window: waitsWindow, limit: vainWaitsMax } as const,
     commitLosses: { select: 'events', since: 0, limit: lossesMax, newest: true, of: lossSubject } as const,
   }),
   decide(rows, input, context) {
@@ -106,6 +109,7 @@ export const doctor = operation({
         lapsed: rows.lapsed.items + rows.lapsed.locks + rows.lapsed.deliveries,
         neglected: rows.neglected,
         transactions: rows.transactions,
+        vainWaits: rows.vainWaits,
         commitLosses: rows.commitLosses.map(lossOf),
         wall: context.wall,
         orphaned: held.filter(({ holder }) => holder.kind === 'bound' && holder.liveness === 'dead').length,

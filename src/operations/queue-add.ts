@@ -1,21 +1,18 @@
-/** Putting work in: add, addMany, submit. */
+/** Putting work in: add, addMany. */
 import * as z from 'zod'
-import { blockersMax, dependentsMax } from '../domain/dependency.ts'
-import { createItem, describeItem, type Item, type NewItem, priorityDefault } from '../domain/item.ts'
-import { assertHeadSha, isPastCancelling, withHead } from '../domain/merge.ts'
-import type { Change, Context, Selector } from '../engines/engine.ts'
-import { DuplicateError, HeldError, InvalidError, NotFoundError } from '../errors.ts'
+import { blockersMax } from '../domain/dependency.ts'
+import { createItem, type Item, type NewItem, priorityDefault } from '../domain/item.ts'
+import { lineMax, placeOf } from '../domain/line-place.ts'
+import type { Context, Selector } from '../engines/engine.ts'
+import { DuplicateError, NotFoundError } from '../errors.ts'
 import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
-import { ask, type OutputOf, operation, type Step } from './operation.ts'
+import { type OutputOf, operation } from './operation.ts'
 import { ensureQueue } from './queue-define.ts'
 import { concernsClaimers, itemChange } from './subject.ts'
 import { itemView, viewItem } from './view.ts'
 
-/** Positions are counted up to here; further back, "more than 1,000 ahead" is all anybody needs. */
-const lineMax = 1000
-
-const newItem = lazily(() => ({
+export const newItem = lazily(() => ({
   payload: fields.payload,
   priority: fields.priority,
   key: fields.name
@@ -28,7 +25,7 @@ const newItem = lazily(() => ({
     .array(fields.ref)
     .max(blockersMax)
     .optional()
-    .describe('Ids of items that must close well first.'),
+    .describe('Items that must close well first: ids, or keys of this queue.'),
   runAt: fields.wallTime.nullable().optional().describe('Not before this time, ms since 1970.'),
   attemptsMax: z
     .int()
@@ -41,46 +38,65 @@ const newItem = lazily(() => ({
 const newItemSchema = lazily(() => z.strictObject(newItem()))
 type NewItemInput = OutputOf<typeof newItemSchema>
 
-/** What the parent and blockers are found by. */
-function dependencyNeeds(queue: string, input: Pick<NewItemInput, 'parent' | 'blockers'>) {
+interface Declared {
+  readonly parent?: string | null | undefined
+  readonly blockers?: readonly string[] | undefined
+}
+
+/** What the parent and blockers are found by: an id in any queue, a key in this one. */
+export function dependencyNeeds(queue: string, { parent, blockers = [] }: Declared) {
+  const byKey = blockers.map((ref) => [`blocker ${ref}`, { select: 'item', queue, ref } as const] as const)
   return {
-    parent: input.parent == null ? null : ({ select: 'item', queue, ref: input.parent } as const),
-    blockers: input.blockers?.length ? ({ select: 'itemsById', ids: input.blockers } as const) : null,
+    ...Object.fromEntries(byKey),
+    parent: parent == null ? null : ({ select: 'item', queue, ref: parent } as const),
+    blockersById: blockers.length === 0 ? null : ({ select: 'itemsById', ids: blockers } as const),
   }
 }
 
-function toNewItem(
-  input: NewItemInput,
+interface DependencyRows {
+  readonly parent: Item | null
+  readonly blockersById: readonly Item[] | null
+}
+
+/** The parent and blockers that were declared; undefined where nothing was said of them. */
+export function dependenciesIn(rows: DependencyRows, queue: string, declared: Declared) {
+  if (declared.parent != null && !rows.parent) {
+    throw new NotFoundError({
+      what: `the parent "${declared.parent}" does not exist in queue ${queue}`,
+      next: 'add the parent first',
+      facts: { parent: declared.parent },
+    })
+  }
+  const byKey = rows as unknown as Record<string, Item | null>
+  const blockers = declared.blockers?.map((ref) => {
+    const found = rows.blockersById?.find(({ id }) => id === ref) ?? byKey[`blocker ${ref}`]
+    if (found) return found
+    throw new NotFoundError({
+      what: `the blocker "${ref}" does not exist`,
+      next: 'add what it depends on first; in another queue it is known by its id only',
+      facts: { blocker: ref },
+    })
+  })
+  return { parent: declared.parent === undefined ? undefined : rows.parent, blockers }
+}
+
+export function toNewItem(
+  input: Omit<NewItemInput, 'parent' | 'blockers'>,
   options: {
     id: string
     queue: string
     attemptsMax: number
-    parent: Item | null
-    blockers: readonly Item[] | null
+    dependencies: Pick<NewItem, 'parent' | 'blockers'>
     context: Context
   },
 ): NewItem {
-  if (input.parent != null && !options.parent) {
-    throw new NotFoundError({
-      what: `the parent "${input.parent}" does not exist in queue ${options.queue}`,
-      next: 'add the parent first',
-      facts: { parent: input.parent },
-    })
-  }
-  const missing = input.blockers?.find((id) => !options.blockers?.some((item) => item.id === id))
-  if (missing !== undefined) {
-    throw new NotFoundError({
-      what: `the blocker "${missing}" does not exist`,
-      next: 'add what it depends on first',
-      facts: { blocker: missing },
-    })
-  }
+  const { parent, blockers } = options.dependencies
   return {
     ...input,
     id: options.id,
     queue: options.queue,
-    parent: options.parent,
-    blockers: options.blockers ?? [],
+    parent,
+    blockers,
     attemptsMax: input.attemptsMax ?? options.attemptsMax,
     submittedBy: options.context.agent,
     payload: input.payload ?? 'null',
@@ -88,7 +104,7 @@ function toNewItem(
   }
 }
 
-function assertFree(
+export function assertFree(
   existing: Item | null,
   field: 'key' | 'dedupeKey',
   value: string | null | undefined,
@@ -99,7 +115,8 @@ function assertFree(
   throw new DuplicateError({ field, value: value as string, existing: existing.id }, next)
 }
 
-const line = (queue: string, priority: number | undefined): Selector & { select: 'line' } => ({
+/** For an item that is new: behind everything ready of its priority or a lower number. */
+export const lastPlace = (queue: string, priority: number | undefined): Selector & { select: 'line' } => ({
   select: 'line',
   queue,
   priority: priority ?? priorityDefault,
@@ -108,22 +125,21 @@ const line = (queue: string, priority: number | undefined): Selector & { select:
   limit: lineMax,
 })
 
-/** Place of an item just added: behind everything ready of its priority or a lower number. */
-function placeOf(item: Item, counts: { ahead: number; total: number }) {
-  const joins = item.standing === 'ready' ? 1 : 0
-  return {
-    position: joins === 0 || counts.ahead >= lineMax ? null : counts.ahead + 1,
-    totalPending: counts.total + joins,
-  }
-}
-
-const place = lazily(() => ({
-  position: z
-    .number()
-    .nullable()
-    .describe('1-based place among what can be claimed; null when it waits or over 1,000 stand before it.'),
+export const place = lazily(() => ({
+  position: z.number().nullable().describe('1-based place among what can be claimed; null: see `reason`.'),
   totalPending: z.number().describe('Items ready to be claimed, counted up to 1,000.'),
+  reason: z
+    .string()
+    .nullable()
+    .describe('Why there is no position: held, delayed, waiting, or 1,000 ahead of it.'),
 }))
+
+export function declaredItems({
+  parent,
+  blockers = [],
+}: Pick<NewItem, 'parent' | 'blockers'>): readonly Item[] {
+  return parent ? [parent, ...blockers] : blockers
+}
 
 export const add = operation({
   name: 'queue.add',
@@ -140,7 +156,7 @@ export const add = operation({
       input.dedupeKey == null
         ? null
         : ({ select: 'openItemByDedupeKey', queue: input.queue, dedupeKey: input.dedupeKey } as const),
-    line: line(input.queue, input.priority),
+    line: lastPlace(input.queue, input.priority),
     tokenFloor: input.key == null ? null : ({ select: 'tokenFloor' } as const),
     ...dependencyNeeds(input.queue, input),
   }),
@@ -148,18 +164,22 @@ export const add = operation({
     const { queue, workflow, changes } = ensureQueue(rows.defined, name, context)
     assertFree(rows.sameKey, 'key', input.key)
     assertFree(rows.sameDedupeKey, 'dedupeKey', input.dedupeKey)
+    const dependencies = dependenciesIn(rows, name, input)
     const draft = toNewItem(input, {
       id: context.ids[0] as string,
       queue: name,
       attemptsMax: queue.attemptsMax,
-      parent: rows.parent,
-      blockers: rows.blockers,
+      dependencies,
       context,
     })
     const item = createItem({ ...draft, tokenFloor: rows.tokenFloor ?? 0 }, workflow, context.wall)
+    const blockers = declaredItems(dependencies)
     return {
       changes: [...changes, itemChange(null, item, 'item.created', context)],
-      result: { item: viewItem(item, context.now), ...placeOf(item, rows.line) },
+      result: {
+        item: viewItem(item, context.now),
+        ...placeOf(item, { line: rows.line, before: null, blockers, wall: context.wall }),
+      },
       wakes: concernsClaimers(item),
     }
   },
@@ -189,8 +209,7 @@ export const addMany = operation({
         id: context.ids[index] as string,
         queue: queue.name,
         attemptsMax: queue.attemptsMax,
-        parent: null,
-        blockers: null,
+        dependencies: {},
         context,
       })
       return createItem(draft, workflow, context.wall)
@@ -202,120 +221,3 @@ export const addMany = operation({
     }
   },
 })
-
-const submitted = lazily(() =>
-  z.object({ outcome: z.enum(['new', 'updated', 'resubmitted']), item: itemView(), ...place() }),
-)
-type Submitted = OutputOf<typeof submitted>
-
-/**
- * Submit is an upsert by dedupe key with five cases: new; open and same key (only the head moves on); open under
- * another key (refused); closed and same key (starts over in place); closed under another key (a new item).
- */
-export const submit = operation({
-  name: 'queue.submit',
-  summary: 'Add a change to the queue, update the open one, or start a finished one over.',
-  effect: 'write',
-  freshIds: () => 1,
-  input: () =>
-    z.strictObject({
-      queue: fields.queue,
-      ...newItem(),
-      key: fields.name.describe('The workspace or branch.'),
-      dedupeKey: fields.name.optional().describe('Default: "workspace:<key>", one open change a workspace.'),
-      headSha: fields.text(128).describe('Commit or change to be merged.'),
-      bead: fields.name.nullable().optional().describe('Issue it belongs to.'),
-    }),
-  output: submitted,
-  needs: (input) => ({
-    defined: { select: 'queue', name: input.queue } as const,
-    sameKey: { select: 'openItemByKey', queue: input.queue, key: input.key } as const,
-    sameDedupeKey: {
-      select: 'lastItemByDedupeKey',
-      queue: input.queue,
-      dedupeKey: dedupeKeyOf(input),
-    } as const,
-    line: line(input.queue, input.priority),
-    tokenFloor: { select: 'tokenFloor' } as const,
-    ...dependencyNeeds(input.queue, input),
-  }),
-  decide(rows, input, context): Step<Submitted> {
-    const { queue: name, headSha, bead, ...rest } = input
-    assertHeadSha(headSha)
-    const dedupeKey = dedupeKeyOf(input)
-    const { queue, workflow, changes } = ensureQueue(rows.defined, name, context)
-    const existing = rows.sameDedupeKey
-    if (existing && existing.outcome === null) return update(existing)
-    assertFree(rows.sameKey, 'key', input.key)
-    const data = { ...input.data, headSha, ...(bead === undefined ? {} : { bead }) }
-    const draft = toNewItem(
-      { ...rest, dedupeKey, data },
-      {
-        id: context.ids[0] as string,
-        queue: name,
-        attemptsMax: queue.attemptsMax,
-        parent: rows.parent,
-        blockers: rows.blockers,
-        context,
-      },
-    )
-    return existing && existing.key === input.key ? startOver(existing) : start()
-
-    function update(open: Item) {
-      if (open.key !== input.key)
-        throw new DuplicateError({ field: 'dedupeKey', value: dedupeKey, existing: open.id })
-      if (open.data.headSha === headSha) return answer('updated', open, [])
-      if (isPastCancelling(open, workflow))
-        throw new HeldError(
-          {
-            subject: describeItem(open),
-            holder: open.agent ?? 'an unknown agent',
-            expiresAt: open.expiresAt,
-          },
-          'submit again when this merge has ended',
-        )
-      const after = withHead(open, headSha)
-      return answer('updated', after, [itemChange(open, after, 'item.updated', context)])
-    }
-    function start() {
-      const item = createItem({ ...draft, tokenFloor: rows.tokenFloor }, workflow, context.wall)
-      return answer('new', item, [itemChange(null, item, 'item.created', context)])
-    }
-    function startOver(closed: Item): Step<Submitted> {
-      // Only an item that was there before can have others waiting for it.
-      if (!draft.parent && draft.blockers?.length === 0) return startedOver(closed, [])
-      const waiting = { select: 'transitiveDependents', id: closed.id, limit: dependentsMax } as const
-      return ask({ waiting }, (more) => startedOver(closed, more.waiting))
-    }
-    function startedOver(closed: Item, dependents: readonly string[]) {
-      const fresh = createItem({ ...draft, id: closed.id, dependents }, workflow, context.wall)
-      // Token and version go on: a holder of the first life must not pass for one of the second.
-      const after = {
-        ...fresh,
-        token: closed.token,
-        version: closed.version + 1,
-        previousState: closed.state,
-      }
-      return answer('resubmitted', after, [itemChange(closed, after, 'item.resubmitted', context)])
-    }
-    function answer(outcome: 'new' | 'updated' | 'resubmitted', item: Item, itemChanges: Change[]) {
-      const before =
-        outcome === 'updated' ? { position: null, totalPending: rows.line.total } : placeOf(item, rows.line)
-      return {
-        changes: [...changes, ...itemChanges],
-        result: { outcome, item: viewItem(item, context.now), ...before },
-        wakes: concernsClaimers(item),
-      }
-    }
-  },
-})
-
-function dedupeKeyOf(input: { key: string; dedupeKey?: string | undefined }): string {
-  const dedupeKey = input.dedupeKey ?? `workspace:${input.key}`
-  if (dedupeKey.includes(':')) return dedupeKey
-  throw new InvalidError({
-    what: `dedupe key "${dedupeKey}" has no ":"`,
-    next: 'give it as "workspace:change"',
-    facts: { dedupeKey },
-  })
-}

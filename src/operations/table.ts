@@ -38,6 +38,7 @@ import * as queueDefine from './queue-define.ts'
 import * as queueFinish from './queue-finish.ts'
 import * as queueImport from './queue-import.ts'
 import * as queueRead from './queue-read.ts'
+import * as queueSubmit from './queue-submit.ts'
 import * as reclaimStale from './reclaim-stale.ts'
 import * as recovery from './recovery.ts'
 import * as recoveryStats from './recovery-stats.ts'
@@ -64,7 +65,7 @@ const all: readonly AnyOperation[] = [
   queueDefine.resume,
   queueAdd.add,
   queueAdd.addMany,
-  queueAdd.submit,
+  queueSubmit.submit,
   queueImport.importItems,
   queueClaim.peek,
   queueClaim.look,

@@ -45,6 +45,45 @@ forEachEngine((engine) => {
       expect(kinds.slice(closed, closed + 2)).toEqual(['item.completed', 'item.unblocked'])
     })
 
+    test('says when it is added that what it waits for has failed, and doctor names it [S5c-50]', async () => {
+      const { q, hf } = await openJobs(engine)
+      await q.add(null, { key: 'parent' })
+      await q.next({ agent: 'worker-1' })
+      await q.fail('parent', 'no', { agent: 'worker-1', retryable: false })
+      await q.add(null, { key: 'sound' })
+      const before = await hf.fleet.doctor()
+
+      const stacked = await q.add(null, { key: 'child', parent: 'parent' })
+      const blocked = await q.add(null, { key: 'other', blockers: ['parent', 'sound'] })
+      const fine = await q.add(null, { key: 'fine', parent: 'sound' })
+
+      const { findings } = await hf.fleet.doctor()
+      const waits = findings.find(({ check }) => check === 'waiting')
+      expect([stacked.position, blocked.position]).toEqual([null, null])
+      for (const { reason } of [stacked, blocked])
+        expect(reason).toMatch(/parent, which is failed.*retried or submitted again/)
+      expect(fine.reason).toBe('it waits for sound')
+      expect(before.findings.some(({ check }) => check === 'waiting')).toBe(false)
+      expect(waits).toMatchObject({ level: 'warning' })
+      expect(waits?.what).toMatch(/2 items wait .*(child|other) of queue jobs.*parent.*failed/)
+    })
+
+    test('that was stacked on a failed item runs once that was retried and closed well [S5c-50]', async () => {
+      const { q, hf } = await openJobs(engine)
+      await q.add(null, { key: 'parent' })
+      await q.next({ agent: 'worker-1' })
+      await q.fail('parent', 'no', { agent: 'worker-1', retryable: false })
+      await q.add(null, { key: 'child', parent: 'parent' })
+
+      await q.retry('parent')
+      const { findings } = await hf.fleet.doctor()
+      await q.next({ agent: 'worker-1' })
+      await q.complete('parent', { agent: 'worker-1' })
+
+      expect(findings.some(({ check }) => check === 'waiting')).toBe(false)
+      expect((await claimed(q.next())).item.key).toBe('child')
+    })
+
     test('is freed level by level [Q22]', async () => {
       const { q } = await openJobs(engine)
       const keys = ['a', 'b', 'c', 'd']
@@ -189,6 +228,20 @@ forEachEngine((engine) => {
 
       expect(between).toMatchObject({ standing: 'waiting', blockers: [first, second], waitingFor: [first] })
       expect(await q.get('last')).toMatchObject({ standing: 'ready', waitingFor: [] })
+    })
+
+    test('names them by id or by key, its own queue first, and in other queues by id [S5c-51]', async () => {
+      const { q, hf } = await openJobs(engine)
+      const first = (await q.add(null, { key: 'first' })).item.id
+      const second = (await q.add(null)).item.id
+      const elsewhere = (await hf.queue('other').add(null, { key: 'elsewhere' })).item.id
+
+      const { item } = await q.add(null, { blockers: ['first', second, elsewhere, first] })
+      const submitted = await q.submit('w1', { headSha: 'abcd', blockers: ['first'] })
+
+      expect(item.blockers).toEqual([first, second, elsewhere])
+      expect(submitted.item.blockers).toEqual([first])
+      expect(await refusalCode(() => q.add(null, { blockers: ['elsewhere'] }))).toBe('NOT_FOUND')
     })
 
     test('needs blockers that exist [Q22]', async () => {

@@ -24,11 +24,11 @@ forEachEngine((engine) => {
       })
     })
 
-    test('moves only the head of an open item of the same workspace [Q4]', async () => {
+    test('moves the head of an open item of the same workspace, and keeps what is not given [Q4]', async () => {
       const { q } = await openMerge(engine)
       await q.submit('w1', { headSha: 'aaaa', bead: 'bd-1', priority: 3, payload: { a: 1 } })
 
-      const { outcome, item } = await q.submit('w1', { headSha: 'bbbb', priority: 9, payload: { b: 2 } })
+      const { outcome, item } = await q.submit('w1', { headSha: 'bbbb' })
 
       expect(outcome).toBe('updated')
       expect(item).toMatchObject({ priority: 3, payload: { a: 1 }, data: { headSha: 'bbbb', bead: 'bd-1' } })
@@ -136,6 +136,209 @@ forEachEngine((engine) => {
 
       expect(code).toBe('INVALID')
       expect((await q.list()).items).toEqual([])
+    })
+  })
+
+  describe('an open change that nobody holds, submitted again', () => {
+    test('takes over everything that is given, with one event [S5c-43]', async () => {
+      const { q, env } = await openMerge(engine)
+      const runAt = env.now() + 60_000
+      await q.submit('w1', { headSha: 'aaaa', bead: 'bd-1', payload: { a: 1 }, data: { kept: 1, other: 1 } })
+      const blocker = await q.submit('w2', { headSha: 'aaaa' })
+
+      const { outcome, item } = await q.submit('w1', {
+        headSha: 'bbbb',
+        bead: 'bd-2',
+        priority: 9,
+        payload: { b: 2 },
+        data: { other: 2 },
+        runAt,
+        attemptsMax: 7,
+        blockers: ['w2'],
+      })
+
+      expect(outcome).toBe('updated')
+      expect(item).toMatchObject({
+        priority: 9,
+        payload: { b: 2 },
+        runAt,
+        attemptsMax: 7,
+        blockers: [blocker.item.id],
+        waitingFor: [blocker.item.id],
+        standing: 'waiting',
+        version: 2,
+        data: { headSha: 'bbbb', bead: 'bd-2', kept: 1, other: 2 },
+      })
+      expect((await q.events('w1')).map(({ kind }) => kind)).toEqual(['item.created', 'item.updated'])
+      expect(await q.get('w1')).toMatchObject({ priority: 9, payload: { b: 2 }, runAt })
+    })
+
+    test('changes nothing and records nothing when the values are the same [S5c-43]', async () => {
+      const { q, env } = await openMerge(engine)
+      await q.submit('w2', { headSha: 'aaaa' })
+      await q.submit('w3', { headSha: 'aaaa' })
+      const same = {
+        headSha: 'aaaa',
+        bead: 'bd-1',
+        priority: 4,
+        payload: { a: 1, b: { c: [1, 2] } },
+        data: { note: { x: 1, y: 2 } },
+        runAt: env.now() + 60_000,
+        attemptsMax: 7,
+        parent: 'w2',
+        blockers: ['w3'],
+      }
+      const first = await q.submit('w1', same)
+
+      const again = await q.submit('w1', {
+        ...same,
+        payload: { b: { c: [1, 2] }, a: 1 },
+        data: { note: { y: 2, x: 1 } },
+      })
+
+      expect(again).toMatchObject({ outcome: 'updated', item: { version: first.item.version } })
+      expect(await q.events('w1')).toHaveLength(1)
+    })
+
+    test('tells its real place in line, as it is after the change [S5c-43]', async () => {
+      const { q } = await openMerge(engine)
+      for (const key of ['w1', 'w2', 'w3']) await q.submit(key, { headSha: 'aaaa' })
+
+      const same = await q.submit('w2', { headSha: 'bbbb' })
+      const last = await q.submit('w1', { headSha: 'aaaa', priority: 9 })
+      const first = await q.submit('w3', { headSha: 'aaaa', priority: 1 })
+
+      expect([same, last, first].map(({ position, totalPending }) => [position, totalPending])).toEqual([
+        [2, 3],
+        [3, 3],
+        [1, 3],
+      ])
+      expect(same.reason).toBeNull()
+      expect(await Promise.all(['w1', 'w2', 'w3'].map((key) => q.position(key)))).toEqual([3, 2, 1])
+    })
+
+    test('can be delayed, and put in line again by a time that has passed or none [S5c-43]', async () => {
+      const { q, env } = await openMerge(engine)
+      await q.submit('w1', { headSha: 'aaaa' })
+
+      const delayed = await q.submit('w1', { headSha: 'aaaa', runAt: env.now() + 60_000 })
+      const lifted = await q.submit('w1', { headSha: 'aaaa', runAt: env.now() - 1 })
+      await q.submit('w1', { headSha: 'aaaa', runAt: new Date(env.now() + 60_000) })
+      const cleared = await q.submit('w1', { headSha: 'aaaa', runAt: null })
+
+      expect(delayed).toMatchObject({ position: null, totalPending: 0, item: { standing: 'waiting' } })
+      expect(delayed.reason).toContain('delayed')
+      expect([lifted, cleared].map(({ position, item }) => [position, item.standing])).toEqual([
+        [1, 'ready'],
+        [1, 'ready'],
+      ])
+    })
+
+    test('keeps the wait after a failure, whatever time that has passed is given again [S5c-43]', async () => {
+      const { hf, env } = await engine.open()
+      const q = hf.queue('jobs')
+      const runAt = env.now() - 1
+      await q.submit('w1', { headSha: 'aaaa', runAt })
+      await q.next({ agent: 'worker-1' })
+      const failed = await q.fail('w1', 'no', { agent: 'worker-1' })
+
+      const { item } = await q.submit('w1', { headSha: 'aaaa', runAt })
+
+      expect(item).toMatchObject({ runAt: failed.runAt, version: failed.version })
+    })
+
+    test('is stacked anew, never on what waits for it [S5c-43]', async () => {
+      const { q } = await openMerge(engine)
+      await q.submit('w1', { headSha: 'aaaa' })
+      await q.submit('w2', { headSha: 'aaaa' })
+      await q.submit('w3', { headSha: 'aaaa', parent: 'w2' })
+
+      const { item } = await q.submit('w2', { headSha: 'aaaa', parent: 'w1' })
+      const circle = await refusalCode(() => q.submit('w1', { headSha: 'aaaa', parent: 'w3' }))
+      const free = await q.submit('w2', { headSha: 'aaaa', parent: null })
+
+      expect(item).toMatchObject({ standing: 'waiting', stackDepth: 1 })
+      expect(circle).toBe('INVALID')
+      expect(free).toMatchObject({ position: 2, item: { parent: null, waitingFor: [], standing: 'ready' } })
+    })
+
+    test.each([
+      ['failed', 'failed_retryable'],
+      ['delayed', 'delayed'],
+      ['blocked', 'waits for w0'],
+      ['held', 'worker-1'],
+    ] as const)('has no place while it is %s, and the answer says so [S5c-43]', async (how, said) => {
+      const { q, env } = await openMerge(engine)
+      await q.submit('w1', { headSha: 'aaaa', ...(how === 'delayed' ? { runAt: env.now() + 1000 } : {}) })
+      if (how === 'blocked') {
+        await q.submit('w0', { headSha: 'aaaa' })
+        await q.submit('w1', { headSha: 'aaaa', blockers: ['w0'] })
+      }
+      if (how === 'held' || how === 'failed') await q.nextWithLock({ agent: 'worker-1' })
+      if (how === 'failed') await q.fail('w1', 'no', { agent: 'worker-1', retryable: true })
+
+      const { position, reason } = await q.submit('w1', { headSha: 'bbbb' })
+
+      expect(position).toBeNull()
+      expect(reason).toContain(said)
+    })
+  })
+
+  describe('an open change that somebody holds, submitted again', () => {
+    test('takes over head, priority and attempts [S5c-43]', async () => {
+      const { q } = await openMerge(engine)
+      await q.submit('w1', { headSha: 'aaaa', payload: { a: 1 }, bead: 'bd-1' })
+      await q.nextWithLock({ agent: 'worker-1' })
+
+      const { item } = await q.submit('w1', {
+        headSha: 'bbbb',
+        priority: 1,
+        attemptsMax: 7,
+        payload: { a: 1 },
+        bead: 'bd-1',
+      })
+
+      expect(item).toMatchObject({
+        standing: 'held',
+        holder: 'worker-1',
+        priority: 1,
+        attemptsMax: 7,
+        data: { headSha: 'bbbb', testedAgainstSha: null },
+      })
+    })
+
+    test.each([
+      ['payload', { payload: { b: 2 } }],
+      ['data', { data: { more: 1 } }],
+      ['bead', { bead: 'bd-2' }],
+      ['runAt', { runAt: 9_000_000_000_000 }],
+      ['parent', { parent: 'w0' }],
+      ['blockers', { blockers: ['w0'] }],
+    ])('refuses another %s as HELD, names the holder and changes nothing [S5c-43]', async (field, other) => {
+      const { q } = await openMerge(engine)
+      await q.submit('w1', { headSha: 'aaaa', payload: { a: 1 } })
+      await q.nextWithLock({ agent: 'worker-1' })
+      await q.submit('w0', { headSha: 'aaaa' })
+      const before = await q.get('w1')
+
+      const refused = await refusal(() => q.submit('w1', { headSha: 'bbbb', priority: 1, ...other }))
+
+      expect(refused).toMatchObject({ code: 'HELD', facts: { holder: 'worker-1' } })
+      expect(refused.next).toContain(field)
+      expect(await q.get('w1')).toEqual(before)
+    })
+
+    test('may change its priority while it merges, but not its head [S5c-43]', async () => {
+      const { q } = await openMerge(engine)
+      await q.submit('w1', { headSha: 'aaaa' })
+      await q.nextWithLock({ agent: 'worker-1' })
+      await walkTo(q, 'w1', 'merging', { agent: 'worker-1' })
+
+      const { item } = await q.submit('w1', { headSha: 'beef01', priority: 1 })
+      const code = await refusalCode(() => q.submit('w1', { headSha: 'bbbb', priority: 2 }))
+
+      expect([item.priority, code]).toEqual([1, 'HELD'])
+      expect(await q.get('w1')).toMatchObject({ priority: 1, state: 'merging' })
     })
   })
 

@@ -1,5 +1,11 @@
 import { describe, expect, test } from 'vitest'
-import { type DoctorFacts, examine, isUnhealthy, type StoreFacts } from '../../src/domain/doctor.ts'
+import {
+  type DoctorFacts,
+  examine,
+  isUnhealthy,
+  type StoreFacts,
+  vainWaitsMax,
+} from '../../src/domain/doctor.ts'
 
 const mebibyte = 1024 * 1024
 const store: StoreFacts = {
@@ -27,6 +33,7 @@ const sound: DoctorFacts = {
   orphaned: 0,
   neglected: [],
   transactions: [],
+  vainWaits: [],
   commitLosses: [],
   wall: 0,
   alerts: [],
@@ -249,5 +256,36 @@ describe('commits that the server lost', () => {
 
     expect(wrong({ commitLosses, wall: at })).toMatchObject([{ check: 'commits', level: 'notice' }])
     expect(wrong({ commitLosses: [...commitLosses, loss], wall: at })).toMatchObject([{ level: 'warning' }])
+  })
+})
+
+describe('items that wait for what closed badly', () => {
+  const wait = { item: 'child', queue: 'q', blocker: 'parent', state: 'failed' }
+
+  test('are told with what they wait for and what to do [S5c-50]', () => {
+    const [found, ...others] = wrong({ vainWaits: [wait] })
+
+    expect(others).toEqual([])
+    expect(found).toMatchObject({ check: 'waiting', level: 'warning', isFixable: false })
+    expect(found?.what).toBe(
+      '1 item waits for something that closed badly or is gone: child of queue q for parent (failed)',
+    )
+    expect(found?.remedy).toContain('retry or submit again')
+  })
+
+  test('are each counted once, and only some are named [S5c-50]', () => {
+    const gone = { ...wait, blocker: 'gone', state: null }
+    const more = [1, 2, 3].map((number) => ({ ...wait, item: `child-${number}` }))
+
+    const [found] = wrong({ vainWaits: [wait, gone, ...more] })
+
+    expect(found?.what).toMatch(/^4 items wait .*child of queue q for gone \(gone\), child-1 of queue q/)
+    expect(found?.what).not.toContain('child-2')
+  })
+
+  test('are not counted beyond a bound [S5c-50]', () => {
+    const vainWaits = Array.from({ length: vainWaitsMax }, (_, number) => ({ ...wait, item: `${number}` }))
+
+    expect(wrong({ vainWaits })[0]?.what).toMatch(/^at least 1000 items wait/)
   })
 })

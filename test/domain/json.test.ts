@@ -1,6 +1,6 @@
 import { runInNewContext } from 'node:vm'
 import { describe, expect, test } from 'vitest'
-import { depthMax, JsonFault, jsonCopy, jsonText } from '../../src/domain/json.ts'
+import { depthMax, isSameJson, JsonFault, jsonCopy, jsonText } from '../../src/domain/json.ts'
 
 const enough = 1000
 
@@ -169,6 +169,32 @@ describe('what JSON carries is kept', () => {
 
     expect(jsonText(value, enough)).toBe('{"a":1,"b":2}')
     expect(asked).toBe(2)
+  })
+})
+
+describe('two values are the same JSON', () => {
+  test.each([
+    ['when they are equal', 1, 1],
+    ['in any order of keys', { a: 1, b: [{ c: null, d: 'x' }] }, { b: [{ d: 'x', c: null }], a: 1 }],
+    ['when both are empty', {}, {}],
+  ])('%s [S5c-43]', (_, left, right) => {
+    expect(isSameJson(left, right)).toBe(true)
+  })
+
+  test.each([
+    ['numbers', 1, 2],
+    ['kinds', 1, '1'],
+    ['null and an object', null, {}],
+    ['an object and null', {}, null],
+    ['nothing and null', undefined, null],
+    ['a list and an object', [], {}],
+    ['the order of a list', [1, 2], [2, 1]],
+    ['lengths', [1], [1, 2]],
+    ['a key', { a: 1 }, { b: 1 }],
+    ['a key that every object inherits', { toString: 1 }, { a: 1 }],
+    ['depths', { a: { b: 1 } }, { a: { b: 2 } }],
+  ])('unless they differ in %s [S5c-43]', (_, left, right) => {
+    expect(isSameJson(left, right)).toBe(false)
   })
 })
 

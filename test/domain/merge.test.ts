@@ -1,12 +1,13 @@
 import { describe, expect, test } from 'vitest'
 import {
+  assertFresh,
   assertHeadSha,
   isFresh,
   isPastCancelling,
   returnItem,
-  withHead,
   withRebase,
 } from '../../src/domain/merge.ts'
+import { submitAgain } from '../../src/domain/submission.ts'
 import { at, heldStatesOf, itemIn, job, merge, refusalOf, task } from './samples.ts'
 
 const ready = itemIn(merge, 'ready_to_merge', {
@@ -54,7 +55,7 @@ describe('freshness', () => {
   })
 
   test('a new head makes a tested item stale and keeps its other facts', () => {
-    const changed = withHead(ready, 'head2')
+    const changed = submitAgain(ready, merge, { headSha: 'head2' }, { dependents: [], wall: at.wall })
 
     expect(isFresh(changed, 'main1')).toBe(false)
     expect(changed).toEqual({
@@ -62,6 +63,14 @@ describe('freshness', () => {
       data: { bead: 'b-7', headSha: 'head2', testedAgainstSha: null, rebaseCount: 2 },
       version: ready.version + 1,
     })
+  })
+
+  test('only what was tested against the target may merge onto it [S5c-49]', () => {
+    const untested = itemIn(merge, 'ready_to_merge')
+
+    expect(() => assertFresh(ready, 'main1')).not.toThrow()
+    expect(() => assertFresh(ready, 'main2')).toThrow(/onto main2: it was tested against main1/)
+    expect(() => assertFresh(untested, 'main1')).toThrow(/it was not tested since/)
   })
 
   test('an item that is sent back is stale and keeps its other facts', () => {

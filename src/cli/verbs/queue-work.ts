@@ -2,13 +2,14 @@
 
 import { JsonFault } from '../../domain/json.ts'
 import { parseJsonText } from '../../domain/json-text.ts'
+import type { LinePlace } from '../../domain/line-place.ts'
 import { errorCodes, InvalidError } from '../../errors.ts'
 import type { ClaimManyOutcome, ClaimOutcome } from '../../operations/queue-claim.ts'
 import type { ItemView } from '../../operations/view.ts'
 import { readStdin } from '../io.ts'
 import { lossy } from '../value.ts'
 import { type Input, verb } from '../verb.ts'
-import { brief, leaseLeft, type View } from '../view.ts'
+import { brief, leaseLeft, printable, type View } from '../view.ts'
 import { forPid } from './claim-options.ts'
 import {
   heldBy,
@@ -22,14 +23,13 @@ import {
 } from './item-text.ts'
 import { claimWaiting, waitOption } from './wait.ts'
 
-interface Added {
+interface Added extends LinePlace {
   readonly item: ItemView
-  readonly position: number | null
-  readonly totalPending: number
 }
 
-function placeText({ item, position, totalPending }: Added): string {
-  return position === null ? itemLine(item) : `${itemLine(item)}, position ${position} of ${totalPending}`
+function placeText({ item, position, totalPending, reason }: Added): string {
+  const place = position === null ? printable(reason ?? '') : `position ${position} of ${totalPending}`
+  return `${itemLine(item)}, ${place}`
 }
 
 const add = verb<Added>({

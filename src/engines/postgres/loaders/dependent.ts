@@ -69,6 +69,24 @@ select item from waiting limit ${parameters.add(limit)}`
     }
   },
 
+  vainWaits({ window, limit }, place) {
+    const parameters = new Parameters(place)
+    const text = `select coalesce(i.key, i.id), i.queue, coalesce(awaited.key, wait.blocker), awaited.state
+from (select blocker, item from holdfast.blocker where namespace = $1 limit ${parameters.add(window)}) wait
+join holdfast.item i on i.namespace = $1 and i.id = wait.item and i.standing <> 'closed'
+left join holdfast.item awaited on awaited.namespace = $1 and awaited.id = wait.blocker
+where awaited.id is null or awaited.outcome = 'badly'
+limit ${parameters.add(limit)}`
+    return {
+      queries: [{ text, values: parameters.values }],
+      searched: ['item'],
+      read: ([rows]) =>
+        ((rows ?? []) as unknown as [string, string, string, string | null][]).map(
+          ([item, queue, blocker, state]) => ({ item, queue, blocker, state }),
+        ),
+    }
+  },
+
   freedDependents({ limit }, place) {
     const some = 'select c.blocker from holdfast.cascade c where c.namespace = $1 order by c.blocker limit 10'
     // Finished is what nothing waits for at all: an item that somebody is at work on still waits.

@@ -60,6 +60,18 @@ select item from waiting`
     return source.connection.all(sql, source.namespace, id).map(([item]) => item as string)
   },
 
+  vainWaits(source, { window, limit }) {
+    const sql = `select coalesce(item.key, item.id), item.queue, coalesce(awaited.key, wait.blocker), awaited.state
+from (select blocker, item from blocker where namespace = ?1 limit ${window}) wait
+join item on item.namespace = ?1 and item.id = wait.item and item.standing <> 'closed'
+left join item awaited on awaited.namespace = ?1 and awaited.id = wait.blocker
+where awaited.id is null or awaited.outcome = 'badly'
+limit ${limit}`
+    return (source.connection.all(sql, source.namespace) as [string, string, string, string | null][]).map(
+      ([item, queue, blocker, state]) => ({ item, queue, blocker, state }),
+    )
+  },
+
   freedDependents(source, { limit }) {
     const cascades = source.connection
       .all(`${select(tables.cascade)}\nwhere namespace = ?\nlimit 10`, source.namespace)

@@ -1,0 +1,117 @@
+/**
+ * Submitting an open change again. What is given is taken over, what is left out stays. Whoever holds the change has
+ * read its payload and facts: those stay as they are until it lets go, only its head, priority and attempts may change.
+ */
+import { HeldError } from '../errors.ts'
+import { changeDependencies, isOtherParent, isOtherSet } from './dependency.ts'
+import { describeItem, editItem, type Item, type Json } from './item.ts'
+import { isSameJson } from './json.ts'
+import { isPastCancelling } from './merge.ts'
+import type { Workflow } from './workflow.ts'
+
+export interface Submission {
+  readonly headSha: string
+  readonly bead?: string | null | undefined
+  readonly priority?: number | undefined
+  readonly attemptsMax?: number | undefined
+  /** JSON text. */
+  readonly payload?: string | undefined
+  /** Added to the facts that are there. */
+  readonly data?: Item['data'] | undefined
+  /** Null: without delay. */
+  readonly runAt?: number | null | undefined
+  /** Null: stacked on nothing. */
+  readonly parent?: Item | null | undefined
+  readonly blockers?: readonly Item[] | undefined
+}
+
+type Field = keyof Submission
+
+/** What may change under a holder. */
+const freeFields: ReadonlySet<Field> = new Set(['headSha', 'priority', 'attemptsMax'])
+
+/** The change as it is afterwards; itself when nothing differs. `dependents`: what waits for it, also through others. */
+export function submitAgain(
+  open: Item,
+  workflow: Workflow,
+  given: Submission,
+  { dependents, wall }: { dependents: readonly string[]; wall: number },
+): Item {
+  const fields = differing(open, given, wall)
+  if (fields.length === 0) return open
+  assertNotDisturbing(open, workflow, fields)
+  const { headSha, bead, priority = open.priority, attemptsMax = open.attemptsMax } = given
+  // A new head makes every test result stale, so that a holder at work on the old one is sent back to rebase.
+  const untested = fields.includes('headSha') ? { testedAgainstSha: null } : {}
+  const edit = {
+    priority,
+    attemptsMax,
+    payload: given.payload ?? open.payload,
+    data: { ...open.data, ...given.data, ...(bead === undefined ? {} : { bead }), headSha, ...untested },
+  }
+  const delay = fields.includes('runAt')
+    ? { runAt: runAtAfter(open, given.runAt, wall), offeredTo: null }
+    : {}
+  const waits = changesDependencies(fields) ? changeDependencies(open, { ...given, dependents }) : {}
+  return editItem(open, { ...edit, ...delay, ...waits }, workflow)
+}
+
+/** Whether it would wait for something else, so that what waits for it has to be known first. */
+export function isStackedAnew(open: Item, given: Submission): boolean {
+  return isOtherParent(open, given.parent) || isOtherSet(open, given)
+}
+
+function changesDependencies(fields: readonly Field[]): boolean {
+  return fields.includes('parent') || fields.includes('blockers')
+}
+
+/** Those of the given fields that say something else than the change does. */
+function differing(open: Item, given: Submission, wall: number): Field[] {
+  const { headSha, bead, priority, attemptsMax, payload, data, runAt } = given
+  const differs: Record<Field, boolean> = {
+    headSha: open.data.headSha !== headSha,
+    bead: bead !== undefined && bead !== (open.data.bead ?? null),
+    priority: priority !== undefined && priority !== open.priority,
+    attemptsMax: attemptsMax !== undefined && attemptsMax !== open.attemptsMax,
+    payload: payload !== undefined && !isSameJson(parsed(payload), parsed(open.payload)),
+    data: Object.entries(data ?? {}).some(
+      ([name, fact]) => !isOwnFact(name) && !isSameJson(fact, open.data[name]),
+    ),
+    runAt: runAt !== undefined && runAtAfter(open, runAt, wall) !== open.runAt,
+    parent: isOtherParent(open, given.parent),
+    blockers: isOtherSet(open, given),
+  }
+  return (Object.keys(differs) as Field[]).filter((field) => differs[field])
+}
+
+/** The head is given by itself. */
+function isOwnFact(name: string): boolean {
+  return name === 'headSha'
+}
+
+function parsed(text: string): Json {
+  return JSON.parse(text)
+}
+
+/** A time that has passed lifts a delay that somebody asked for, but not the wait after a failure or a crash. */
+function runAtAfter(open: Item, runAt: number | null | undefined, wall: number): number | null {
+  if (runAt != null && runAt > wall) return runAt
+  const isPenalty = open.failures > 0 || open.crashes > 0
+  return runAt === null || !isPenalty ? null : open.runAt
+}
+
+function assertNotDisturbing(open: Item, workflow: Workflow, fields: readonly Field[]): void {
+  if (open.standing !== 'held') return
+  const fixed = fields.filter((field) => !freeFields.has(field))
+  const isLate = fields.includes('headSha') && isPastCancelling(open, workflow)
+  const refused = isLate ? [...fixed, 'headSha'] : fixed
+  if (refused.length === 0) return
+  throw new HeldError(
+    {
+      subject: describeItem(open),
+      holder: open.agent ?? 'an unknown agent',
+      expiresAt: open.expiresAt,
+    },
+    `${refused.join(', ')} cannot change under its holder; submit that again when it has let go`,
+  )
+}

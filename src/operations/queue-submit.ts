@@ -1,0 +1,156 @@
+/** Submitting a change: an upsert by its dedupe key. */
+import * as z from 'zod'
+import { dependentsMax } from '../domain/dependency.ts'
+import { createItem, type Item } from '../domain/item.ts'
+import { placeOf } from '../domain/line-place.ts'
+import { assertHeadSha } from '../domain/merge.ts'
+import { isStackedAnew, submitAgain } from '../domain/submission.ts'
+import type { Change } from '../engines/engine.ts'
+import { DuplicateError, InvalidError } from '../errors.ts'
+import { lazily } from '../lazily.ts'
+import * as fields from './fields.ts'
+import { ask, type OutputOf, operation, type Step } from './operation.ts'
+import {
+  assertFree,
+  declaredItems,
+  dependenciesIn,
+  dependencyNeeds,
+  lastPlace,
+  newItem,
+  place,
+  toNewItem,
+} from './queue-add.ts'
+import { ensureQueue } from './queue-define.ts'
+import { concernsClaimers, itemChange } from './subject.ts'
+import { itemView, viewItem } from './view.ts'
+
+const submitted = lazily(() =>
+  z.object({ outcome: z.enum(['new', 'updated', 'resubmitted']), item: itemView(), ...place() }),
+)
+type Submitted = OutputOf<typeof submitted>
+
+/**
+ * Five cases: new; open and same key (takes over what is given); open under another key (refused); closed and same key
+ * (starts over in place); closed under another key (a new item).
+ */
+export const submit = operation({
+  name: 'queue.submit',
+  summary: 'Add a change to the queue, update the open one, or start a finished one over.',
+  effect: 'write',
+  freshIds: () => 1,
+  input: () =>
+    z.strictObject({
+      queue: fields.queue,
+      ...newItem(),
+      key: fields.name.describe('The workspace or branch.'),
+      dedupeKey: fields.name.optional().describe('Default: "workspace:<key>", one open change a workspace.'),
+      headSha: fields.text(128).describe('Commit or change to be merged.'),
+      bead: fields.name.nullable().optional().describe('Issue it belongs to.'),
+    }),
+  output: submitted,
+  needs: (input) => ({
+    ...dependencyNeeds(input.queue, input),
+    defined: { select: 'queue', name: input.queue } as const,
+    sameKey: { select: 'openItemByKey', queue: input.queue, key: input.key } as const,
+    sameDedupeKey: {
+      select: 'lastItemByDedupeKey',
+      queue: input.queue,
+      dedupeKey: dedupeKeyOf(input),
+    } as const,
+    line: lastPlace(input.queue, input.priority),
+    tokenFloor: { select: 'tokenFloor' } as const,
+  }),
+  decide(rows, input, context): Step<Submitted> {
+    const { queue: name, headSha, bead, ...rest } = input
+    assertHeadSha(headSha)
+    const dedupeKey = dedupeKeyOf(input)
+    const { queue, workflow, changes } = ensureQueue(rows.defined, name, context)
+    const dependencies = dependenciesIn(rows, name, input)
+    const existing = rows.sameDedupeKey
+    if (existing && existing.outcome === null) return update(existing)
+    assertFree(rows.sameKey, 'key', input.key)
+    const data = { ...input.data, headSha, ...(bead === undefined ? {} : { bead }) }
+    const draft = toNewItem(
+      { ...rest, dedupeKey, data },
+      {
+        id: context.ids[0] as string,
+        queue: name,
+        attemptsMax: queue.attemptsMax,
+        dependencies,
+        context,
+      },
+    )
+    return existing && existing.key === input.key ? startOver(existing) : start()
+
+    function update(open: Item): Step<Submitted> {
+      if (open.key !== input.key)
+        throw new DuplicateError({ field: 'dedupeKey', value: dedupeKey, existing: open.id })
+      const given = { ...rest, headSha, bead, data: input.data as Item['data'] | undefined, ...dependencies }
+      const { id, addedAt, waitingFor } = open
+      const more = {
+        line: { ...lastPlace(name, input.priority ?? open.priority), addedAt, id },
+        dependents: isStackedAnew(open, given)
+          ? ({ select: 'transitiveDependents', id, limit: dependentsMax } as const)
+          : null,
+        waitedFor: waitingFor.length === 0 ? null : ({ select: 'itemsById', ids: waitingFor } as const),
+      }
+      return ask(more, ({ line, dependents, waitedFor }) => {
+        const after = submitAgain(open, workflow, given, { dependents: dependents ?? [], wall: context.wall })
+        if (after !== open) fields.assertSize('data', after.data)
+        const blockers = [...(waitedFor ?? []), ...declaredItems(dependencies)]
+        return {
+          changes: after === open ? changes : [...changes, itemChange(open, after, 'item.updated', context)],
+          result: {
+            outcome: 'updated',
+            item: viewItem(after, context.now),
+            ...placeOf(after, { line, before: open, blockers, wall: context.wall }),
+          },
+          wakes: after !== open && concernsClaimers(after),
+        }
+      })
+    }
+    function start() {
+      const item = createItem({ ...draft, tokenFloor: rows.tokenFloor }, workflow, context.wall)
+      return answer('new', item, itemChange(null, item, 'item.created', context))
+    }
+    function startOver(closed: Item): Step<Submitted> {
+      // Only an item that was there before can have others waiting for it.
+      if (declaredItems(dependencies).length === 0) return startedOver(closed, [])
+      const waiting = { select: 'transitiveDependents', id: closed.id, limit: dependentsMax } as const
+      return ask({ waiting }, (more) => startedOver(closed, more.waiting))
+    }
+    function startedOver(closed: Item, dependents: readonly string[]) {
+      const fresh = createItem({ ...draft, id: closed.id, dependents }, workflow, context.wall)
+      // Token and version go on: a holder of the first life must not pass for one of the second.
+      const after = {
+        ...fresh,
+        token: closed.token,
+        version: closed.version + 1,
+        previousState: closed.state,
+      }
+      return answer('resubmitted', after, itemChange(closed, after, 'item.resubmitted', context))
+    }
+    function answer(outcome: 'new' | 'resubmitted', item: Item, change: Change) {
+      const blockers = declaredItems(dependencies)
+      return {
+        changes: [...changes, change],
+        result: {
+          outcome,
+          item: viewItem(item, context.now),
+          ...placeOf(item, { line: rows.line, before: null, blockers, wall: context.wall }),
+        },
+        wakes: concernsClaimers(item),
+      }
+    }
+  },
+})
+
+function dedupeKeyOf(input: { key: string; dedupeKey?: string | undefined }): string {
+  const dedupeKey = input.dedupeKey ?? `workspace:${input.key}`
+  if (dedupeKey.includes(':')) return dedupeKey
+  throw new InvalidError({
+    what: `dedupe key "${dedupeKey}" has no ":"`,
+    next: 'give it as "workspace:change"',
+    facts: { dedupeKey },
+  })
+}
