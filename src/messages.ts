@@ -72,7 +72,7 @@ export interface NackOptions extends AnswerOptions {
   readonly retryAfterMs?: number
 }
 export interface MessagePageOptions {
-  /** How many at most, up to 500. */
+  /** How many at most, up to 1000. */
   readonly limit?: number
   /** `next` of the page before. */
   readonly after?: string

@@ -127,7 +127,7 @@ export interface ListOptions {
   readonly standing?: 'ready' | 'suspect' | 'waiting' | 'held' | 'closed'
   /** Only what is set aside. */
   readonly quarantined?: boolean
-  /** How many at most, up to 500. */
+  /** How many at most, up to 1000. */
   readonly limit?: number
   /** `next` of the page before. */
   readonly after?: string
@@ -542,8 +542,8 @@ export class Queue<Payload = unknown> {
   }
 
   /**
-   * Every item of the queue, counted exactly: takes longer the more there are, about 0.4 s for a million. `fleet.status()`
-   * counts up to 10,000 and costs the same however long the queue is.
+   * How many items are in which state, counted exactly; of a queue that nobody has used, none. Takes longer the more there
+   * are, about 0.4 s for a million: `fleet.status()` counts up to 10,000 and costs the same however long the queue is.
    */
   stats(): Promise<QueueStats> {
     return this.#read('queue.stats', {})

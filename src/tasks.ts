@@ -95,7 +95,7 @@ export interface ListTasksOptions extends TaskFilter {
   readonly status?: TaskStatus | readonly TaskStatus[]
   /** Held by this agent. */
   readonly assignee?: string
-  /** How many at most, up to 500. */
+  /** How many at most, up to 1000. */
   readonly limit?: number
   /** `next` of the page before. */
   readonly after?: string

@@ -54,7 +54,12 @@ export const list = operation({
       subject: z.enum(subjects).optional().describe('Only events of this kind of thing.'),
       id: fields.text(300).optional().describe('Only events of the thing with this id; needs its kind.'),
       newest: z.boolean().optional().describe('The last ones, still oldest first.'),
-      limit: z.int().min(0).max(fields.batchMax).optional().describe('How many at most; default 100.'),
+      limit: z
+        .int()
+        .min(0)
+        .max(fields.pageMax)
+        .optional()
+        .describe(`How many at most, up to ${fields.pageMax}; default 100.`),
     }),
   output: () => z.object({ events: z.array(eventView()), next: z.number().nullable() }),
   needs({ since = 0, before, subject, id, newest = false, limit = 100 }) {

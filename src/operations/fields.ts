@@ -9,7 +9,8 @@ import type { State } from '../domain/workflow.ts'
 import { InvalidError } from '../errors.ts'
 
 export const batchMax = 1000
-const pageMax = 500
+/** The most entries of one page, whatever is listed. */
+export const pageMax = 1000
 export const priorityMax = 10
 const priorityRule = `must be a whole number from 0 (first) to ${priorityMax} (last)`
 

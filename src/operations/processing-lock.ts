@@ -10,7 +10,7 @@ import { claimant, holderWith } from './claimant.ts'
 import * as fields from './fields.ts'
 import { lockRef } from './lease.ts'
 import { ask, type OutputOf, operation, type Step } from './operation.ts'
-import { endings, leaseLength, lockChange } from './queue-claim.ts'
+import { endings, held, heldAnswer, leaseLength, lockChange } from './queue-claim.ts'
 import { type LockView, lockView, viewLock } from './view.ts'
 
 const input = lazily(() => ({ queue: fields.queue, token: fields.token }))
@@ -19,10 +19,7 @@ const lockNeeds = (of: { queue: string }) => ({
 })
 
 const acquireOutcome = lazily(() =>
-  z.discriminatedUnion('outcome', [
-    z.object({ outcome: z.literal('claimed'), lock: lockView() }),
-    z.object({ outcome: z.literal('held'), holder: z.string().nullable(), expiresAt: z.number().nullable() }),
-  ]),
+  z.discriminatedUnion('outcome', [z.object({ outcome: z.literal('claimed'), lock: lockView() }), held()]),
 )
 export type AcquireOutcome = OutputOf<typeof acquireOutcome>
 
@@ -51,11 +48,7 @@ export const acquireProcessingLock = operation({
     }
     const { now, wall, isDoubtful, manualGraceMs } = context
     const acquired = acquireLock(request, locks, { now, wall, isDoubtful, manualGraceMs, floor })
-    if (acquired.outcome === 'held')
-      return {
-        changes: [],
-        result: { outcome: 'held', holder: acquired.by.agent, expiresAt: acquired.by.expiresAt },
-      }
+    if (acquired.outcome === 'held') return { changes: [], result: heldAnswer(acquired.by) }
     const change: Change =
       acquired.outcome === 'renewed'
         ? { table: 'lock', before: acquired.before, after: acquired.after }

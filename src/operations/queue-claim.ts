@@ -33,7 +33,7 @@ export function leaseLength(
 }
 
 const paused = lazily(() => z.object({ outcome: z.literal('paused'), reason: z.string().nullable() }))
-const empty = lazily(() =>
+export const empty = lazily(() =>
   z.object({
     outcome: z.literal('empty'),
     nextDueAt: z
@@ -42,10 +42,11 @@ const empty = lazily(() =>
       .describe('When the next delayed item of any queue is due, ms since 1970.'),
   }),
 )
-const held = lazily(() =>
+export const held = lazily(() =>
   z.object({
     outcome: z.literal('held'),
     holder: z.string().nullable(),
+    since: z.number().describe('Since when it holds, ms since 1970.'),
     expiresAt: z.number().nullable(),
   }),
 )
@@ -161,12 +162,12 @@ export const next = operation({
     process: claimant(caller),
   }),
   decide({ defined, process, ...line }, input, context): Step<ClaimOutcome> {
-    if (!defined) return nothing
+    if (!defined) return emptyAnswer()
     const [candidate] = firstInLine(line, 1)
     if (defined.queue.slots !== null)
       return claimUnderLock(defined, candidate, holderWith(context, process), input, context)
     if (defined.queue.pausedAt !== null) return pausedAnswer(defined.queue)
-    if (!candidate) return emptyAnswer([])
+    if (!candidate) return emptyAnswer()
     const leaseMs = leaseLength(input.leaseMs, context, defined.queue)
     // Field by field: a spread costs ten times as much, and this runs for every claim.
     const { agent, instance } = holderWith(context, process)
@@ -204,7 +205,7 @@ export const claimMany = operation({
     process: claimant(caller),
   }),
   decide({ defined, process, ...line }, input, context): Step<ClaimManyOutcome> {
-    if (!defined) return nothing
+    if (!defined) return emptyAnswer()
     const candidates = firstInLine(line, input.limit)
     if (defined.queue.slots !== null) {
       throw new InvalidError({
@@ -214,7 +215,7 @@ export const claimMany = operation({
       })
     }
     if (defined.queue.pausedAt !== null) return pausedAnswer(defined.queue)
-    if (candidates.length === 0) return emptyAnswer([])
+    if (candidates.length === 0) return emptyAnswer()
     const workflow = workflowOf(defined)
     const holder = {
       ...holderWith(context, process),
@@ -244,19 +245,21 @@ export const nextWithLock = operation({
     process: claimant(caller),
   }),
   decide({ defined, process, ...line }, input, context): Step<ClaimOutcome> {
-    if (!defined) return nothing
+    if (!defined) return emptyAnswer()
     return claimUnderLock(defined, firstInLine(line, 1)[0], holderWith(context, process), input, context)
   },
 })
 
-const nothing = { changes: [], result: { outcome: 'empty', nextDueAt: null } } as const
-
 /** Nothing to claim now; says when that may change, so that nobody has to guess. */
-function emptyAnswer(changes: readonly Change[]): Step<{ outcome: 'empty'; nextDueAt: number | null }> {
+export function emptyAnswer(): Step<{ outcome: 'empty'; nextDueAt: number | null }> {
   return ask({ nextDueAt: { select: 'nextDueAt' } as const }, ({ nextDueAt }) => ({
-    changes,
+    changes: [],
     result: { outcome: 'empty', nextDueAt },
   }))
+}
+
+export function heldAnswer({ agent, acquiredAt, expiresAt }: Lock): ClaimOutcome & { outcome: 'held' } {
+  return { outcome: 'held', holder: agent, since: acquiredAt, expiresAt }
 }
 
 function pausedAnswer(queue: Queue): Decision<ClaimOutcome & { outcome: 'paused' }> {
@@ -305,12 +308,7 @@ function claimUnderLock(
     }
     const { now, wall, isDoubtful, manualGraceMs } = context
     const acquired = acquireLock(request, locks, { now, wall, isDoubtful, manualGraceMs, floor })
-    if (acquired.outcome === 'held') {
-      return {
-        changes: [],
-        result: { outcome: 'held', holder: acquired.by.agent, expiresAt: acquired.by.expiresAt },
-      }
-    }
+    if (acquired.outcome === 'held') return { changes: [], result: heldAnswer(acquired.by) }
     const own = acquired.outcome === 'renewed' ? acquired.before : null
     const unfinished = locked.find((item) => item.id === own?.item && isHeldWith(item, own))
     if (own && unfinished) return goOn(own, acquired.after, unfinished)

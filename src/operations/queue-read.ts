@@ -2,9 +2,10 @@
 import * as z from 'zod'
 import { decideLines } from '../domain/item-lines.ts'
 import { countQueue } from '../domain/queue-counts.ts'
+import { builtInWorkflow, type Workflow } from '../domain/workflow.ts'
 import * as fields from './fields.ts'
 import { ask, operation } from './operation.ts'
-import { knownWorkflow, requireItem, requireQueue } from './subject.ts'
+import { knownWorkflow, requireItem, workflowOf } from './subject.ts'
 import { itemView, viewItem } from './view.ts'
 
 /** A count stops here; it answers "how far back", not "how many exactly". */
@@ -102,8 +103,9 @@ export const stats = operation({
     defined: { select: 'queue', name: queue } as const,
     counts: { select: 'counts', queue } as const,
   }),
-  decide({ defined, counts }, input, context) {
-    const { queue, workflow } = requireQueue(defined, input.queue)
+  decide({ defined, counts }, _input, context) {
+    // Whoever looks before the first item was added sees an empty queue, as whoever claims from it does.
+    const workflow = defined ? workflowOf(defined) : (builtInWorkflow('job') as Workflow)
     return {
       changes: [],
       result: {
@@ -111,7 +113,7 @@ export const stats = operation({
         byState: counts.byState,
         oldestReadyMs:
           counts.oldestReadyAt === null ? null : Math.max(0, context.wall - counts.oldestReadyAt),
-        paused: queue.pausedAt !== null,
+        paused: defined !== null && defined.queue.pausedAt !== null,
       },
     }
   },

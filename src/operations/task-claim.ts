@@ -10,7 +10,7 @@ import { lazily } from '../lazily.ts'
 import { claimant, holderWith } from './claimant.ts'
 import * as fields from './fields.ts'
 import { ask, type OutputOf, operation, type Step } from './operation.ts'
-import { leaseLength, suspectsOf } from './queue-claim.ts'
+import { empty, emptyAnswer, leaseLength, suspectsOf } from './queue-claim.ts'
 import { itemReclaim, lossRecords, processNeeds, rulesFor } from './reclaim.ts'
 import { itemChange, requireItem, requireQueue } from './subject.ts'
 import { filter, itemFilter, type TaskFilter } from './task.ts'
@@ -28,6 +28,7 @@ const held = lazily(() =>
   z.object({
     outcome: z.literal('held'),
     holder: z.string().nullable(),
+    since: z.number().nullable().describe('Since when it holds, ms since 1970.'),
     expiresAt: z.number().nullable(),
   }),
 )
@@ -49,7 +50,6 @@ const quarantined = lazily(() =>
   z.object({ outcome: z.literal('quarantined'), reason: z.string().nullable() }),
 )
 const paused = lazily(() => z.object({ outcome: z.literal('paused'), reason: z.string().nullable() }))
-const empty = lazily(() => z.object({ outcome: z.literal('empty') }))
 const full = lazily(() => z.object({ outcome: z.literal('full'), holds: z.number() }))
 
 const taskClaim = lazily(() =>
@@ -155,7 +155,12 @@ function answerOf(claim: TaskClaim, now: number): Exclude<TaskClaimOutcome, { ou
         renewed: claim.renewed,
       }
     case 'held':
-      return { outcome: 'held', holder: claim.item.agent, expiresAt: claim.item.expiresAt }
+      return {
+        outcome: 'held',
+        holder: claim.item.agent,
+        since: claim.item.startedAt,
+        expiresAt: claim.item.expiresAt,
+      }
     case 'offered':
       return { outcome: 'offered', to: claim.item.offeredTo, until: claim.item.runAt }
     case 'blocked':
@@ -250,7 +255,7 @@ export const claimNext = operation({
     const [candidate] = [...candidates, ...suspects, ...offers].sort(compareInLine)
     if (defined?.queue.pausedAt != null)
       return { changes: [], result: { outcome: 'paused', reason: defined.queue.pauseReason } }
-    if (!candidate) return { changes: [], result: { outcome: 'empty' } }
+    if (!candidate) return emptyAnswer()
     const request = requestOf(input, process, defined, context)
     const claim = (): Decision<NextTaskOutcome> => {
       const made = claimOne(candidate, { defined, processes: null }, request, context)

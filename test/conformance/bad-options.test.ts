@@ -89,7 +89,7 @@ forEachEngine((engine) => {
     expect(await refusalCode(async () => hf.work('q', () => {}, options as never))).toBe('INVALID')
     expect(await refusalCode(() => hf.queue('q').add(1, options as never))).toBe('INVALID')
     expect(await refusalCode(() => hf.tasks.addTask('print', options as never))).toBe('INVALID')
-    expect(await refusalCode(() => hf.queue('q').stats())).toBe('NOT_FOUND')
+    expect(await hf.execute('queue.describe', { queue: 'q' })).toBeNull()
   })
 
   test('a refusal stays short however many and long the options are that nobody knows [S5-19]', async () => {

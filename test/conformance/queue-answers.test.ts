@@ -1,0 +1,106 @@
+/** What queues answer when there is nothing, somebody else, or too much. */
+import type { Queue } from 'holdfast'
+import { expect, test } from 'vitest'
+import { refusalCode } from '../support/outcomes.ts'
+import { forEachEngine } from '../support/stores.ts'
+
+forEachEngine((engine) => {
+  test('next() goes past the lock of a queue without slots, and only there [S5c-50]', async () => {
+    const { hf } = await engine.open()
+    const free = hf.queue('jobs')
+    const serial = hf.queue('serial', { slots: 1 })
+    for (const q of [free, serial]) await q.addMany([{ payload: 1 }, { payload: 2 }, { payload: 3 }])
+
+    const outcomes = async (q: Queue) => [
+      (await q.nextWithLock({ agent: 'ada' })).outcome,
+      (await q.nextWithLock({ agent: 'bob' })).outcome,
+      (await q.next({ agent: 'bob' })).outcome,
+    ]
+
+    expect(await outcomes(free)).toEqual(['claimed', 'held', 'claimed'])
+    expect(await outcomes(serial)).toEqual(['claimed', 'held', 'held'])
+  })
+
+  test('a queue that nobody has used is an empty one, whoever looks at it [S5c-51]', async () => {
+    const { hf } = await engine.open()
+    const q = hf.queue('nowhere')
+
+    expect(await q.stats()).toEqual({
+      total: 0,
+      pending: 0,
+      blocked: 0,
+      quarantined: 0,
+      processing: 0,
+      completed: 0,
+      failed: 0,
+      cancelled: 0,
+      byState: {},
+      oldestReadyMs: null,
+      paused: false,
+    })
+    expect(await q.next()).toEqual({ outcome: 'empty', nextDueAt: null })
+    expect(await q.claimMany(1)).toEqual({ outcome: 'empty', nextDueAt: null })
+    expect(await q.list()).toEqual({ items: [], next: null })
+    expect([await q.peek(), await q.get('w1'), await q.getProcessingLock()]).toEqual([null, null, null])
+    expect(await hf.execute('queue.describe', { queue: 'nowhere' })).toBeNull()
+  })
+
+  test('an empty answer says when the next item is due, also where the queue is not there [S5c-51]', async () => {
+    const { hf, env } = await engine.open()
+    const runAt = env.now() + 60_000
+    await hf.queue('jobs').add(null, { runAt })
+    await hf.tasks.addTask('later')
+    await hf.tasks.claimNext({ agent: 'ada' })
+    await hf.tasks.handoff({ agent: 'ada', to: 'bob', offerMs: 30_000 })
+
+    const answers = [
+      await hf.queue('jobs').next(),
+      await hf.queue('nowhere').next(),
+      await hf.queue('nowhere').nextWithLock(),
+      await hf.queue('nowhere').claimMany(1),
+      await hf.tasks.claimNext(),
+    ]
+
+    expect(answers).toEqual(answers.map(() => ({ outcome: 'empty', nextDueAt: env.now() + 30_000 })))
+  })
+
+  test('a refusal because of a holder says since when it holds [S5c-51]', async () => {
+    const { hf, env } = await engine.open()
+    const q = hf.queue('serial', { slots: 1 })
+    await q.addMany([{ payload: 1 }, { payload: 2 }])
+    await hf.tasks.addTask('t', { key: 't' })
+    const since = env.now()
+    await q.nextWithLock({ agent: 'ada' })
+    await hf.tasks.claimTaskForAgent('t', { agent: 'ada' })
+    await env.advance(1_000)
+
+    const answers = [
+      await q.next({ agent: 'bob' }),
+      await q.nextWithLock({ agent: 'bob' }),
+      await q.acquireProcessingLock({ agent: 'bob' }),
+      await hf.tasks.claimTaskForAgent('t', { agent: 'bob' }),
+    ]
+
+    for (const answer of answers) expect(answer).toMatchObject({ outcome: 'held', holder: 'ada', since })
+  })
+
+  test('a page of anything has up to 1,000 entries, and no more [S5c-51]', async () => {
+    const { hf } = await engine.open()
+    await hf.queue('jobs').addMany(Array.from({ length: 600 }, () => ({ payload: 1 })))
+
+    const { items, next } = await hf.queue('jobs').list({ limit: 1000 })
+    const pages = [
+      (limit: number) => hf.queue('jobs').list({ limit }),
+      (limit: number) => hf.tasks.listTasks({ limit }),
+      (limit: number) => hf.locks.list({ limit }),
+      (limit: number) => hf.state.list({ limit }),
+      (limit: number) => hf.execute('events.list', { limit }),
+      (limit: number) => hf.execute('events.images', { limit }),
+    ]
+    for (const page of pages) await page(1000)
+    const codes = await Promise.all(pages.map((page) => refusalCode(() => page(1001))))
+
+    expect([items.length, next]).toEqual([600, null])
+    expect(codes).toEqual(pages.map(() => 'INVALID'))
+  })
+})
