@@ -97,9 +97,9 @@ export interface AddOptions extends MutationOptions {
   readonly data?: Record<string, unknown>
 }
 export interface SubmitOptions<Payload> extends Omit<AddOptions, 'key' | 'parent' | 'runAt'> {
-  /** Id or key of the item this one is stacked on; null: none. */
+  /** Id or key of the item this one is stacked on. Null: none. */
   readonly parent?: string | null
-  /** Not before this time, ms since 1970; null: without delay. */
+  /** Not before this time, ms since 1970. Null: without delay. */
   readonly runAt?: number | Date | null
   /** Commit or change to be merged. */
   readonly headSha: string

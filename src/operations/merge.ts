@@ -91,7 +91,8 @@ export const returnToRebasing = operation({
 
 export const beginMerge = operation({
   name: 'queue.beginMerge',
-  summary: 'Go from ready_to_merge to merging; from here it cannot be cancelled. Give mainSha to merge only what is fresh.',
+  summary:
+    'Go from ready_to_merge to merging; from here it cannot be cancelled. Give mainSha to merge only what is fresh.',
   effect: 'write',
   input: () =>
     z.strictObject({

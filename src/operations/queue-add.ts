@@ -44,13 +44,15 @@ interface Declared {
 }
 
 /** What the parent and blockers are found by: an id in any queue, a key in this one. */
-export function dependencyNeeds(queue: string, { parent, blockers = [] }: Declared) {
-  const byKey = blockers.map((ref) => [`blocker ${ref}`, { select: 'item', queue, ref } as const] as const)
-  return {
-    ...Object.fromEntries(byKey),
+export function dependencyNeeds(queue: string, { parent, blockers }: Declared) {
+  const needs = {
     parent: parent == null ? null : ({ select: 'item', queue, ref: parent } as const),
-    blockersById: blockers.length === 0 ? null : ({ select: 'itemsById', ids: blockers } as const),
+    blockersById: blockers?.length ? ({ select: 'itemsById', ids: blockers } as const) : null,
   }
+  // Most items wait for nothing, and this runs for each.
+  if (!blockers?.length) return needs
+  const byKey = blockers.map((ref) => [`blocker ${ref}`, { select: 'item', queue, ref } as const] as const)
+  return { ...Object.fromEntries(byKey), ...needs }
 }
 
 interface DependencyRows {

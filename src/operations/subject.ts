@@ -43,7 +43,7 @@ export function requireItem(
       token,
       currentToken: null,
       holder: null,
-      reason: 'it was removed',
+      reason: 'there is no such item any more',
     })
   }
   throw new NotFoundError({

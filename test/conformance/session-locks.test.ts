@@ -192,7 +192,9 @@ forEachEngine((engine) => {
       const { item } = await hf.queue('jobs').add(null)
       await hf.queue('jobs').remove(item.id)
 
-      expect(await refusalCode(() => hf.queue('jobs').renew(item.id, { ...ada, token: 1 }))).toBe('NOT_FOUND')
+      expect(await refusalCode(() => hf.queue('jobs').renew(item.id, { ...ada, token: 1 }))).toBe(
+        'LEASE_LOST',
+      )
       expect(await hf.queue('jobs').nextWithLock(ada)).toMatchObject({ outcome: 'empty' })
     })
 

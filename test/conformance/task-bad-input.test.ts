@@ -30,7 +30,7 @@ const calls: Record<string, readonly Call[]> = {
   ],
   listTasks: [
     (hf) => hf.tasks.listTasks({ status: 'todo' as never }),
-    (hf) => hf.tasks.listTasks({ limit: 501 }),
+    (hf) => hf.tasks.listTasks({ limit: 1001 }),
     (hf) => hf.tasks.listTasks({ after: 'nonsense' }),
     (hf) => hf.tasks.listTasks({ labels: Array(21).fill('a') }),
   ],
@@ -132,7 +132,7 @@ forEachEngine((engine) => {
     const { hf } = await engine.open()
 
     expect(await hf.tasks.listTasks()).toEqual({ tasks: [], next: null })
-    expect(await hf.tasks.claimNext()).toEqual({ outcome: 'empty' })
+    expect(await hf.tasks.claimNext()).toEqual({ outcome: 'empty', nextDueAt: null })
     expect(await hf.tasks.detectStaleLocks()).toMatchObject({ total: 0 })
     expect(await hf.tasks.cleanupExpiredLocks()).toMatchObject({ cleaned: 0 })
     expect(await hf.tasks.cleanupDeadAgentLocks()).toMatchObject({ cleaned: 0 })

@@ -159,13 +159,13 @@ forEachEngine((engine) => {
     })
 
     test('of a locked task says who holds it until when, and is no error [T3] [E3]', async () => {
-      const { hf } = await engine.open()
+      const { hf, env } = await engine.open()
       await hf.tasks.addTask('one', { key: 'T-1' })
       const { task } = await claimedTask(hf.tasks.claimTaskForAgent('T-1', { agent: 'ada' }))
 
       const claim = await hf.tasks.claimTaskForAgent('T-1', { agent: 'bob' })
 
-      expect(claim).toEqual({ outcome: 'held', holder: 'ada', expiresAt: task.lockUntil })
+      expect(claim).toEqual({ outcome: 'held', holder: 'ada', since: env.now(), expiresAt: task.lockUntil })
       expect(await hf.tasks.getTask('T-1')).toEqual(task)
     })
 

@@ -99,7 +99,7 @@ test('exit code 1: something unexpected', async () => {
 
 describe('an error', () => {
   test('says what happened and what to do next, on stderr', async () => {
-    const answer = await shared.run('queue', 'done', 'q', 'nothing', '--token', '1')
+    const answer = await shared.run('queue', 'cancel', 'q', 'nothing')
 
     expect(answer.stdout).toBe('')
     expect(answer.stderr).toMatch(/^error {2}queue q has no item "nothing"\nnext {3}\S/)
@@ -121,7 +121,7 @@ describe('an error', () => {
   })
 
   test.each([
-    ['a queue', ['queue', 'stats', 'paussed'], 'paused'],
+    ['a queue', ['queue', 'pause', 'paussed'], 'paused'],
     ['an item', ['queue', 'cancel', 'q', 'heldd'], 'held'],
     ['a task', ['task', 'review', 'T-11'], 'T-1'],
     ['a recipient', ['msg', 'send', 'karol', 'hello'], 'carol'],
