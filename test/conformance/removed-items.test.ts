@@ -12,7 +12,7 @@ forEachEngine((engine) => {
       const released = await q.release(by === 'the id' ? item.id : 'k')
 
       expect(released).toBe(false)
-      expect(lease?.signal.aborted).toBe(false)
+      expect(lease?.signal.aborted).toBe(true)
       expect(() => lease?.assertHeld()).toThrow()
     })
 
