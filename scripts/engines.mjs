@@ -29,6 +29,7 @@ const smoke = {
     'postgres-dead-holders',
     'postgres-fence',
     'postgres-guards',
+    'postgres-strangers',
     'postgres-transactions',
     'progress',
     'recovery-stats',

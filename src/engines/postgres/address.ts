@@ -24,12 +24,14 @@ export interface Address {
   readonly wakeUrl: string | null
   /** A server with fsync = off is taken only when this says so. */
   readonly allowUnsafeServer: boolean
+  /** A schema in which others could have code run as our role is taken only when this says so. */
+  readonly allowUnsafeSchema: boolean
   readonly ssl: boolean | { readonly rejectUnauthorized: boolean }
   /** The URL without its password, for messages. */
   readonly shown: string
 }
 
-const known = ['schema', 'prepare', 'wake', 'allowUnsafeServer', 'sslmode', 'auth']
+const known = ['schema', 'prepare', 'wake', 'allowUnsafeServer', 'allowUnsafeSchema', 'sslmode', 'auth']
 /** A password ends at the last @ before a slash; one with a slash in it would be taken for a host and a database. */
 const pattern = /^postgres(?:ql)?:\/\/(?:([^:@/]*)(?::([^/]*))?@)?([^@/?]*)(?:\/([^@/?]*))?(?:\?(.*))?$/
 const schemaPattern = /^[a-z_][a-z0-9_]{0,62}$/
@@ -62,6 +64,7 @@ export function parseAddress(url: string): Address {
     isPooled: wake !== null,
     wakeUrl: wakeOf(wake, options.get('auth'), url),
     allowUnsafeServer: options.get('allowUnsafeServer') === 'true',
+    allowUnsafeSchema: options.get('allowUnsafeSchema') === 'true',
     ssl: sslOf(options.get('sslmode'), url),
     shown: withoutPassword(url, ''),
   }

@@ -1,6 +1,7 @@
 /** SQLSTATE codes, classified in one place; nothing is ever decided by message text. */
 import { HoldfastError, InvalidError } from '../../errors.ts'
 import { movedError } from '../marks.ts'
+import { unsafeSchema, unsafeSchemaCode } from './ownership.ts'
 import { Unconfirmed } from './standbys.ts'
 
 /** Ours: a row was not as it was read. Most are locked meanwhile; the others meet others here. */
@@ -45,6 +46,11 @@ export function isMissing(error: unknown): boolean {
   return missingCodes.has(sqlState(error) ?? '')
 }
 
+/** Others could have code run as our role. */
+export function isUnsafeSchema(error: unknown): error is Error & { readonly detail?: string } {
+  return sqlState(error) === unsafeSchemaCode
+}
+
 /** Only the server's words have a severity; what the driver or the system says has codes of its own. */
 function sqlState(error: unknown): string | null {
   if (!(error instanceof Error) || !('severity' in error) || !('code' in error)) return null
@@ -60,6 +66,7 @@ export function classify(error: unknown, location: string, next = goesOn): unkno
   if (error instanceof Disconnected) return unavailable(location, error.cause, next)
   if (error instanceof Unconfirmed) return behindUnconfirmed(location, error)
   if (isUntrusted(error)) return untrusted(location, error)
+  if (isUnsafeSchema(error)) return unsafeSchema(location, error)
   const code = sqlState(error)
   if (code === null || error instanceof HoldfastError) return error
   const facts = { location, sqlState: code }

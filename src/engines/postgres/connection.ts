@@ -10,7 +10,7 @@ import { Disconnected, poolerBetween } from './classify.ts'
 import { parameterOf } from './parameter.ts'
 import type { Query, Row } from './plan.ts'
 import { inSchema } from './schema-name.ts'
-import { begin, type SessionOptions, settings } from './settings.ts'
+import { begin, localPath, type SessionOptions, sessionPath, settings } from './settings.ts'
 
 const defaultAnswerTimeoutMs = 5_000
 const defaultConnectTimeoutMs = 5_000
@@ -132,12 +132,17 @@ export class Connection {
     return connection
   }
 
-  /** Prepares and sets nothing: the session may be a stranger's. */
-  async ask(text: string): Promise<Row[]> {
+  /**
+   * Answers the last of the statements. Prepares nothing and sets nothing for longer than it takes: the session may be a
+   * stranger's. One message is one transaction, and each statement is read only when those before it have succeeded.
+   */
+  async ask(...statements: readonly string[]): Promise<Row[]> {
     const getTypeParser = (type: number) => this.#readerOf(type) ?? String
+    const text = [localPath.text, ...statements].join(';\n')
     return this.#connected(async () => {
       const asked = { text, rowMode: 'array', types: { getTypeParser } } as unknown as QueryArrayConfig
-      return (await this.#client.query(asked)).rows
+      const answered = (await this.#client.query(asked)) as unknown as readonly { readonly rows: Row[] }[]
+      return answered.at(-1)?.rows ?? []
     })
   }
 
@@ -151,7 +156,13 @@ export class Connection {
     const { processID } = this.#client as unknown as { processID: number | null }
     if (processID !== backend) throw poolerBetween(this.#address.shown)
     this.#isOwn = true
-    this.send(settings(this.#session, { isLocal: false })).catch((error) => this.destroy(error as Error))
+    const wanted = [sessionPath, settings(this.#session, { isLocal: false })]
+    this.exchange(wanted).catch((error) => this.destroy(error as Error))
+  }
+
+  /** A session of ours that is set as we want it. */
+  get isOwn(): boolean {
+    return this.#isOwn
   }
 
   get isOpen(): boolean {
@@ -244,7 +255,8 @@ export class Connection {
   }
 
   #local(): Sent[] {
-    return this.#address.isPooled ? [this.#part(settings(this.#session, { isLocal: true }), false)] : []
+    if (!this.#address.isPooled) return []
+    return [localPath, settings(this.#session, { isLocal: true })].map((query) => this.#part(query, false))
   }
 
   #submit(parts: readonly Part[]): Promise<readonly Answered[]> {

@@ -51,7 +51,7 @@ export async function openPostgres(url: string, options: EngineOptions): Promise
     const [first, second] = await bothOf([findPrimary(address, wanted), findPrimary(address, wanted)])
     connections.push(first.connection, second.connection)
     const { connection, facts } = first
-    const { manualGraceMs, branch } = await prepareStore(connection, address, options)
+    const { manualGraceMs, branch } = await prepareStore(first, address, options)
     if ([second.facts, branch].some(({ server }) => server !== facts.server))
       throw unavailable(address.shown, new Error('its hosts change places at this moment'), openAgain)
     const offset = options.environment.isLocal
@@ -86,17 +86,17 @@ async function bothOf(meetings: [Promise<Met>, Promise<Met>]): Promise<[Met, Met
  * another region, and a command waits for all of this before it begins.
  */
 async function prepareStore(
-  connection: Connection,
-  { schema, shown }: Address,
+  { connection, facts }: Met,
+  address: Address,
   { manualGraceMs, environment }: EngineOptions,
 ): Promise<{ manualGraceMs: number; branch: MarkedBranch }> {
   const run = runOn(connection)
   try {
-    await Promise.all([run(begin), migrate(run, schema)])
+    await Promise.all([run(begin), migrate(run, address, { wasThere: facts.mark !== null })])
     const [grace, look] = await Promise.all([
       settleManualGrace(run, manualGraceMs),
       lookAtBranch(run, null),
-      assertUsableStore(run, shown),
+      assertUsableStore(run, address.shown),
     ])
     const branch = await enterBranch(run, look, markFrom(environment))
     await run('commit')

@@ -1,6 +1,8 @@
 /** Numbered migrations, applied in order inside one transaction; any number of processes may open at once. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { type Facts, HoldfastError } from '../../errors.ts'
+import type { Address } from './address.ts'
+import { assertOwnSchema } from './ownership.ts'
 import type { Row } from './plan.ts'
 import { inSchema, quoted } from './schema-name.ts'
 
@@ -31,9 +33,12 @@ export function schemaVersion(): number {
  * Makes the schema of a store or brings it up to date. Throws for a foreign, newer or damaged one; the caller rolls
  * back and nothing was changed. A role that may not make anything can open a store that is as new as this program.
  */
-export async function migrate(run: Run, schema: string): Promise<void> {
+export async function migrate(run: Run, address: Address, { wasThere = false } = {}): Promise<void> {
+  const { schema } = address
   const lock = run('select pg_advisory_xact_lock(hashtextextended($1, 0))', [`holdfast schema ${schema}`])
-  const [found] = await Promise.all([findSchema(run, schema), lock])
+  // One that was there was found to be ours. Else a stranger may have made it since.
+  const asserted = wasThere ? [] : assertOwnSchema(address).map((each) => run(each))
+  const [, found] = await Promise.all([lock, findSchema(run, schema), ...asserted])
   assertFit(found, schema)
   if (found.version === schemaVersion()) return
   if (!found.exists) await run(`create schema ${quoted(schema)}`)

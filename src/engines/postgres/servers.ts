@@ -9,9 +9,10 @@ import {
 import { type Environment, pause } from '../../environment.ts'
 import { HoldfastError } from '../../errors.ts'
 import type { Address, ServerHost } from './address.ts'
-import { isMissing } from './classify.ts'
+import { isMissing, isUnsafeSchema } from './classify.ts'
 import type { Connection, ConnectionOptions } from './connection.ts'
 import { jittered } from './jitter.ts'
+import { assertOwnSchema, unsafeSchema } from './ownership.ts'
 import type { Row } from './plan.ts'
 import { inSchema } from './schema-name.ts'
 import { commitSetting } from './settings.ts'
@@ -160,9 +161,11 @@ function isUnfit(error: unknown): boolean {
 async function meet(address: Address, host: ServerHost, wanted: Wanted): Promise<Met> {
   const connection = await openOrTake(address, host, wanted)
   try {
+    // One that was kept has been here before.
+    const assertOwn = connection.isOwn ? [] : assertOwnSchema(address)
     const [[said], [branch]] = await Promise.all([
       connection.ask(askFacts),
-      connection.ask(inSchema(selectBranch, address.schema)).catch(noneWithoutStore),
+      connection.ask(...assertOwn, inSchema(selectBranch, address.schema)).catch(noneWithoutStore),
     ])
     const [isStandby, version, number, fsync, fullPageWrites, synchronousCommit, standbys, ...rest] =
       said as [boolean, string, string, boolean, boolean, string, string, ...Row]
@@ -186,7 +189,7 @@ async function meet(address: Address, host: ServerHost, wanted: Wanted): Promise
     return { connection, facts }
   } catch (error) {
     leave({ connection })
-    throw error
+    throw isUnsafeSchema(error) ? unsafeSchema(address.shown, error) : error
   }
 }
 

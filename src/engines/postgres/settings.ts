@@ -7,6 +7,13 @@ export const begin = 'begin isolation level read committed read write'
 /** For reads. To `read write` all the same: behind a pooler it may be a standby by now, which shows the past. */
 export const beginSnapshot = 'begin isolation level repeatable read read write'
 
+/**
+ * Names mean what PostgreSQL ships and nothing else: by a role's own path, a function that a stranger made in `public`
+ * could fit a call better, and would run as us. Said ahead of everything, and by a statement that looks no name up.
+ */
+export const sessionPath: Query = { text: 'set search_path = pg_catalog, pg_temp', values: [] }
+export const localPath: Query = { text: 'set local search_path = pg_catalog, pg_temp', values: [] }
+
 const wanted = {
   // A client frozen inside a transaction is ended before others give up waiting for what it holds.
   idle_in_transaction_session_timeout: '4000',

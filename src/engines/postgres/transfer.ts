@@ -91,7 +91,7 @@ export class PostgresTransfer implements Transfer {
 
   async hold(): Promise<void> {
     await this.#begin(begin)
-    await migrate(this.#run, this.#address.schema)
+    await migrate(this.#run, this.#address)
     await this.#run(lockAll)
   }
 

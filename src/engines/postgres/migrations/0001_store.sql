@@ -552,21 +552,25 @@ create table holdfast.allowance (
 
 create index allowance_at on holdfast.allowance (namespace, at);
 
--- The lease clock, which every process takes from the server. A transaction may set the time it is to have.
-create function holdfast.now_ms() returns bigint language sql volatile as
-$$ select coalesce(nullif(current_setting('holdfast.now_ms', true), '')::bigint, floor(extract(epoch from clock_timestamp()) * 1000)::bigint) $$;
+-- Whatever path a caller has, the names in a function mean what they meant when it was made. In SQL a body of the
+-- standard's form does that; a `set` would do it too, but such a function is not inlined.
 
-create function holdfast.wall_ms() returns bigint language sql volatile as
-$$ select coalesce(nullif(current_setting('holdfast.wall_ms', true), '')::bigint, floor(extract(epoch from clock_timestamp()) * 1000)::bigint) $$;
+-- The lease clock, which every process takes from the server. A transaction may set the time it is to have.
+create function holdfast.now_ms() returns bigint language sql volatile
+return coalesce(nullif(current_setting('holdfast.now_ms', true), '')::bigint, floor(extract(epoch from clock_timestamp()) * 1000)::bigint);
+
+create function holdfast.wall_ms() returns bigint language sql volatile
+return coalesce(nullif(current_setting('holdfast.wall_ms', true), '')::bigint, floor(extract(epoch from clock_timestamp()) * 1000)::bigint);
 
 -- Added to the ids of transactions, which begin anew where a store is restored on another server, and are used again
 -- on another branch of a server's history.
-create function holdfast.event_base() returns bigint language sql stable as
-$$ select coalesce((select value::bigint from holdfast.meta where key = 'event_base'), 0) $$;
+create function holdfast.event_base() returns bigint language sql stable
+return coalesce((select value::bigint from holdfast.meta where key = 'event_base'), 0);
 
 -- A field of a JSON object that is text; null when it is anything else or not there, also in damaged JSON, which must
 -- not stop a search.
-create function holdfast.json_field(object text, field text) returns text language plpgsql immutable as
+create function holdfast.json_field(object text, field text) returns text language plpgsql immutable
+set search_path = pg_catalog, pg_temp as
 $$
 declare
   value json;
@@ -582,7 +586,8 @@ $$;
 
 -- Whether a JSON object has all of these among its labels, which are a list: text and objects have operators of the same
 -- name, by which they would be labels too.
-create function holdfast.has_labels(object text, wanted text[]) returns boolean language plpgsql immutable as
+create function holdfast.has_labels(object text, wanted text[]) returns boolean language plpgsql immutable
+set search_path = pg_catalog, pg_temp as
 $$
 declare
   labels jsonb;
@@ -595,7 +600,8 @@ end
 $$;
 
 -- A statement of a batch meets as many rows as it should, or the whole batch is rolled back.
-create function holdfast.expect(met bigint, expected bigint) returns void language plpgsql as $$
+create function holdfast.expect(met bigint, expected bigint) returns void language plpgsql
+set search_path = pg_catalog, pg_temp as $$
 begin
   if met <> expected then
     raise exception 'met % rows instead of %', met, expected using errcode = 'HF001';
@@ -603,7 +609,8 @@ begin
 end $$;
 
 -- Behind a pooler the server may be another one since it was last asked: then the batch is for the branch of before.
-create function holdfast.expect_branch(used text) returns void language plpgsql as $$
+create function holdfast.expect_branch(used text) returns void language plpgsql
+set search_path = pg_catalog, pg_temp as $$
 begin
   if not exists (
     select 1
@@ -615,13 +622,15 @@ begin
 end $$;
 
 -- The store has moved, to where the mark says.
-create function holdfast.moved(mark text) returns void language plpgsql as $$
+create function holdfast.moved(mark text) returns void language plpgsql
+set search_path = pg_catalog, pg_temp as $$
 begin
   raise exception '%', mark::json ->> 'to' using errcode = 'HF002';
 end $$;
 
 -- Told for rows that stand in the way only: each call has a block of its own to fail in.
-create function holdfast.is_json(text) returns boolean language plpgsql immutable as $$
+create function holdfast.is_json(text) returns boolean language plpgsql immutable
+set search_path = pg_catalog, pg_temp as $$
 begin
   perform $1::json;
   return true;
