@@ -1,6 +1,7 @@
 /** Makes `.holdfast/`: ignored by git as a whole, with a file of settings that says nothing yet. */
 import { existsSync, mkdirSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { serverScheme } from '../domain/store-url.ts'
 import { HoldfastError } from '../errors.ts'
 import { configText } from './config-file.ts'
 import { configName, type Home } from './location.ts'
@@ -45,7 +46,7 @@ function writeOnce(path: string, text: string): void {
 /** The file behind a store's URL; null for a store that is no file. */
 export function storeFile(store: string): string | null {
   const path = store.startsWith('sqlite:') ? store.slice('sqlite:'.length) : store
-  return path === ':memory:' || /^[a-z][a-z0-9+.-]+:\/\//.test(path) ? null : path
+  return path === ':memory:' || serverScheme(store) !== null ? null : path
 }
 
 /** The folder a store is made in; `.holdfast` itself is made whole. */

@@ -16,6 +16,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
+import { serverScheme } from '../domain/store-url.ts'
 import { realPath } from '../host/store-path.ts'
 import type { Io } from './io.ts'
 import { stateFolder } from './state-folder.ts'
@@ -169,7 +170,7 @@ export function copyLeaseFiles(from: string | null, to: string | null): void {
 /** Beside the store; for a store that is no file, where the user's programs keep their state. */
 export function leaseFolder(store: string, io: Io): string | null {
   if (store === 'sqlite::memory:' || store === ':memory:') return null
-  if (!/^[a-z][a-z0-9+.-]+:\/\//.test(store)) return `${realPath(store.replace(/^sqlite:/, ''))}-leases`
+  if (serverScheme(store) === null) return `${realPath(store.replace(/^sqlite:/, ''))}-leases`
   // Without user and password: the next command may be given another one.
   const place = store.replace(/\/\/[^/@]*@/, '//')
   const digest = createHash('sha256').update(place).digest('hex').slice(0, 16)

@@ -1,7 +1,7 @@
 /** What a command works on and under which name: options, then the environment, then `config.toml`, then defaults. */
 import { isAbsolute, join, resolve } from 'node:path'
 import { assertName } from '../domain/name.ts'
-import { withOwnCredentials } from '../domain/store-url.ts'
+import { serverScheme, withOwnCredentials } from '../domain/store-url.ts'
 import { HoldfastError, InvalidError } from '../errors.ts'
 import { getAgentIdSimple } from '../host/agent-id.ts'
 import { assertFilePath } from '../host/store-path.ts'
@@ -189,10 +189,10 @@ export function locatedFile(store: string, from: string): string {
 
 /** A path made absolute; a URL as it is. */
 export function located(store: string, from: string): string {
-  const [, scheme, rest] = /^([a-z][a-z0-9+.-]+):(.*)$/s.exec(store) ?? []
-  if (scheme === undefined) return resolve(from, store)
-  if (scheme !== 'sqlite' || rest === undefined || rest === ':memory:' || isAbsolute(rest)) return store
-  return `sqlite:${resolve(from, rest)}`
+  if (serverScheme(store) !== null) return store
+  if (!store.startsWith('sqlite:')) return resolve(from, store)
+  const path = store.slice('sqlite:'.length)
+  return path === ':memory:' || isAbsolute(path) ? store : `sqlite:${resolve(from, path)}`
 }
 
 export function readNamespace(value: string): string {

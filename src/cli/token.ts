@@ -1,5 +1,7 @@
 /** Which lease a command acts under, and its token: from `--token`, `HOLDFAST_TOKEN`, or the file of the lease. */
+
 import { processingLockName } from '../domain/queue.ts'
+import { withoutCredentials } from '../domain/store-url.ts'
 import { taskQueue } from '../domain/task.ts'
 import { HeldError, InvalidError } from '../errors.ts'
 import type { LockInfo } from '../operations/lock-read.ts'
@@ -116,7 +118,9 @@ function isMeant(
 ): boolean {
   const { HOLDFAST_ID: id = '', HOLDFAST_KEY: key, HOLDFAST_KIND: told, HOLDFAST_QUEUE: queue } = io.env
   const { HOLDFAST_URL: store, HOLDFAST_NAMESPACE: namespace } = io.env
-  if (store && located(store, io.cwd) !== settings.store.value) return false
+  // `run` may have left the password out.
+  if (store && withoutCredentials(located(store, io.cwd)) !== withoutCredentials(settings.store.value))
+    return false
   if (namespace && namespace !== settings.namespace.value) return false
   if (told && (told === 'lock') !== (kind === 'lock')) return false
   if (names.includes(id)) return true

@@ -1,4 +1,5 @@
 /** A URL to an engine. */
+import { serverScheme } from '../domain/store-url.ts'
 import type { Environment } from '../environment.ts'
 import { HoldfastError, InvalidError } from '../errors.ts'
 import { realPath } from '../host/store-path.ts'
@@ -76,12 +77,14 @@ export async function openTransfer(url: string, environment: Environment): Promi
 }
 
 function assertFile(url: string): void {
-  const scheme = /^([a-z][a-z0-9+.-]+):\/\//.exec(url)?.[1]
-  if (scheme !== undefined) {
-    throw new HoldfastError('INVALID', {
-      what: `this version of Holdfast has no engine for ${scheme}://`,
-      next: 'give a path, sqlite:path, sqlite::memory: or postgres://…',
-      facts: { scheme },
-    })
-  }
+  const scheme = serverScheme(url)
+  if (scheme === null) return
+  const what = scheme.startsWith('postgres')
+    ? `a URL that begins with ${scheme}: goes on with //`
+    : `this version of Holdfast has no engine for ${scheme}://`
+  throw new HoldfastError('INVALID', {
+    what,
+    next: 'give a path, sqlite:path, sqlite::memory: or postgres://…',
+    facts: { scheme },
+  })
 }

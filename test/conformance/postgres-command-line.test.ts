@@ -1,7 +1,7 @@
 /** The command line on a real PostgreSQL server: the same verbs, the server's durability, leases kept at home. */
-import { readdirSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { describe, expect, inject, onTestFinished, test } from 'vitest'
+import { describe, expect, inject, onTestFinished, test, vi } from 'vitest'
 import { aShell, type Shell } from '../support/cli.ts'
 import { postgresServer } from '../support/postgres-site.ts'
 
@@ -98,5 +98,53 @@ describe.skipIf(url === undefined)('the command line on PostgreSQL', () => {
     expect(await shell.run('queue', 'show', 'q', 'k')).toMatchObject({
       stdout: expect.stringMatching(/^state +done /m),
     })
+  })
+
+  /** Runs a command under a lock and answers what it was told by its environment, and by the command lines above it. */
+  async function toldBy(
+    shell: Shell & { readonly env: Record<string, string> },
+    env: object,
+    ...options: string[]
+  ) {
+    const script =
+      'echo "$HOLDFAST_URL $(printenv PGPASSWORD || echo none)" >told; cat /proc/$$/cmdline /proc/$PPID/cmdline >lines'
+    const { code } = await shell.runWith(
+      { env: { ...shell.env, ...env } },
+      ...['run', '--lock', 'deploy', ...options, '--', 'sh', '-c', script],
+    )
+    const read = (file: string) => readFileSync(join(shell.folder, file), 'utf8').trim()
+    return { code, told: read('told'), lines: read('lines') }
+  }
+
+  test('run tells its command the URL with the password, in the environment only [S5d-14]', async () => {
+    const shell = await aServerShell()
+
+    const { code, told, lines } = await toldBy(shell, { PGPASSWORD: 'other' })
+
+    expect(code).toBe(0)
+    expect(told).toBe(`${shell.env.HOLDFAST_URL} other`)
+    expect(lines).not.toContain('secret')
+  })
+
+  test('with --no-store-password it tells the URL without, and the command can bring its own [S5d-14]', async () => {
+    const shell = await aServerShell()
+    const withoutPassword = shell.env.HOLDFAST_URL?.replace(':secret@', '@')
+
+    const inUrl = await toldBy(shell, { PGPASSWORD: 'other' }, '--no-store-password')
+
+    expect(inUrl).toMatchObject({ code: 0, told: `${withoutPassword} other` })
+  })
+
+  test('with --no-store-password it tells no PGPASSWORD either where that is what opened the store [S5d-14]', async () => {
+    const shell = await aServerShell()
+    const url = (shell.env.HOLDFAST_URL as string).replace(':secret@', '@')
+    vi.stubEnv('PGPASSWORD', 'secret')
+    onTestFinished(() => {
+      vi.unstubAllEnvs()
+    })
+
+    const inVariable = await toldBy(shell, { HOLDFAST_URL: url, PGPASSWORD: 'secret' }, '--no-store-password')
+
+    expect(inVariable).toMatchObject({ code: 0, told: `${url} none` })
   })
 })

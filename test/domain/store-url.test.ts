@@ -1,6 +1,12 @@
 /** What of a store's URL may be shown. */
 import { expect, test } from 'vitest'
-import { withOwnCredentials, withoutPassword } from '../../src/domain/store-url.ts'
+import {
+  hasPassword,
+  serverScheme,
+  withOwnCredentials,
+  withoutCredentials,
+  withoutPassword,
+} from '../../src/domain/store-url.ts'
 
 test.each([
   ['a path', '/var/store.db', '/var/store.db'],
@@ -21,8 +27,50 @@ test.each([
     'postgres://app@pool/x?wake=off&schema=a',
     'postgres://app@pool/x?wake=off&schema=a',
   ],
+  ['a scheme in capitals', 'Postgres://app:secret@db/x', 'Postgres://app@db/x'],
+  ['a slash too few', 'postgres:/app:secret@db/x', 'postgres:/app@db/x'],
+  ['no slash', 'postgres:app:secret@db/x', 'postgres:app@db/x'],
+  ['another server', 'MySQL:/app:secret@db/x', 'MySQL:/app@db/x'],
+  [
+    'one as a parameter',
+    'postgres://app@db/x?schema=a&password=secret',
+    'postgres://app@db/x?schema=a&password=…',
+  ],
+  ['one for a key', 'postgres://app@db/x?sslpassword=a=b', 'postgres://app@db/x?sslpassword=…'],
+  ['a piece of one', 'postgres://app@db/x?sec?ret&auth=url', 'postgres://app@db/x?…&auth=url'],
 ])('%s', (_, url, shown) => {
   expect(withoutPassword(url, '')).toBe(shown)
+})
+
+test('a server is told from a file also where its URL is misspelled [S5d-14]', () => {
+  expect(
+    ['postgres://db', 'POSTGRES:db', 'postgresql:/db', 'mysql:/db', 'HTTP://db'].map(serverScheme),
+  ).toEqual(['postgres', 'postgres', 'postgresql', 'mysql', 'http'])
+  expect(
+    [
+      'store.db',
+      '/a/b:c',
+      'sqlite:/a',
+      'sqlite::memory:',
+      ':memory:',
+      'C:/a',
+      'notes:2026',
+      './postgres:/x',
+    ].map(serverScheme),
+  ).toEqual([null, null, null, null, null, null, null, null])
+})
+
+test.each([
+  ['postgres://app:secret@db:1,db:2/x?schema=a', 'postgres://app@db:1,db:2/x?schema=a'],
+  ['postgres://app@db/x?wake=off', 'postgres://app@db/x?wake=off'],
+  ['/a:b@c', '/a:b@c'],
+  [
+    'postgres://app@pool/x?wake=postgres%3A%2F%2Fapp%3Asecret%40db%2Fx&schema=a',
+    'postgres://app@pool/x?wake=postgres%3A%2F%2Fapp%40db%2Fx&schema=a',
+  ],
+])('%s can be handed on without its passwords [S5d-14]', (url, handedOn) => {
+  expect(withoutCredentials(url)).toBe(handedOn)
+  expect(hasPassword(url)).toBe(url !== handedOn)
 })
 
 test('something may stand in its place', () => {

@@ -1,5 +1,6 @@
 /** `holdfast run`: a command under a lease. */
 
+import { hasPassword, serverScheme, withoutCredentials } from '../../domain/store-url.ts'
 import { errorCodes, InvalidError, isHoldfastError } from '../../errors.ts'
 import type { Holdfast } from '../../holdfast.ts'
 import { assertStartable, Child, type Ending, exitCodeOfEnding, NotStartedError } from '../child.ts'
@@ -59,6 +60,10 @@ export const run = verb<Ran | NotHeld>({
     { flags: '--reason <text>', description: 'with --lock: why; kept in the audit' },
     { flags: '--review', description: 'with a task: hand it to review when the command ended well' },
     {
+      flags: '--no-store-password',
+      description: 'leave the password of the store out of what the command is told',
+    },
+    {
       flags: '--kill-after <duration>',
       description: `between TERM and KILL when the lease is lost; default ${graceDefault}`,
     },
@@ -67,6 +72,8 @@ export const run = verb<Ran | NotHeld>({
   lives: true,
   help: `The command finds HOLDFAST_TOKEN, HOLDFAST_ID, HOLDFAST_KIND, HOLDFAST_URL, HOLDFAST_NAMESPACE and
 HOLDFAST_AGENT in its environment, for an item also HOLDFAST_QUEUE, HOLDFAST_KEY and HOLDFAST_PAYLOAD.
+The URL has the password of the store, unless --no-store-password is given; then a command that uses the store needs
+one of its own (PGPASSWORD, ~/.pgpass).
 Signals are passed on: HUP INT QUIT TERM USR1 USR2 ALRM VTALRM PROF IO PWR STKFLT XCPU WINCH TSTP CONT.
 A command that was stopped by one gives back what it holds, whatever its exit code.
 When the lease is lost, the command and its whole process group are stopped.
@@ -145,7 +152,7 @@ interface Place {
 async function underLease(subject: RunSubject, place: Place): Promise<Ran> {
   const { call, signals, sharesTerminal } = place
   const [command = '', ...args] = call.rest
-  const { store, namespace, agent } = call.settings
+  const { namespace, agent } = call.settings
   signals.expectCommand()
   try {
     const child = new Child({
@@ -156,7 +163,7 @@ async function underLease(subject: RunSubject, place: Place): Promise<Ran> {
       sharesTerminal,
       env: {
         ...withoutLease(call.io.env),
-        HOLDFAST_URL: store.value,
+        ...storeFor(call),
         HOLDFAST_NAMESPACE: namespace.value,
         HOLDFAST_AGENT: agent.value,
         HOLDFAST_KIND: subject.kind,
@@ -175,6 +182,19 @@ async function underLease(subject: RunSubject, place: Place): Promise<Ran> {
   } catch (error) {
     if (error instanceof NotStartedError) await subject.giveBack('the command could not be started')
     throw error
+  }
+}
+
+/**
+ * Told in the environment only: everybody can read a command line. Where the URL has no password, PGPASSWORD is the
+ * store's; where it has one, PGPASSWORD is for something else.
+ */
+function storeFor({ settings: { store }, options, io }: Call): NodeJS.ProcessEnv {
+  if (options.storePassword !== false) return { HOLDFAST_URL: store.value }
+  const isTheirs = serverScheme(store.value) === null || hasPassword(store.value)
+  return {
+    HOLDFAST_URL: withoutCredentials(store.value),
+    PGPASSWORD: isTheirs ? io.env.PGPASSWORD : undefined,
   }
 }
 

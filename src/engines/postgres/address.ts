@@ -33,12 +33,12 @@ export interface Address {
 
 const known = ['schema', 'prepare', 'wake', 'allowUnsafeServer', 'allowUnsafeSchema', 'sslmode', 'auth']
 /** A password ends at the last @ before a slash; one with a slash in it would be taken for a host and a database. */
-const pattern = /^postgres(?:ql)?:\/\/(?:([^:@/]*)(?::([^/]*))?@)?([^@/?]*)(?:\/([^@/?]*))?(?:\?(.*))?$/
+const pattern = /^postgres(?:ql)?:\/\/(?:([^:@/]*)(?::([^/]*))?@)?([^@/?]*)(?:\/([^@/?]*))?(?:\?(.*))?$/i
 const schemaPattern = /^[a-z_][a-z0-9_]{0,62}$/
 const defaultPort = 5432
 
 export function isPostgresUrl(url: string): boolean {
-  return /^postgres(ql)?:\/\//.test(url)
+  return /^postgres(ql)?:\/\//i.test(url)
 }
 
 export function parseAddress(url: string): Address {
@@ -46,8 +46,13 @@ export function parseAddress(url: string): Address {
   if (!match) throw badUrl(url, 'it cannot be read; in a name or password / is written %2F, @ %40 and % %25')
   const [, user, password, hosts = '', database, query = ''] = match
   const options = new URLSearchParams(query)
-  for (const name of options.keys()) {
-    if (!known.includes(name)) throw badUrl(url, `unknown parameter "${name}", known are ${known.join(', ')}`)
+  const unknown = query
+    .split('&')
+    .find((each) => each !== '' && !known.includes(each.split('=', 1)[0] as string))
+  // One without a value may be a piece of a password.
+  if (unknown !== undefined) {
+    const name = unknown.includes('=') ? ` "${unknown.split('=', 1)[0]}"` : ''
+    throw badUrl(url, `unknown parameter${name}, known are ${known.join(', ')}`)
   }
   const schema = options.get('schema') ?? 'holdfast'
   if (!schemaPattern.test(schema))
