@@ -3,6 +3,7 @@ import type { Alert } from './alert.ts'
 import type { CommitLoss } from './commit-loss.ts'
 import { counted } from './count.ts'
 import { formatDuration } from './duration.ts'
+import { describeBlocker, isForeign, type LockBlocker, remedyFor } from './foreign-lock.ts'
 import type { Judged } from './holding.ts'
 import { describeTransaction, endingOf, type OpenTransaction } from './open-transaction.ts'
 
@@ -72,6 +73,8 @@ export interface DoctorFacts {
     readonly blocker: string
     readonly state: string | null
   }[]
+  /** Who holds advisory locks that sessions of the store wait for. */
+  readonly lockBlockers: readonly LockBlocker[]
   /** The newest reports of acknowledged commits that the server no longer has, newest last. */
   readonly commitLosses: readonly CommitLoss[]
   /** Wall time of the store. */
@@ -103,6 +106,7 @@ export function examine(facts: DoctorFacts): Finding[] {
     ...facts.store.warnings.map(({ check, what, remedy }) => finding(check, 'warning', what, remedy)),
     ...checkDisk(facts.store),
     ...(facts.store.engine === 'postgres' ? checkTransactions(facts.transactions) : []),
+    ...checkAdvisoryLocks(facts.lockBlockers),
     ...checkCommits(facts),
     ...checkWaits(facts.vainWaits),
     checkLeases(facts),
@@ -212,6 +216,12 @@ function checkDisk({ storeBytes, logBytes, freeBytes }: StoreFacts): Finding[] {
 function checkTransactions(long: readonly OpenTransaction[]): Finding[] {
   if (long.length === 0) return [ok('transactions', 'none is open for long')]
   return long.map((each) => finding('transactions', 'warning', describeTransaction(each), endingOf(each)))
+}
+
+function checkAdvisoryLocks(blockers: readonly LockBlocker[]): Finding[] {
+  return blockers
+    .filter(isForeign)
+    .map((each) => finding('locks', 'error', describeBlocker(each), remedyFor(each)))
 }
 
 function checkCommits({ commitLosses, wall }: DoctorFacts): Finding[] {

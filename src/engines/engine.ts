@@ -9,6 +9,7 @@ import type { BoundedCount } from '../domain/count.ts'
 import type { GrantEnd, Loss } from '../domain/crash-pattern.ts'
 import type { Delivery } from '../domain/delivery.ts'
 import type { EventKind, Image, StoredEvent, Subject } from '../domain/event.ts'
+import type { LockBlocker } from '../domain/foreign-lock.ts'
 import type { Horizon } from '../domain/horizon.ts'
 import type { Claimant, Instance, Process } from '../domain/instance.ts'
 import type { Item, Json, Standing } from '../domain/item.ts'
@@ -454,6 +455,8 @@ export interface Selectors {
   ]
   /** What other programs have had open on the server for so long, oldest first; none where there is no server. */
   longTransactions: [{ openForMs: number; limit: number }, readonly OpenTransaction[]]
+  /** Who holds advisory locks that sessions of the store wait for; none where there is no server. */
+  lockBlockers: [{ limit: number }, readonly LockBlocker[]]
   events: [
     {
       since: number

@@ -94,6 +94,7 @@ export const doctor = operation({
     } as const,
     vainWaits: { select: 'vainWaits', window: waitsWindow, limit: vainWaitsMax } as const,
     commitLosses: { select: 'events', since: 0, limit: lossesMax, newest: true, of: lossSubject } as const,
+    lockBlockers: { select: 'lockBlockers', limit: transactionsMax } as const,
   }),
   decide(rows, input, context) {
     return ask(glancesOf(rows.queues.queues), ({ glances }) => {
@@ -110,6 +111,7 @@ export const doctor = operation({
         neglected: rows.neglected,
         transactions: rows.transactions,
         vainWaits: rows.vainWaits,
+        lockBlockers: rows.lockBlockers,
         commitLosses: rows.commitLosses.map(lossOf),
         wall: context.wall,
         orphaned: held.filter(({ holder }) => holder.kind === 'bound' && holder.liveness === 'dead').length,

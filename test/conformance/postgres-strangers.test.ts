@@ -238,6 +238,52 @@ describe.skipIf(url === undefined)('a hostile role in the same database', () => 
     await work(await shared.open(shared.url('app', schema)))
   })
 
+  /** What everybody can see: the numbers of the locks a claim takes, while it is held up by a lock on a table. */
+  async function numbersOfClaim(hf: Holdfast, schema: string): Promise<string[]> {
+    const holder = await shared.session('superuser', `begin; lock table ${schema}.item in exclusive mode`)
+    const claim = hf.queue('q').next()
+    const watcher = await shared.session('mallory', '')
+    for (;;) {
+      const { rows } = await watcher.query<{ number: string }>(
+        `select ((classid::bigint << 32) | objid::bigint)::text as number from pg_locks
+         where locktype = 'advisory' and objsubid = 1 and granted
+         and database = (select oid from pg_database where datname = current_database())`,
+      )
+      if (rows.length === 0) continue
+      await holder.query('rollback')
+      await claim
+      return rows.map(({ number }) => number)
+    }
+  }
+
+  test('who may only connect can hold up claims, and doctor names her until she lets go [S5d-10]', async () => {
+    const schema = shared.newSchema()
+    const hf = await shared.open(shared.url('app', schema), { busyTimeoutMs: 60_000 })
+    const other = await shared.open(shared.url('app', schema))
+    const numbers = await numbersOfClaim(hf, schema)
+    const locks = () =>
+      other.fleet.doctor().then(({ findings }) => findings.filter(({ check }) => check === 'locks'))
+    const mallory = await shared.session(
+      'mallory',
+      numbers.map((number) => `select pg_advisory_lock(${number})`).join(';'),
+    )
+
+    const claim = hf.queue('q').next()
+    let named = await locks()
+    while (named.length === 0) named = await locks()
+    await mallory.query('select pg_advisory_unlock_all()')
+
+    expect(named).toEqual([
+      expect.objectContaining({
+        level: 'error',
+        what: expect.stringContaining(`of ${shared.role('mallory')} holds an advisory lock of this store`),
+        remedy: expect.stringContaining('revoke connect'),
+      }),
+    ])
+    expect(await claim).toMatchObject({ outcome: 'empty' })
+    expect(await locks()).toEqual([])
+  })
+
   test('triggers, tables and functions of its own role are none of a stranger [S5d-9]', async () => {
     const schema = shared.newSchema()
     await (await shared.open(shared.url('app', schema))).close()

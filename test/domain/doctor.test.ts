@@ -34,6 +34,7 @@ const sound: DoctorFacts = {
   neglected: [],
   transactions: [],
   vainWaits: [],
+  lockBlockers: [],
   commitLosses: [],
   wall: 0,
   alerts: [],
@@ -289,3 +290,28 @@ describe('items that wait for what closed badly', () => {
     expect(wrong({ vainWaits })[0]?.what).toMatch(/^at least 1000 items wait/)
   })
 })
+const blocker = { pid: 7, role: 'mallory', program: 'psql', usesStore: false, waiting: 2, waitedMs: 10 }
+
+test('a role without any business in the store that holds its locks is named at once [S5d-10]', () => {
+  expect(wrong({ lockBlockers: [blocker] }, { engine: 'postgres' })).toEqual([
+    {
+      check: 'locks',
+      level: 'error',
+      what: 'server process 7 (psql) of mallory holds an advisory lock of this store; 2 sessions waiting for it',
+      remedy: expect.stringContaining('select pg_terminate_backend(7)'),
+      isFixable: false,
+    },
+  ])
+})
+
+test.each([
+  [4_000, 0],
+  [6_000, 1],
+])(
+  'one that uses the store is named when it has kept others waiting for long: %i ms [S5d-10]',
+  (waitedMs, count) => {
+    const own = { ...blocker, program: '', usesStore: true, waitedMs }
+
+    expect(wrong({ lockBlockers: [own] }, { engine: 'postgres' })).toHaveLength(count)
+  },
+)

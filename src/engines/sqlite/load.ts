@@ -40,6 +40,7 @@ const loaders: Loaders = {
   ...recipientLoaders,
   // There is no server that could tell.
   longTransactions: () => [],
+  lockBlockers: () => [],
 }
 
 export function load(source: Source, needs: Needs): Loaded<Needs> {
