@@ -4,6 +4,7 @@ import * as z from 'zod'
 import { type Adapter, isAdapter } from './delivery/adapter.ts'
 import { assertRenewable } from './domain/lease.ts'
 import { isName } from './domain/name.ts'
+import { defaultQuotas, type Quotas } from './domain/quota.ts'
 import { inboxAdapter } from './domain/recipient.ts'
 import type { Environment } from './environment.ts'
 import { InvalidError } from './errors.ts'
@@ -67,6 +68,21 @@ const retention = z.strictObject({
   everyMs: z.int().min(1_000).default(60_000).describe('Looked at every so often, ms.'),
 })
 export type RetentionOptions = z.output<typeof retention>
+
+const quotas = z.strictObject({
+  reservations: z
+    .int()
+    .min(1)
+    .max(1_000)
+    .default(defaultQuotas.reservations)
+    .describe('Reservations of paths that one agent may have at once.'),
+  lockPlaces: z
+    .int()
+    .min(1)
+    .max(10_000)
+    .default(defaultQuotas.lockPlaces)
+    .describe('Lines for locks in which one agent may stand at once.'),
+})
 
 export const openOptions = z.strictObject({
   agent: name.optional().describe('Name of this participant; default HOLDFAST_AGENT, else type-host-pid.'),
@@ -135,6 +151,7 @@ export const openOptions = z.strictObject({
     .default({})
     .describe('How this process delivers messages beside the inbox, by name.'),
   retention: retention.partial().default({}).describe('How long finished things are kept.'),
+  quotas: quotas.partial().default({}).describe('How much one agent may take of what all share.'),
   logger: z
     .custom<Logger | false>(
       (value) => value === false || (typeof value === 'object' && value !== null && 'warn' in value),
@@ -175,6 +192,8 @@ export interface OpenOptions {
   readonly adapters?: Readonly<Record<string, Adapter>> | undefined
   /** How long finished things are kept. */
   readonly retention?: Partial<RetentionOptions> | undefined
+  /** How much one agent may take of what all share. */
+  readonly quotas?: Partial<Quotas> | undefined
   /** Where log lines go; default warnings to stderr, false for silence. */
   readonly logger?: Logger | false | undefined
   /** Clock, randomness and timers, for tests. */
@@ -191,11 +210,12 @@ export interface RecoveryOptions {
 }
 
 export interface Settings
-  extends Omit<z.output<typeof openOptions>, 'recovery' | 'retention' | 'leaseMs' | 'patienceMs'> {
+  extends Omit<z.output<typeof openOptions>, 'recovery' | 'retention' | 'quotas' | 'leaseMs' | 'patienceMs'> {
   readonly leaseMs: number
   readonly patienceMs: number
   readonly recovery: RecoveryOptions
   readonly retention: RetentionOptions
+  readonly quotas: Quotas
 }
 
 /** A usual failover takes up to half a minute: a lease outlasts one, and a call waits for its end. */
@@ -217,7 +237,7 @@ const noRecovery: RecoveryOptions = Object.freeze({
 export function parseOptions(options: unknown, engine: keyof typeof times): Settings {
   const checked = check(openOptions, options ?? {})
   if (!checked.isSound) throw invalidOption(checked.issues[0])
-  const { recovery: triggers, retention: kept, ...rest } = checked.value
+  const { recovery: triggers, retention: kept, quotas: allowed, ...rest } = checked.value
   const { leaseMs = times[engine].leaseMs, patienceMs = times[engine].patienceMs } = rest
   if (rest.background) assertRenewable(leaseMs)
   return {
@@ -226,6 +246,7 @@ export function parseOptions(options: unknown, engine: keyof typeof times): Sett
     patienceMs,
     recovery: triggers === false ? noRecovery : recovery.parse(triggers === true ? {} : triggers),
     retention: withWholePath(retention.parse(kept)),
+    quotas: quotas.parse(allowed),
   }
 }
 

@@ -254,9 +254,10 @@ export class Session {
 
   #caller(options: CallOptions): Caller {
     const agent = options.agent ?? this.agent
-    if (options.instance !== undefined) return { agent, instance: options.instance, renews: false }
-    if (!this.isBound(options)) return { agent, instance: null }
-    return { agent, instance: this.instance, leaseMs: this.settings.leaseMs }
+    const { quotas, leaseMs } = this.settings
+    if (options.instance !== undefined) return { agent, instance: options.instance, renews: false, quotas }
+    if (!this.isBound(options)) return { agent, instance: null, quotas }
+    return { agent, instance: this.instance, leaseMs, quotas }
   }
 
   /** Work for a queue was asked to be added in this turn: what is asked next shares its transaction. */

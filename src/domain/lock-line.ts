@@ -24,6 +24,7 @@ import {
   highestToken,
   type Lock,
 } from './lock.ts'
+import { assertQuota, type Quotas } from './quota.ts'
 
 export interface Waiter extends LeaseColumns {
   readonly id: string
@@ -187,8 +188,8 @@ export const waitersMax = 1000
 const waiterLeaseMs = 5_000
 
 export function joinLine(
-  request: Holder & { id: string; name: string },
-  line: LockLine,
+  request: Holder & { id: string; name: string; quotas?: Quotas | undefined },
+  line: LockLine & { readonly places?: number | null },
   at: { now: number; wall: number },
 ): Waiter {
   if (line.waiting >= waitersMax) {
@@ -198,7 +199,8 @@ export function joinLine(
       facts: { name: request.name, waiting: line.waiting, waitersMax },
     })
   }
-  const { id, name, agent, instance } = request
+  const { id, name, agent, instance, quotas } = request
+  assertQuota('lockPlaces', agent, line.places ?? 0, quotas)
   const lease = { leaseMs: waiterLeaseMs, now: at.now, previous: line.last, floor: line.floor }
   return { ...grant({ agent, instance }, lease), id, name, joinedAt: at.wall, version: 1 }
 }

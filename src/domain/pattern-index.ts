@@ -23,6 +23,33 @@ interface Entry {
 const pairSteps = 20
 const readSteps = 80
 
+/** What an ordinary pattern has, in steps. */
+const ordinarySteps = 64
+
+/**
+ * What these cost whoever asks next with an ordinary pattern that none of them can be told apart from by its beginning:
+ * the most of all those that lie within each other, in steps of the comparison.
+ */
+export function costToNext(texts: readonly string[]): number {
+  const costs = new Map(texts.map((text) => [text, (readSteps + ordinarySteps) * readPattern(text).size]))
+  const all = texts.map((text) => ({
+    start: startOf(text),
+    end: '',
+    alternatives: [],
+    cost: costs.get(text) ?? 0,
+  }))
+  const sums = new Map<Entry, number>()
+  let most = 0
+  const sorted = all.toSorted(byStart)
+  for (const [at, entry] of nested(sorted).entries()) {
+    const above = entry.within === null ? 0 : (sums.get(entry.within) as number)
+    const sum = above + pairSteps + (sorted[at] as { cost: number }).cost
+    sums.set(entry, sum)
+    most = Math.max(most, sum)
+  }
+  return most
+}
+
 export class PatternIndex {
   /** By how they begin, in order: those that begin with some text lie together. */
   readonly #entries: readonly Entry[]

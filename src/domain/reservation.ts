@@ -3,10 +3,11 @@
  * each other's way when some path matches both and at least one wants it alone. Advice among agents that ask; the
  * file system knows nothing of it.
  */
-import { HoldfastError, LeaseLostError } from '../errors.ts'
+import { HoldfastError, InvalidError, LeaseLostError } from '../errors.ts'
 import { hasLapsed, isExpired, type Judging } from './lease.ts'
 import { type AcquireRequest, grantSlot, type Lock } from './lock.ts'
-import { PatternIndex } from './pattern-index.ts'
+import { costToNext, PatternIndex } from './pattern-index.ts'
+import { assertQuota, type Quotas } from './quota.ts'
 
 export const reservationPrefix = 'paths:'
 export const patternsMax = 50
@@ -17,6 +18,8 @@ export const reservedPatternsMax = 5000
 export const reservedLengthMax = 250_000
 /** About 5 ms: others wait for the transaction to end. A read holds up nobody. */
 const reserveStepsMax = 500_000
+/** So much of that one agent may leave to whoever asks next: the rest is for others, and for what they ask. */
+const ownStepsMax = reserveStepsMax / 2
 const readStepsMax = 100 * reserveStepsMax
 
 export interface ReservationRequest extends Omit<AcquireRequest, 'slots' | 'token'> {
@@ -25,6 +28,7 @@ export interface ReservationRequest extends Omit<AcquireRequest, 'slots' | 'toke
   readonly user: string | null
   /** Reservations of the same agent that are not in its way. */
   readonly holding: readonly HeldReservation[]
+  readonly quotas?: Quotas | undefined
 }
 
 /** By name and token: reservations granted in one millisecond have the same token. */
@@ -56,6 +60,7 @@ export function reservePaths(
   )
   if (by.length > 0) return { outcome: 'held', by }
   assertRoom(live, request)
+  assertOwnShare(live, request)
   const { after } = grantSlot({ ...request, slots: 1 }, [], at)
   const { patterns, mode, user } = request
   return { outcome: 'granted', after: { ...after, patterns, mode, user, slots: 1 } }
@@ -107,6 +112,19 @@ function assertRoom(live: readonly Lock[], request: ReservationRequest): void {
     what: `${held} ${of} of paths are reserved, and ${asked} more would exceed the limit of ${max}`,
     next: 'release some or try again later; src/** is one pattern for everything below a folder',
     facts: { limit: of, held, asked, max },
+  })
+}
+
+/** Refused now, and not when the next one asks: that one could do nothing about it. */
+function assertOwnShare(live: readonly Lock[], { agent, patterns, quotas }: ReservationRequest): void {
+  const own = live.filter((lock) => lock.agent === agent)
+  assertQuota('reservations', agent, own.length, quotas)
+  const steps = costToNext([...patterns, ...own.flatMap((lock) => lock.patterns ?? [])])
+  if (steps <= ownStepsMax) return
+  throw new InvalidError({
+    what: `comparing with what ${agent} would have reserved takes others ${steps} steps, more than ${ownStepsMax}`,
+    next: 'begin patterns with names of folders, and use fewer braces and wildcards',
+    facts: { agent, steps, stepsMax: ownStepsMax },
   })
 }
 

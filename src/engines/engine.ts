@@ -20,6 +20,7 @@ import type { OpenTransaction } from '../domain/open-transaction.ts'
 import type { Outage } from '../domain/outage.ts'
 import type { Outcome, Progress } from '../domain/progress.ts'
 import type { Queue } from '../domain/queue.ts'
+import type { Quotas } from '../domain/quota.ts'
 import type { Addressable, Recipient } from '../domain/recipient.ts'
 import type { State, StateFloor, StateSummary } from '../domain/state.ts'
 import type { Workflow } from '../domain/workflow.ts'
@@ -341,6 +342,8 @@ export interface Selectors {
   lock: [{ name: string }, readonly Lock[]]
   /** A lock with its line, and the caller's own place in it. */
   lockLine: [{ name: string; waiter: string | null }, LockLine]
+  /** In how many lines for locks an agent stands, counted up to the limit. */
+  placesOfAgent: [{ agent: string; limit: number }, number]
   /** Locks in order of name and slot, after the given one; lapsed ones too. */
   locks: [{ agent: string | null; prefix: string; after: string | null; limit: number }, Page<Lock>]
   /** Named locks and reservations of an agent; no processing locks. */
@@ -629,6 +632,8 @@ export interface Caller {
   readonly renews?: false | undefined
   /** Length of the leases that process renews, where neither the claim nor the queue says one. */
   readonly leaseMs?: number | undefined
+  /** How much of what all share this agent may take. */
+  readonly quotas?: Quotas | undefined
 }
 
 /** Facts of this moment, for deciding. */

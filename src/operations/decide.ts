@@ -196,12 +196,13 @@ function contextOf(
   { caller, chance }: Command,
   { now, wall, isDoubtful = false, manualGraceMs = 0, outage }: Moment,
 ): Context {
-  const { agent, instance, renews, leaseMs } = caller
+  const { agent, instance, renews, leaseMs, quotas } = caller
   return {
     agent,
     instance,
     renews,
     leaseMs,
+    quotas,
     now,
     wall,
     isDoubtful,

@@ -13,6 +13,7 @@ import {
   type Turn,
   type Waiter,
 } from '../domain/lock-line.ts'
+import { defaultQuotas } from '../domain/quota.ts'
 import { assertNotOver, reservationPrefix } from '../domain/reservation.ts'
 import type { Caller, Change, Context, Decision, Remark } from '../engines/engine.ts'
 import { lazily } from '../lazily.ts'
@@ -87,9 +88,9 @@ export const acquireLock = operation({
   input: acquireInput,
   output: acquireOutcome,
   needs: turnNeeds,
-  decide({ line, process }, input, context): Step<NamedAcquireOutcome> {
+  decide({ line, process, places }, input, context): Step<NamedAcquireOutcome> {
     const turn = decideTurn(requestOf(input, process, context), line, context)
-    if (turn.outcome === 'held') return keepOut(turn, line, input, context)
+    if (turn.outcome === 'held') return keepOut(turn, { ...line, places }, input, context)
     const { before, after } = turn
     const taken = turn.outcome === 'granted' ? before : null
     const decision: Decision<NamedAcquireOutcome> = {
@@ -108,8 +109,14 @@ export const acquireLock = operation({
   },
 })
 
-function turnNeeds({ name, waiter }: OutputOf<typeof acquireInput>, caller: Caller) {
+function turnNeeds({ name, wait, waiter }: OutputOf<typeof acquireInput>, caller: Caller) {
+  const limit = (caller.quotas ?? defaultQuotas).lockPlaces
   return {
+    // Who stands in line already was counted when it came.
+    places:
+      wait && waiter === undefined
+        ? ({ select: 'placesOfAgent', agent: caller.agent, limit } as const)
+        : null,
     line: { select: 'lockLine', name, waiter: waiter ?? null } as const,
     process: claimant(caller),
   }
@@ -147,7 +154,7 @@ function grantChange(before: Lock | null, after: Lock, context: Context): Change
 /** Somebody else has it, or is next: the caller gets or keeps its place in line, when it wants one. */
 function keepOut(
   turn: Extract<Turn, { outcome: 'held' }>,
-  line: LockLine,
+  line: LockLine & { readonly places: number | null },
   input: OutputOf<typeof acquireInput>,
   context: Context,
 ): Step<NamedAcquireOutcome> {

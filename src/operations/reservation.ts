@@ -83,6 +83,7 @@ export const reserve = operation({
       user: input.user ?? null,
       patterns: input.patterns,
       mode: input.mode ?? 'exclusive',
+      quotas: context.quotas,
     }
     const reservation = reservePaths(request, reserved, { now, wall, isDoubtful, manualGraceMs, floor })
     if (reservation.outcome === 'granted') {

@@ -14,6 +14,7 @@ import {
   type Waiter,
   waitersMax,
 } from '../../src/domain/lock-line.ts'
+import type { Quotas } from '../../src/domain/quota.ts'
 import { aLock, at, later, refusalOf } from './samples.ts'
 
 const request: NamedRequest = {
@@ -263,6 +264,18 @@ describe('a place in line', () => {
     )
 
     expect(refusal).toMatchObject({ code: 'BUSY', retryable: true })
+  })
+
+  test('is refused to an agent that stands in as many lines as it may [S5d-16]', () => {
+    const join = (places: number, quotas?: Quotas) => () =>
+      joinLine({ agent: 'b', instance: null, id: 'w', name: 'press', quotas }, { ...empty, places }, at)
+
+    expect(join(49)).not.toThrow()
+    expect(refusalOf(join(50))).toMatchObject({
+      code: 'BUSY',
+      facts: { quota: 'lockPlaces', agent: 'b', held: 50, max: 50 },
+    })
+    expect(refusalOf(join(2, { reservations: 1, lockPlaces: 2 }))).toMatchObject({ facts: { max: 2 } })
   })
 
   test('is due for renewal after a third of its lease, and when it has none', () => {

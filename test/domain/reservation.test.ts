@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import type { Lock } from '../../src/domain/lock.ts'
 import {
   assertNotOver,
   covering,
@@ -125,6 +126,54 @@ describe('a reservation', () => {
     const full = fill(reservedPatternsMax, (number) => `src/${number}.ts`)
 
     expect(reservePaths(request, full, clock)).toMatchObject({ outcome: 'held' })
+  })
+})
+
+describe('what one agent has reserved', () => {
+  const own = (count: number) =>
+    Array.from({ length: count }, (_, number) =>
+      reserved([`docs/${number}`], 'shared', { agent: request.agent }),
+    )
+
+  test('is so many reservations at most, whoever else has how many [S5d-16]', () => {
+    const others = Array.from({ length: 200 }, () => reserved(['docs/**'], 'shared'))
+
+    expect(reservePaths(request, [...own(99), ...others], clock).outcome).toBe('granted')
+    expect(refusalOf(() => reservePaths(request, [...own(100), ...others], clock))).toMatchObject({
+      code: 'BUSY',
+      facts: { quota: 'reservations', held: 100, max: 100 },
+    })
+    const quotas = { reservations: 2, lockPlaces: 1 }
+    expect(refusalOf(() => reservePaths({ ...request, quotas }, own(2), clock))).toMatchObject({
+      code: 'BUSY',
+    })
+  })
+
+  test('is refused when it would cost the next one too much, not when that one asks [S5d-16]', () => {
+    const costly = (number: number) => `{${'*a*b,'.repeat(40)}x}*${number}`
+    const ask = (agent: string, patterns: readonly string[], live: readonly Lock[]) =>
+      reservePaths({ ...request, agent, patterns, holding: [] }, live, clock)
+    const live: Lock[] = []
+    const reserveAll = () => {
+      for (let number = 0; number < 100; number++) {
+        const answer = ask('mallory', [costly(number)], live)
+        if (answer.outcome === 'granted') live.push({ ...answer.after, mode: 'shared' })
+      }
+    }
+
+    expect(refusalOf(reserveAll)).toMatchObject({ code: 'INVALID', facts: { agent: 'mallory' } })
+    expect(live.length).toBeGreaterThan(0)
+    expect(ask('ada', ['src/engines/**/*.test.ts'], live)).toMatchObject({ outcome: 'granted' })
+  })
+
+  test('may be much where each beginning is another [S5d-16]', () => {
+    const patterns = (of: number) =>
+      Array.from({ length: 50 }, (_, number) => `packages/${of}/${number}/**/*.ts`)
+    const live = Array.from({ length: 80 }, (_, of) =>
+      reserved(patterns(of), 'shared', { agent: request.agent }),
+    )
+
+    expect(reservePaths({ ...request, patterns: patterns(99) }, live, clock).outcome).toBe('granted')
   })
 })
 

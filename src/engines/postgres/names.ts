@@ -10,6 +10,9 @@ const workflowName = (workflow: string) => `workflow:${workflow}`
 export const keyName = (queue: string, key: string) => `key:${queue}\n${key}`
 export const dedupeKeyName = (queue: string, key: string) => `dedupe:${queue}\n${key}`
 
+/** Whoever takes a place in line counts those it has. */
+export const placesName = (agent: string) => `places:${agent}`
+
 /** What items wait for that were there before: whoever sets it holds this name alone. */
 export const blockersName = 'blockers'
 
@@ -20,7 +23,9 @@ export function namesOf(change: Change): string[] {
     case 'lock':
       return row.patterns == null ? [`lock:${row.name}`] : [`lock:${row.name}`, 'reservations']
     case 'waiter':
-      return [`lock:${row.name}`]
+      return change.before === null
+        ? [`lock:${row.name}`, placesName(row.agent as string)]
+        : [`lock:${row.name}`]
     case 'progress':
     case 'outcome':
       return [`run:${row.run}`]

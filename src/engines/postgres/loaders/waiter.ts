@@ -1,6 +1,7 @@
 /** The line for a lock: who holds it, who is next. */
 import type { Lock } from '../../../domain/lock.ts'
 import type { LockLine, Waiter } from '../../../domain/lock-line.ts'
+import { placesName } from '../names.ts'
 import type { Place, Query } from '../plan.ts'
 import { decodeAll, decodeFirst, now, Parameters, query } from '../rows.ts'
 import { tables, youngerWriters } from '../tables.ts'
@@ -49,6 +50,14 @@ function ownOf(place: Place, name: string, id: string | null): Query {
   return query(place, tables.waiter, 'wait', rest, parameters)
 }
 
+const countPlaces = `select count(*)
+from (
+  select
+  from holdfast.lock_waiter t
+  where t.namespace = $1 and t.agent = $2 and t.expires_at >= ${now}
+  limit $3
+) p`
+
 export const waiterLoaders = {
   lockLine: ({ name, waiter: id }, place) => ({
     names: [`lock:${name}`],
@@ -70,6 +79,12 @@ export const waiterLoaders = {
         ahead: ahead ?? 0,
       }
     },
+  }),
+
+  placesOfAgent: ({ agent, limit }, { namespace }) => ({
+    names: [placesName(agent)],
+    queries: [{ text: countPlaces, values: [namespace, agent, limit] }],
+    read: ([rows]) => Number(rows?.[0]?.[0]),
   }),
 
   lapsedWaiters({ limit }, place) {

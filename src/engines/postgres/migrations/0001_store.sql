@@ -213,6 +213,7 @@ create table holdfast.lock_waiter (
 
 create unique index lock_waiter_line on holdfast.lock_waiter (namespace, name, token);
 create index lock_waiter_expiry on holdfast.lock_waiter (namespace, expires_at);
+create index lock_waiter_agent on holdfast.lock_waiter (namespace, agent);
 
 create table holdfast.progress (
   namespace text collate "C" not null,

@@ -27,6 +27,12 @@ const countAlive = `select count(*), count(*) filter (where token < ?4)
 from lock_waiter indexed by lock_waiter_line
 where namespace = ?1 and name = ?2 and expires_at >= ?3`
 
+const countPlaces = `select count(*) from (
+  select 1 from lock_waiter indexed by lock_waiter_agent
+  where namespace = ? and agent = ? and expires_at >= ?
+  limit ?
+)`
+
 function waiter(source: Source, sql: string, ...values: Value[]): Waiter | null {
   const row = source.connection.get(sql, source.namespace, ...values)
   return row ? decode<Waiter>(tables.waiter, row) : null
@@ -66,6 +72,9 @@ export const waiterLoaders = {
       ahead: Number(ahead),
     }
   },
+
+  placesOfAgent: ({ connection, namespace, now }, { agent, limit }) =>
+    Number(connection.get(countPlaces, namespace, agent, BigInt(now), BigInt(limit))?.[0]),
 
   lapsedWaiters: (source, { limit }) =>
     waiters(

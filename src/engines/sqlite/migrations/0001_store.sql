@@ -201,6 +201,7 @@ create table lock_waiter (
 
 create unique index lock_waiter_line on lock_waiter (namespace, name, token);
 create index lock_waiter_expiry on lock_waiter (namespace, expires_at);
+create index lock_waiter_agent on lock_waiter (namespace, agent);
 
 create table progress (
   namespace text not null,

@@ -1,0 +1,36 @@
+/** How much of what all share one agent may take. Names are self-declared: against mistakes and runaway loops. */
+import { HoldfastError } from '../errors.ts'
+
+export interface Quotas {
+  /** Reservations of paths at once. */
+  readonly reservations: number
+  /** Places in the lines of named locks at once. */
+  readonly lockPlaces: number
+}
+
+/** For callers that say nothing, such as those of a server. */
+export const defaultQuotas: Quotas = Object.freeze({ reservations: 100, lockPlaces: 50 })
+
+const subjects: Readonly<Record<keyof Quotas, { readonly has: string; readonly next: string }>> = {
+  reservations: {
+    has: 'reservations of paths',
+    next: 'release some; src/** is one pattern for everything below a folder',
+  },
+  lockPlaces: { has: 'places in lines for locks', next: 'wait for fewer locks at once' },
+}
+
+export function assertQuota(
+  of: keyof Quotas,
+  agent: string,
+  held: number,
+  quotas: Quotas = defaultQuotas,
+): void {
+  const max = quotas[of]
+  if (held < max) return
+  const { has, next } = subjects[of]
+  throw new HoldfastError('BUSY', {
+    what: `${agent} has ${held} ${has}, as many as one agent may have`,
+    next: `${next}; the option quotas.${of} of open() sets the limit`,
+    facts: { quota: of, agent, held, max },
+  })
+}
