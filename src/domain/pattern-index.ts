@@ -31,23 +31,14 @@ const ordinarySteps = 64
  * the most of all those that lie within each other, in steps of the comparison.
  */
 export function costToNext(texts: readonly string[]): number {
-  const costs = new Map(texts.map((text) => [text, (readSteps + ordinarySteps) * readPattern(text).size]))
-  const all = texts.map((text) => ({
-    start: startOf(text),
-    end: '',
-    alternatives: [],
-    cost: costs.get(text) ?? 0,
-  }))
-  const sums = new Map<Entry, number>()
-  let most = 0
-  const sorted = all.toSorted(byStart)
-  for (const [at, entry] of nested(sorted).entries()) {
-    const above = entry.within === null ? 0 : (sums.get(entry.within) as number)
-    const sum = above + pairSteps + (sorted[at] as { cost: number }).cost
-    sums.set(entry, sum)
-    most = Math.max(most, sum)
+  const sorted = texts.toSorted((left, right) => byStart({ start: startOf(left) }, { start: startOf(right) }))
+  const entries = nested(sorted.map((text) => ({ start: startOf(text), end: '', alternatives: [] })))
+  const sums = new Map<Entry | null, number>([[null, 0]])
+  for (const [at, entry] of entries.entries()) {
+    const cost = pairSteps + (readSteps + ordinarySteps) * readPattern(sorted[at] as string).size
+    sums.set(entry, cost + (sums.get(entry.within) as number))
   }
-  return most
+  return Math.max(...sums.values())
 }
 
 export class PatternIndex {

@@ -173,7 +173,10 @@ describe('what one agent has reserved', () => {
       reserved(patterns(of), 'shared', { agent: request.agent }),
     )
 
-    expect(reservePaths({ ...request, patterns: patterns(99) }, live, clock).outcome).toBe('granted')
+    expect(
+      reservePaths({ ...request, patterns: patterns(99) }, [...live, aLock({ agent: request.agent })], clock)
+        .outcome,
+    ).toBe('granted')
   })
 })
 
