@@ -71,10 +71,15 @@ select item from waiting limit ${parameters.add(limit)}`
 
   vainWaits({ window, limit }, place) {
     const parameters = new Parameters(place)
+    // One by one: the planner takes the window for as long as it may be, and would read every item instead.
     const text = `select coalesce(i.key, i.id), i.queue, coalesce(awaited.key, wait.blocker), awaited.state
 from (select blocker, item from holdfast.blocker where namespace = $1 limit ${parameters.add(window)}) wait
-join holdfast.item i on i.namespace = $1 and i.id = wait.item and i.standing <> 'closed'
-left join holdfast.item awaited on awaited.namespace = $1 and awaited.id = wait.blocker
+cross join lateral (
+  select t.key, t.id, t.queue from holdfast.item t where t.namespace = $1 and t.id = wait.item and t.standing <> 'closed' limit 1
+) i
+left join lateral (
+  select t.key, t.id, t.state, t.outcome from holdfast.item t where t.namespace = $1 and t.id = wait.blocker limit 1
+) awaited on true
 where awaited.id is null or awaited.outcome = 'badly'
 limit ${parameters.add(limit)}`
     return {
