@@ -177,6 +177,26 @@ test('a live reader is shown what is written after an asynchronous failover, how
   expect(reader.payloads.filter((payload) => payload.startsWith('kept'))).toHaveLength(10)
 })
 
+test('a live reader is shown what others wrote on the branch it ends up on before it got there [S5b-8]', async () => {
+  const site = await openSite()
+  const hf = await openHere(site.store, fast)
+  await hf.queue('q').add('before')
+  const [first, second] = await site.standbys(2)
+  const reader = readLive(hf)
+  await site.failOverTo(first)
+  for (let number = 0; number < 30; number++) await add(hf, `lost ${number}`)
+  await reader.sees('lost 29')
+  await site.failOverTo(second)
+  const other = await openHere(site.store, { agent: 'other', background: false })
+  for (let number = 0; number < 10; number++) await other.queue('q').add(`kept ${number}`)
+  await add(hf, 'followed')
+
+  await reader.sees('followed')
+
+  expect(reader.payloads.filter((payload) => payload.startsWith('kept'))).toHaveLength(10)
+  expect(reader.seqs).toEqual(reader.seqs.toSorted((left, right) => left - right))
+})
+
 test('acknowledged commits that a failover lost are reported, and what the new primary does not know is lost at once [S5b-15]', async () => {
   const site = await openSite()
   const { logger, named } = collectLogs()

@@ -9,26 +9,45 @@ import type { Run } from './migrate.ts'
 import type { Query } from './plan.ts'
 
 /** The newest event of each namespace by its index; there are few namespaces and many events. */
-const selectNewest = `with recursive newest (namespace, seq) as (
-  (select namespace, seq from holdfast.event order by namespace desc, seq desc limit 1)
+const selectNewest = `with recursive newest (namespace, seq, at) as (
+  (select namespace, seq, at from holdfast.event order by namespace desc, seq desc limit 1)
   union all
-  select before.namespace, before.seq
+  select before.namespace, before.seq, before.at
   from newest,
   lateral (
-    select e.namespace, e.seq
+    select e.namespace, e.seq, e.at
     from holdfast.event e
     where e.namespace < newest.namespace
     order by e.namespace desc, e.seq desc
     limit 1
   ) as before
 )
-select coalesce(max(seq), 0) as seq from newest`
+select coalesce(max(seq), 0) as seq, max(at) as at from newest`
 
 /**
  * Another branch of the server's history reuses the ids of transactions that this one never had, and readers may have
  * been told of those. So far ahead its numbers begin; a branch that lived for longer is known to those who used it.
  */
 const branchStep = 2 ** 20
+
+/**
+ * Two branches of one parent know nothing of each other, and readers leave the one that was entered first. So the later
+ * one begins higher: by this much for each millisecond since the parent was last heard of, which is more transactions
+ * than a server begins in that time.
+ */
+const stepPerMs = 16
+/** Two branches that are both entered later than that, 18 h, begin alike: no failover may use up the numbers. */
+const stepMaxMs = 2 ** 26
+
+/** By an event, a batch, or the mark of another branch. */
+const selectHeardAt = `select greatest(
+  (select newest.at from (${selectNewest}) as newest),
+  (select max(l.at) from holdfast.lane l),
+  (select max(t.seen_at) from holdfast.timeline t where t.mark <> $1)
+)`
+
+const selectStep = `select ${branchStep} + ${stepPerMs} * least(${stepMaxMs}, greatest(0, holdfast.wall_ms() - heard.at))
+from (${selectHeardAt}) as heard (at)`
 
 /** Numbers of events are numbers in JavaScript. */
 const transactionsMax = 2 ** 53 / eventsMax
@@ -73,15 +92,16 @@ export async function isBaseTooLow(run: Run, told: number | null): Promise<boole
   return row?.[0] === true
 }
 
-/** In one transaction with the mark of a new branch; `mark` says whether there were others before. */
+/** In one transaction with the mark of a new branch; `enter` says whether it was written, and others were there before. */
 export async function raiseBaseWith(
-  mark: () => Promise<boolean>,
+  { mark, enter }: { mark: string; enter: () => Promise<boolean> },
   run: Run,
   told: number | null,
 ): Promise<void> {
   await run(lockLanes)
-  const step = (await mark()) ? branchStep : 0
-  await run(raise, [step, told === null ? null : told + branchStep])
+  const isNewBranch = await enter()
+  const [row] = isNewBranch ? await run(selectStep, [mark]) : []
+  await run(raise, [Number(row?.[0] ?? 0), told === null ? null : told + branchStep])
 }
 
 /** After events were carried here. */

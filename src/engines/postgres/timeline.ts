@@ -82,7 +82,7 @@ export async function enterBranch(
     const [entered] = await run(enter, [mark, by])
     return entered !== undefined && found.marks.length > 0
   }
-  await raiseBaseWith(enterOnce, run, told)
+  await raiseBaseWith({ mark, enter: enterOnce }, run, told)
   const entered = await findBranch(run)
   if (isMarked(entered)) return entered
   throw new Error('the branch that was just marked has no mark')
