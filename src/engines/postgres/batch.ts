@@ -17,7 +17,7 @@ import { isLockedOut } from './classify.ts'
 import type { LinePlaces } from './line-places.ts'
 import { planFor } from './load.ts'
 import { namedItems } from './named-items.ts'
-import { lockNumber, namesOf, taking, trying, tryNames } from './names.ts'
+import { HeldNames, lockNumber, type NameLock, namesOf, taking, trying, tryNames } from './names.ts'
 import { type AskedQuery, distinct, type Need } from './need.ts'
 import { type LineWant, NoSuchId, type Place, type Plan, type Query, type Row } from './plan.ts'
 import { counting, waits, withoutWaiting } from './query.ts'
@@ -134,7 +134,7 @@ export class Batch {
   readonly #left = new Set<Waiting>()
   readonly #events: EventRow[] = []
   readonly #sealed: SealedEvents[] = []
-  readonly #exclusive = new Set<string>()
+  readonly #names = new HeldNames()
   /** Of the items named by id: those that others wait for. */
   #blocking: { readonly asked: ReadonlySet<string>; readonly found: ReadonlySet<unknown> } = {
     asked: new Set(),
@@ -374,26 +374,33 @@ export class Batch {
   /** Takes the names, all in one order, then the lane: who waits for a name has no number as a transaction yet. */
   #entering(members: readonly Member[]): Query[] {
     const shared = new Set<string>()
+    const alone = new Set<string>()
     for (const { waiting, needs } of members) {
       for (const { plan } of needs) {
-        for (const name of plan.names ?? []) this.#exclusive.add(name)
+        for (const name of plan.names ?? []) alone.add(name)
         for (const name of plan.sharedNames ?? []) shared.add(name)
       }
-      for (const name of waiting.moreNames) this.#exclusive.add(name)
+      for (const name of waiting.moreNames) alone.add(name)
     }
-    const numbers = new Map<string, boolean>()
-    for (const name of shared) numbers.set(this.#number(name), true)
-    for (const name of this.#exclusive) numbers.set(this.#number(name), false)
-    const sorted = [...numbers].sort(([left], [right]) => (left < right ? -1 : 1))
+    const locks = this.#names.lacking({ alone, shared })
+    this.#names.note(locks, alone)
     const { lane, batch, namespace } = this.#place
     const instance =
       members.map(({ waiting }) => waiting.prepared.command.caller.instance).find(Boolean) ?? null
     const values = [lane, batch, instance === null ? null : namespace, instance]
-    return [...taking(sorted), { text: enter, values }]
+    return [...taking(this.#numbered(locks)), { text: enter, values }]
   }
 
-  #number(name: string): string {
-    return lockNumber(this.#place.schema, this.#place.namespace, name)
+  /** In the order in which everybody takes them. */
+  #numbered(locks: readonly NameLock[]): NameLock[] {
+    const { schema, namespace } = this.#place
+    const numbers = new Map(
+      [...locks]
+        // Should two names have one number, whoever wants it alone counts.
+        .sort(([, left], [, right]) => Number(right) - Number(left))
+        .map(([name, isShared]) => [lockNumber(schema, namespace, name), isShared]),
+    )
+    return [...numbers].sort(([left], [right]) => (left < right ? -1 : 1))
   }
 
   #itemQueries(needs: readonly Need[], { nowait } = { nowait: false }): Query[] {
@@ -489,7 +496,7 @@ export class Batch {
   #assertExclusive(waiting: Waiting, decision: Decision): void {
     const changed = decision.changes.filter(({ table }) => mostlyRead.has(table))
     const names = [...changed.flatMap(namesOf), ...(decision.changes.some(takesSuspect) ? ['suspects'] : [])]
-    const missing = names.filter((name) => !this.#exclusive.has(name))
+    const missing = names.filter((name) => !this.#names.isAlone(name))
     if (missing.length === 0) return
     for (const name of missing) waiting.moreNames.add(name)
     throw new Again('a name must be held alone')
@@ -498,14 +505,14 @@ export class Batch {
   /** The second load. Nothing may wait here: others may wait for what this batch holds. */
   async #answerAsking(asking: [Member, readonly Need[]][]): Promise<void> {
     const needs = asking.flatMap(([, more]) => more)
-    const names = [...new Set(needs.flatMap(({ plan }) => plan.names ?? []))]
-    const missing = names.filter((name) => !this.#exclusive.has(name))
+    const names = needs.flatMap(({ plan }) => plan.names ?? [])
+    const missing = new Set(names.filter((name) => !this.#names.isAlone(name)))
+    const locks = this.#names.lacking({ alone: missing })
     for (const need of needs) {
       const queries = need.plan.queries.map(withoutWaiting)
       Object.assign(need, { plan: { ...need.plan, queries } })
     }
-    const numbers = missing.map((name) => this.#number(name)).sort()
-    const opening = [...trying(numbers), ...this.#itemQueries(needs, { nowait: true })]
+    const opening = [...trying(this.#numbered(locks)), ...this.#itemQueries(needs, { nowait: true })]
     const clock = this.#clock
     await this.#sendAll(opening, needs).catch((error: unknown) => {
       throw isLockedOut(error) ? new Again('a row that was asked for later is held by another') : error
@@ -515,7 +522,7 @@ export class Batch {
         for (const name of more.flatMap(({ plan }) => plan.names ?? [])) waiting.moreNames.add(name)
       throw new Again('a name that was asked for later is held by another')
     }
-    for (const name of missing) this.#exclusive.add(name)
+    this.#names.note(locks, missing)
     // Later than the first reading: nothing was decided on what lies between.
     this.#clock = clock
     for (const [member, more] of asking) {

@@ -64,6 +64,74 @@ export function namesOf(change: Change): string[] {
   }
 }
 
+/** So many names of one family a batch locks one by one. */
+const singleMax = 64
+
+/** Kinds of names that come by the hundred: each call of a program may bring another one. */
+const manifold = new Set([
+  ...['lock', 'state', 'answer', 'message', 'delivery'],
+  ...['run', 'instance', 'agent', 'recipient', 'allowance'],
+])
+
+/** The name that stands for all names of a kind; null for kinds of which there are few. */
+function familyOf(name: string): string | null {
+  const kind = name.slice(0, name.indexOf(':'))
+  if (kind === 'key' || kind === 'dedupe') return `keys:${name.slice(kind.length + 1, name.indexOf('\n'))}`
+  return manifold.has(kind) ? `every ${kind}` : null
+}
+
+/**
+ * The names a transaction holds. The server's lock table has a few thousand places for everybody on it, so a batch must
+ * not take one for each of a thousand keys. Whoever wants a few names of a family holds the family's name together with
+ * others, and each of its own alone; whoever wants many holds the family's name alone, and no others.
+ */
+export class HeldNames {
+  /** What is locked, and whether together with others. */
+  readonly #locked = new Map<string, boolean>()
+  readonly #alone = new Set<string>()
+
+  isAlone(name: string): boolean {
+    const family = familyOf(name)
+    return this.#alone.has(name) || (family !== null && this.#locked.get(family) === false)
+  }
+
+  /** What it takes to hold these too: what to lock, and whether together with others. */
+  lacking({
+    alone,
+    shared = none,
+  }: {
+    alone: ReadonlySet<string>
+    shared?: ReadonlySet<string>
+  }): NameLock[] {
+    const wanted = [...alone, ...[...shared].filter((name) => !alone.has(name))]
+    const counts = new Map<string | null, number>()
+    for (const name of wanted) counts.set(familyOf(name), (counts.get(familyOf(name)) ?? 0) + 1)
+    const locks = new Map<string, boolean>()
+    for (const name of wanted) {
+      const family = familyOf(name)
+      const isMany = family !== null && (counts.get(family) ?? 0) > singleMax
+      if (family !== null) locks.set(family, !isMany)
+      if (!isMany) locks.set(name, !alone.has(name))
+    }
+    return [...locks].filter(([name, isShared]) => !this.#isLocked(name, isShared))
+  }
+
+  #isLocked(name: string, isShared: boolean): boolean {
+    const held = this.#locked.get(name)
+    return held === false || (held === true && isShared)
+  }
+
+  note(locks: readonly NameLock[], alone: Iterable<string>): void {
+    for (const [name, isShared] of locks) this.#locked.set(name, isShared)
+    for (const name of alone) this.#alone.add(name)
+  }
+}
+
+/** A name, or the number it is locked by, and whether others may hold it too. */
+export type NameLock = readonly [name: string, isShared: boolean]
+
+const none: ReadonlySet<string> = new Set()
+
 const numbers = new Map<string, string>()
 const numbersMax = 10_000
 
@@ -88,18 +156,24 @@ from unnest($1::bigint[], $2::boolean[]) as given (number, shared)`
 /** So many names are taken faster one by one. */
 const fewNames = 3
 /** Answers whether all could be had. */
-export const tryNames =
-  'select coalesce(bool_and(pg_try_advisory_xact_lock(number)), true) from unnest($1::bigint[]) as number'
+export const tryNames = `select coalesce(bool_and(
+  case when shared then pg_try_advisory_xact_lock_shared(number) else pg_try_advisory_xact_lock(number) end
+), true)
+from unnest($1::bigint[], $2::boolean[]) as given (number, shared)`
 
 /** Takes numbers for the transaction, in the order given. */
-export function taking(names: readonly (readonly [number: string, isShared: boolean])[]): Query[] {
+export function taking(names: readonly NameLock[]): Query[] {
   if (names.length <= fewNames) {
     return names.map(([number, isShared]) => ({ text: isShared ? takeShared : takeAlone, values: [number] }))
   }
-  return [{ text: takeNames, values: [names.map(([number]) => number), names.map(([, is]) => is)] }]
+  return [{ text: takeNames, values: columnsOf(names) }]
 }
 
 /** Takes them if nobody has them. */
-export function trying(numbers: readonly string[]): Query[] {
-  return numbers.length === 0 ? [] : [{ text: tryNames, values: [numbers] }]
+export function trying(names: readonly NameLock[]): Query[] {
+  return names.length === 0 ? [] : [{ text: tryNames, values: columnsOf(names) }]
+}
+
+function columnsOf(names: readonly NameLock[]): [string[], boolean[]] {
+  return [names.map(([number]) => number), names.map(([, isShared]) => isShared)]
 }
