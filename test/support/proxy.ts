@@ -31,6 +31,8 @@ export class TcpProxy {
   refusals = 0
   /** So long each message takes in each direction. */
   delayMs = 0
+  /** So fast clients can send. */
+  bytesPerSecond = Number.POSITIVE_INFINITY
 
   private constructor(listener: Listener, target: number) {
     this.#listener = listener
@@ -120,6 +122,7 @@ export class TcpProxy {
     }
     const link: Link = new Link(client, connect(this.#target, '127.0.0.1'), {
       delayMs: () => this.delayMs,
+      bytesPerSecond: () => this.bytesPerSecond,
       isStalled: () => this.#isStalled,
       pass: (message) => this.#pass(link, message),
       ended: () => this.#links.delete(link),
@@ -155,6 +158,7 @@ export class TcpProxy {
 
 interface LinkOptions {
   delayMs(): number
+  bytesPerSecond(): number
   isStalled(): boolean
   pass(message: Message): boolean
   ended(): void
@@ -178,7 +182,10 @@ class Link {
     this.#options = options
     client.setNoDelay(true)
     server.setNoDelay(true)
-    client.on('data', (chunk) => this.#carry(() => this.#toServer(chunk)))
+    client.on('data', (chunk) => {
+      this.#slowDown(chunk.length / options.bytesPerSecond())
+      this.#carry(() => this.#toServer(chunk))
+    })
     server.on('data', (chunk) => this.#carry(() => this.#toClient(chunk)))
     // A close travels like everything else: behind what was sent before it.
     client.on('end', () => this.#carry(() => this.end()))
@@ -187,6 +194,13 @@ class Link {
     server.on('error', () => this.end())
     client.on('close', () => this.#carry(() => this.end()))
     server.on('close', () => this.#carry(() => this.end()))
+  }
+
+  /** Takes nothing more for so long. */
+  #slowDown(seconds: number): void {
+    if (seconds === 0) return
+    this.#client.pause()
+    setTimeout(() => this.#client.resume(), seconds * 1000)
   }
 
   #carry(pass: () => void): void {

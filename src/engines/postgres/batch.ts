@@ -7,7 +7,7 @@
 import type { Item } from '../../domain/item.ts'
 import type { Outage } from '../../domain/outage.ts'
 import { isHoldfastError } from '../../errors.ts'
-import { decide, type Prepared } from '../../operations/decide.ts'
+import { decide } from '../../operations/decide.ts'
 import type { Change, Decision, Loaded, Needs, SealedEvents, Selector, Tables } from '../engine.ts'
 import { rowWithoutDamage } from '../row.ts'
 import { Again } from './again.ts'
@@ -24,23 +24,8 @@ import { counting, waits, withoutWaiting } from './query.ts'
 import { decodeReadable } from './rows.ts'
 import { begin, beginSnapshot } from './settings.ts'
 import { decode, tables } from './tables.ts'
+import type { Waiting } from './waiting-line.ts'
 import { WorkingSet } from './working-set.ts'
-
-/** A command on its way to an answer. */
-export interface Waiting {
-  readonly prepared: Prepared
-  readonly resolve: (result: unknown) => void
-  readonly reject: (error: unknown) => void
-  /** When it was asked, and when it is given up for want of a server, monotonic ms. */
-  readonly askedAt: number
-  readonly deadline: number
-  /** Names it was found to need besides those it says at once. */
-  readonly moreNames: Set<string>
-  /** What it names looks like an id and was found to be none. */
-  looksWide: boolean
-  /** A batch was closed without it. */
-  wasLeft: boolean
-}
 
 /** Where a batch runs. */
 export interface BatchPlace {
@@ -188,8 +173,11 @@ export class Batch {
     if (isHealing || isTaken) throw new Again('others are at work on the line', { isShort: true })
   }
 
-  /** Answers reads from one snapshot, in one round trip where no command asks for more. */
-  async read({ isLast } = { isLast: true }): Promise<Done> {
+  /**
+   * Answers reads from one snapshot, in one round trip where no command asks for more. What a transaction that is still
+   * open holds back is left, to be read again a moment later: so many times.
+   */
+  async read(readsMax: number): Promise<Done> {
     this.#isReading = true
     const members = this.#batch.map((waiting) => this.#begin(waiting, false))
     const first = members.flatMap(({ needs }) => needs)
@@ -199,12 +187,12 @@ export class Batch {
     const opening = isSnapshot ? [snapshot, ...this.#expectingBranch()] : []
     await this.#sendAll([...this.#movedTimes(), ...opening, ...items], first)
     this.#place.noteClock(this.#clock)
-    const isPartial = members.some(({ needs }) =>
-      needs.some(({ plan, answers }) => plan.isPartial?.(answers)),
-    )
-    if (isPartial && !isLast) throw new Again('a transaction that is still open holds the feed back')
     const asking: [Member, readonly Need[]][] = []
-    for (const member of members) this.#advance(member, member.needs, asking)
+    for (const member of members) {
+      const isPartial = member.needs.some(({ plan, answers }) => plan.isPartial?.(answers))
+      if (isPartial && member.waiting.reads < readsMax) this.#left.add(member.waiting)
+      else this.#advance(member, member.needs, asking)
+    }
     if (asking.length > 0) {
       const needs = asking.flatMap(([, more]) => more)
       await this.#sendAll(this.#itemQueries(needs), needs)

@@ -54,6 +54,19 @@ export interface BundleOptions extends Settled {
 
 export type Bundler = new (parts: readonly Part[], options: BundleOptions) => Bundle
 
+/**
+ * The server ends a transaction whose client says nothing for 4 s, and counts until it has a message as a whole. Over a
+ * slow link a long one takes longer, so a short one goes before it, which ends the count. Only where it must be: a
+ * process that is frozen while it sends keeps what it has locked.
+ */
+const unheardMax = 2 ** 21
+
+function bytesOf(parts: readonly Part[]): number {
+  let bytes = 0
+  for (const { values } of parts) for (const value of values) bytes += value?.length ?? 0
+  return bytes
+}
+
 type DriverQuery = new (text: string) => EventEmitter
 
 /** The driver takes only queries of its own kind on a connection that does not wait, and it is loaded on demand. */
@@ -77,6 +90,7 @@ export function bundlerOf(Query: DriverQuery): Bundler {
     submit(wire: Wire): null {
       wire.stream.cork()
       try {
+        if (bytesOf(this.#parts) > unheardMax) wire.flush()
         for (const part of this.#parts) this.#write(wire, part)
         wire.sync()
       } finally {

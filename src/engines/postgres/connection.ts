@@ -2,6 +2,7 @@
  * One connection. What is asked for in one turn goes to the server together, and is answered in order as arrays: inside
  * a transaction in one piece, outside each on its own.
  */
+import type { Socket } from 'node:net'
 import type { Client, ClientConfig, Notification, QueryArrayConfig } from 'pg'
 import { HoldfastError } from '../../errors.ts'
 import type { Address, ServerHost } from './address.ts'
@@ -48,7 +49,7 @@ async function loadDriver(): Promise<Driver> {
 }
 
 export interface ConnectionOptions extends SessionOptions {
-  /** A server that answers nothing for so long is taken for gone. */
+  /** A server that takes and answers nothing for so long, beside what it may wait for locks, is taken for gone. */
   readonly answerTimeoutMs?: number
   /** So long it may take until the first question can be asked. */
   readonly connectTimeoutMs?: number | undefined
@@ -64,6 +65,9 @@ interface Sent extends Part {
 export class Connection {
   readonly #client: Client
   readonly #session: SessionOptions
+  /** So long nothing may move on the socket while an answer is awaited. */
+  readonly #limitMs: number
+  #awaited = 0
   readonly #address: Address
   readonly #Bundle: Bundler
   readonly #readerOf: (type: number) => Reader
@@ -75,10 +79,16 @@ export class Connection {
   #onEnd: (error: Error) => void = () => {}
   #onNotification: (message: Notification) => void = () => {}
 
-  private constructor(client: Client, address: Address, session: SessionOptions, { pg, Bundle }: Driver) {
+  private constructor(
+    client: Client,
+    address: Address,
+    { limitMs, ...session }: SessionOptions & { limitMs: number },
+    { pg, Bundle }: Driver,
+  ) {
     this.#client = client
     this.#address = address
     this.#session = session
+    this.#limitMs = limitMs
     this.#Bundle = Bundle
     this.#readerOf = (type) => {
       if (type === int8 || type === numeric) return Number
@@ -113,15 +123,18 @@ export class Connection {
       keepAlive: true,
       keepAliveInitialDelayMillis: 5_000,
       connectionTimeoutMillis: connectTimeoutMs,
-      query_timeout: answerTimeoutMs + session.lockTimeoutMs,
       application_name: 'holdfast',
     } as ClientConfig & { pipeline: boolean })
-    const connection = new Connection(client, address, session, driver)
+    const limitMs = answerTimeoutMs + session.lockTimeoutMs
+    const connection = new Connection(client, address, { ...session, limitMs }, driver)
     const giveUp = () => connection.destroy(new Error('the search for a server is over'))
     signal?.addEventListener('abort', giveUp, { once: true })
     try {
       signal?.throwIfAborted()
       await client.connect()
+      connection.#stream.on('timeout', () =>
+        connection.destroy(new Error('the server did not answer in time')),
+      )
     } catch (error) {
       // What the driver itself gave up, such as a password it does not have, would wait for the server to end it.
       connection.destroy(error as Error)
@@ -215,14 +228,29 @@ export class Connection {
 
   async #connected<Result>(ask: () => Promise<Result>): Promise<Result> {
     if (this.#ended) throw new Disconnected(this.#ended)
+    this.#awaitAnswers(1)
     try {
       return await ask()
     } catch (error) {
       // What the server says has a severity; everything else is said by the driver of a connection that failed.
       if (error instanceof Error && 'severity' in error) throw error
       this.#end(error as Error)
-      throw new Disconnected(error)
+      throw new Disconnected(this.#ended)
+    } finally {
+      this.#awaitAnswers(-1)
     }
+  }
+
+  /** The socket's own time limit counts from the last byte that it took or got, however much there is to send. */
+  #awaitAnswers(more: 1 | -1): void {
+    this.#awaited += more
+    if (this.#awaited === 0) this.#stream.setTimeout(0)
+    else if (this.#awaited === 1 && more === 1) this.#stream.setTimeout(this.#limitMs)
+  }
+
+  /** Another one once it is encrypted. */
+  get #stream(): Socket {
+    return (this.#client as unknown as { connection: { stream: Socket } }).connection.stream
   }
 
   /** Outside a transaction each statement is one; two that share an answer would share that too. */
@@ -294,7 +322,7 @@ export class Connection {
   /** At once: what was sent and not answered fails. */
   destroy(cause: Error): void {
     this.#end(cause)
-    ;(this.#client as unknown as { connection: { stream: { destroy(): void } } }).connection.stream.destroy()
+    this.#stream.destroy()
   }
 
   async close(): Promise<void> {

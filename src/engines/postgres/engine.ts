@@ -1,10 +1,10 @@
 /**
  * The PostgreSQL engine: group commit over two connections. One lane runs the batches of writes; the other answers
- * reads, renews leases, which must not wait behind a batch, and hears what others ring.
+ * reads and hears what others ring. Leases are renewed on the second, or on whichever is free first while it is busy.
  */
 import type { Environment } from '../../environment.ts'
 import { closedError, isHoldfastError } from '../../errors.ts'
-import { prepare } from '../../operations/decide.ts'
+import { type Prepared, prepare } from '../../operations/decide.ts'
 import { chanceFor } from '../../operations/table.ts'
 import type { Command, Engine, EngineOptions, StoreStatus } from '../engine.ts'
 import { type Address, parseAddress } from './address.ts'
@@ -14,7 +14,7 @@ import { movedOffset, ServerClock } from './clock.ts'
 import { ClockMark } from './clock-mark.ts'
 import type { Connection } from './connection.ts'
 import { askTold } from './event-base.ts'
-import { isRead, Lane, type LaneLoss, type LaneOptions } from './lane.ts'
+import { Lane, type LaneLoss, type LaneOptions } from './lane.ts'
 import { LinePlaces } from './line-places.ts'
 import { Listener } from './listener.ts'
 import { assertUsableStore, settleManualGrace } from './marks.ts'
@@ -32,10 +32,11 @@ import {
 import { begin, type SessionOptions } from './settings.ts'
 import { askStandbys, readStandbys, type Standbys, standbysAfter } from './standbys.ts'
 import { enterBranch, lookAtBranch, type MarkedBranch } from './timeline.ts'
+import { isRead, type Waiting, waitingFor } from './waiting-line.ts'
 import { Wake } from './wake.ts'
 
-/** What keeps leases alive goes past the batches. */
-const urgent = new Set(['lease.renew', 'lease.check', 'instance.beat'])
+/** What keeps leases alive, and what the caretaker does between two renewals. */
+const renewing = new Set(['lease.renew', 'lease.check', 'instance.beat'])
 
 /** How old what is known of the standbys may be, while the store is used. */
 const standbysEveryMs = 2_000
@@ -128,6 +129,11 @@ function typedAtOpen(error: unknown, { shown }: Address): unknown {
   return isHoldfastError(typed) ? typed : unavailable(shown, error, openAgain)
 }
 
+function kindOf(prepared: Prepared): Waiting['kind'] {
+  if (renewing.has(prepared.operation.name)) return 'renewal'
+  return isRead(prepared) ? 'read' : 'write'
+}
+
 /** The mark of a branch was acknowledged too, to whoever wrote it. */
 function lossOfBranch({ mark }: MarkedBranch, { marks }: MarkedBranch): LaneLoss | null {
   return marks.includes(mark) ? null : { acknowledged: null, found: null }
@@ -144,6 +150,7 @@ export class PostgresEngine implements Engine {
   readonly #wake: Wake
   readonly #batches: Lane
   readonly #side: Lane
+  readonly #renewals: Waiting[] = []
   readonly #movedOffset: number | null
   #listener: Listener | null = null
   #facts: ServerFacts
@@ -186,6 +193,7 @@ export class PostgresEngine implements Engine {
       promotesOnly: !options.recoverOnClaim,
       manualGraceMs,
       linePlaces,
+      renewals: this.#renewals,
       onRecovered: options.onRecovered,
       onRecoveryFailed: options.onRecoveryFailed,
       times: () => this.#times(),
@@ -286,12 +294,15 @@ export class PostgresEngine implements Engine {
     this.#lastAsked = { namespace, caller }
     this.#refreshStandbys()
     this.#clockMark?.refresh((query, read) => this.#side.sendAside(query, read))
-    const lane = isRead(prepared) || urgent.has(command.operation) ? this.#side : this.#batches
     return new Promise((resolve, reject) => {
       const askedAt = this.#environment.monotonic()
       const deadline = askedAt + (command.patienceMs ?? this.#options.patienceMs)
-      const found = { moreNames: new Set<string>(), looksWide: false, wasLeft: false }
-      lane.add({ prepared, resolve, reject, askedAt, deadline, ...found })
+      const kind = kindOf(prepared)
+      const waiting = waitingFor({ prepared, kind, resolve, reject, askedAt, deadline })
+      const lane = kind === 'write' ? this.#batches : this.#side
+      lane.add(waiting)
+      // Nobody knows how long a read takes.
+      if (kind === 'renewal' && lane.isBusy) this.#batches.wake()
     })
   }
 

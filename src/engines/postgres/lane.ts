@@ -12,7 +12,7 @@ import { chanceFor } from '../../operations/table.ts'
 import type { Command } from '../engine.ts'
 import type { Address } from './address.ts'
 import { Again } from './again.ts'
-import { Batch, type BatchPlace, type Done, type Waiting } from './batch.ts'
+import { Batch, type BatchPlace, type Done } from './batch.ts'
 import { classify, inDoubt, isContention, isDisconnect, isLockedOut, unavailable } from './classify.ts'
 import type { Connection } from './connection.ts'
 import { type FindOptions, FoundConnection } from './found-connection.ts'
@@ -22,9 +22,9 @@ import type { Query, Row } from './plan.ts'
 import type { SessionOptions } from './settings.ts'
 import { closeOrKeep } from './spare.ts'
 import { askUnconfirmed, Unconfirmed } from './standbys.ts'
+import { isRead, type Waiting, WaitingLine, waitingFor } from './waiting-line.ts'
 import { ChangedTwice } from './working-set.ts'
 
-const batchMax = 500
 const contentionMs = { first: 1, max: 40 }
 /** So often reading a feed that an open transaction holds back is tried again, a moment later each time. */
 const readsMax = 20
@@ -63,6 +63,8 @@ const lanesKeptMs = 24 * 3_600_000
 export interface LaneOptions extends FindOptions {
   readonly address: Address
   readonly looksAhead: boolean
+  /** What keeps leases alive: whichever lane is free takes it. */
+  readonly renewals: Waiting[]
   readonly linePlaces: LinePlaces
   readonly session: SessionOptions
   /** With healing before claims turned off, delays still end on time. */
@@ -94,7 +96,7 @@ export class Lane {
   readonly #environment: Environment
   readonly #id: string
   readonly #bucket: number
-  #waiting: Waiting[] = []
+  readonly #line: WaitingLine
   readonly #found: FoundConnection
   #batch = 0
   /** The branch that the batch was sent on. */
@@ -119,6 +121,7 @@ export class Lane {
   constructor(connection: Connection, options: LaneOptions) {
     this.#options = options
     this.#environment = options.environment
+    this.#line = new WaitingLine(options.renewals)
     this.#id = options.environment.id()
     this.#bucket = Math.floor(options.environment.random() * buckets)
     this.#found = new FoundConnection(connection, options)
@@ -148,8 +151,18 @@ export class Lane {
     await this.#outside(this.connection.send({ text: registerLane, values: [this.#id] }))
   }
 
+  /** A batch is under way. */
+  get isBusy(): boolean {
+    return this.#isSettling
+  }
+
   add(waiting: Waiting): void {
-    this.#waiting.push(waiting)
+    this.#line.add(waiting)
+    this.wake()
+  }
+
+  /** There may be something to do. */
+  wake(): void {
     // One turn later: everything else that asks in this turn joins the same transaction.
     this.#pumping ??= new Promise<void>((done) => setImmediate(() => this.#pump().finally(done)))
   }
@@ -174,8 +187,8 @@ export class Lane {
   }
 
   async #pump(): Promise<void> {
-    while (this.#waiting.length > 0) {
-      const batch = this.#take()
+    while (!this.#line.isEmpty) {
+      const batch = this.#line.take()
       this.#isSettling = true
       try {
         await this.#settle(batch)
@@ -188,22 +201,9 @@ export class Lane {
       for (const [query, read] of this.#asides) this.#send(query, read)
       this.#asides.clear()
       // Answers are read, and the next commands asked, before the next batch is closed.
-      if (this.#waiting.length === 0) await new Promise((done) => setImmediate(done))
+      if (this.#line.isEmpty) await new Promise((done) => setImmediate(done))
     }
     this.#pumping = null
-  }
-
-  /** The next commands of one namespace, reads or writes. */
-  #take(): Waiting[] {
-    const [first] = this.#waiting as [Waiting]
-    const batch: Waiting[] = []
-    const rest: Waiting[] = []
-    for (const waiting of this.#waiting) {
-      const fits = batch.length < batchMax && isAlike(waiting.prepared, first.prepared)
-      ;(fits ? batch : rest).push(waiting)
-    }
-    this.#waiting = rest
-    return batch
   }
 
   /** Together while that goes well; else one by one, so that only the guilty command fails. */
@@ -239,7 +239,7 @@ export class Lane {
   }
 
   /** Null when the batch was answered; else what was in its way, with nothing changed. */
-  async #try(asked: readonly Waiting[], { heals = true, reads = 1, shorts = 1 } = {}): Promise<unknown> {
+  async #try(asked: readonly Waiting[], { heals = true, shorts = 1 } = {}): Promise<unknown> {
     const giveUp = (waiting: Waiting, cause: unknown) =>
       waiting.reject(unavailable(this.#options.address.shown, cause))
     const connected = await this.#connected(asked, giveUp)
@@ -249,9 +249,10 @@ export class Lane {
     const transaction = new Batch(this.#place(batch, connection, { heals, shorts }), batch)
     let decided: Done | null = null
     try {
-      if (isRead((batch[0] as Waiting).prepared)) {
-        const done = await transaction.read({ isLast: reads >= readsMax })
-        this.#answer(done, { wrote: false })
+      const [{ prepared, reads }] = batch as [Waiting]
+      if (isRead(prepared)) {
+        if (reads > 0) await this.#rest(reads)
+        this.#answerReads(await transaction.read(readsMax))
         return null
       }
       this.#batch++
@@ -272,14 +273,10 @@ export class Lane {
         connection.destroy(error as Error)
         this.#noteLoss()
         if (decided) return this.#settleDoubt(batch, decided, error)
-        const left = this.#inTime(batch, (waiting) => giveUp(waiting, error))
-        return left.length === 0 ? null : this.#try(left, { heals, reads, shorts })
+        this.#line.takeApart(this.#inTime(batch, (waiting) => giveUp(waiting, error)))
+        return null
       }
       if (error instanceof Again && error.avoidsDamaged) this.#avoidsDamaged = true
-      if (error instanceof Again && isRead((batch[0] as Waiting).prepared)) {
-        await this.#rest(reads)
-        return this.#try(batch, { reads: reads + 1 })
-      }
       if (error instanceof Again && error.isShort) {
         this.#options.linePlaces.forget()
         await this.#rest(shorts)
@@ -320,17 +317,16 @@ export class Lane {
     const queues = claimedQueues(batch)
     const started = this.#environment.monotonic()
     this.#environment.reached?.('recovery.begun')
-    await this.#settleOne({
+    const healing = waitingFor({
       prepared: this.#recoveryBefore(claimOf(batch), queues),
+      kind: 'write',
       resolve: (report) =>
         onRecovered(report as RecoveryReport, 'claim', this.#environment.monotonic() - started),
       reject: (error) => onRecoveryFailed(error, 'claim', queues[0] ?? null),
       askedAt: started,
       deadline: started,
-      moreNames: new Set(),
-      looksWide: false,
-      wasLeft: false,
     })
+    await this.#settleOne(healing)
   }
 
   #recoveryBefore({ namespace, caller }: Command, first: readonly string[]): Prepared {
@@ -416,13 +412,20 @@ export class Lane {
       this.#acknowledged = this.#sent
     }
     for (const waiting of left) waiting.wasLeft = true
-    this.#waiting.unshift(...left)
+    this.#line.putBack(left)
     for (const [waiting, answer] of answers) {
       if ('error' in answer) waiting.reject(answer.error)
       else waiting.resolve(answer.result)
     }
     if (isReadier) this.#options.linePlaces.forget()
     if (wrote) this.#options.onCommitted(wakes)
+  }
+
+  /** What was left is read again behind what others ask meanwhile. */
+  #answerReads(done: Done): void {
+    this.#answer({ ...done, left: [] }, { wrote: false })
+    for (const waiting of done.left) waiting.reads++
+    this.#line.add(...done.left)
   }
 
   /** The connection was lost between COMMIT and its answer: the lane's row waits for that transaction, and tells. */
@@ -456,8 +459,8 @@ export class Lane {
       for (const waiting of rest) leave(waiting, new Error('the row that tells was removed'))
       return null
     }
-    if (!wasCommitted) return this.#try(rest)
-    this.#answer(done, { wrote: true })
+    if (wasCommitted) this.#answer(done, { wrote: true })
+    else this.#line.takeApart(rest)
     return null
   }
 
@@ -468,16 +471,26 @@ export class Lane {
     return row === undefined ? null : new Unconfirmed(row[0] as string)
   }
 
-  /** The connection, found again when it was lost, and who still waits for it: each is given up in its own time. */
+  /**
+   * The connection, found again when it was lost, and who still waits for it. Each is given up in its own time, also who
+   * stands in line for the next batch.
+   */
   async #connected(
     asked: readonly Waiting[],
     giveUp: (waiting: Waiting, cause: unknown) => void,
   ): Promise<{ connection: Connection; batch: readonly Waiting[] } | null> {
     for (let batch = asked; ; ) {
       if (!this.connection.isOpen) this.#noteLoss()
-      const connection = await this.#found.within(firstDeadline(batch) - this.#environment.monotonic())
+      const { own: behind } = this.#line
+      const first = firstDeadline([...batch, ...behind])
+      const connection = await this.#found.within(first - this.#environment.monotonic())
       if (connection !== null) return { connection, batch }
-      batch = this.#inTime(batch, (waiting) => giveUp(waiting, this.#found.lastFailure))
+      const why = this.#found.lastFailure
+      const late = new Set<Waiting>()
+      this.#inTime(behind, (waiting) => late.add(waiting))
+      this.#line.drop(late)
+      for (const { reject } of late) reject(unavailable(this.#options.address.shown, why))
+      batch = this.#inTime(batch, (waiting) => giveUp(waiting, why))
       if (batch.length === 0) return null
     }
   }
@@ -527,16 +540,8 @@ export class Lane {
   }
 }
 
-export function isRead({ operation }: Prepared): boolean {
-  return operation.effect === 'read'
-}
-
 function firstDeadline(batch: readonly Waiting[]): number {
   return Math.min(...batch.map(({ deadline }) => deadline))
-}
-
-function isAlike(left: Prepared, right: Prepared): boolean {
-  return left.command.namespace === right.command.namespace && isRead(left) === isRead(right)
 }
 
 function mayTryAgain(failure: unknown): boolean {

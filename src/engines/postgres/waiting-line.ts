@@ -1,0 +1,145 @@
+/** What waits for a lane, and what of it goes into the next batch. Renewals wait for whichever lane is free first. */
+import type { Prepared } from '../../operations/decide.ts'
+
+/** A command on its way to an answer. */
+export interface Waiting {
+  readonly prepared: Prepared
+  /** A renewal keeps leases alive, or looks whether they are. */
+  readonly kind: 'renewal' | 'read' | 'write'
+  /** About what it takes to send what it changes. */
+  readonly bytes: number
+  readonly resolve: (result: unknown) => void
+  readonly reject: (error: unknown) => void
+  /** When it was asked, and when it is given up for want of a server, monotonic ms. */
+  readonly askedAt: number
+  readonly deadline: number
+  /** Names it was found to need besides those it says at once. */
+  readonly moreNames: Set<string>
+  /** What it names looks like an id and was found to be none. */
+  looksWide: boolean
+  /** A batch was closed without it. */
+  wasLeft: boolean
+  /** How often it was answered in part, because a transaction that was still open held the rest back. */
+  reads: number
+  /** How many commands may share a batch with it, itself included. */
+  together: number
+}
+
+/** What a command is asked with. */
+export type Asked = Pick<Waiting, 'prepared' | 'kind' | 'resolve' | 'reject' | 'askedAt' | 'deadline'>
+
+const batchMax = 500
+
+/** A slow link takes a second for it, and the rows of a batch are held for as long. */
+const batchBytesMax = 2 ** 20
+
+/** Into so many a batch is taken apart whose connection was lost: perhaps it was too much for its link. */
+const piecesMax = 16
+
+export function waitingFor(asked: Asked): Waiting {
+  const { kind, prepared } = asked
+  return {
+    ...asked,
+    // What is new is sent twice: as a row, and with its event.
+    bytes: kind === 'write' ? 2 * bytesIn(prepared.input) : 0,
+    moreNames: new Set(),
+    looksWide: false,
+    wasLeft: false,
+    reads: 0,
+    together: batchMax,
+  }
+}
+
+function bytesIn(value: unknown): number {
+  if (typeof value === 'string') return Buffer.byteLength(value)
+  if (typeof value !== 'object' || value === null) return 0
+  let bytes = 0
+  for (const each of Object.values(value)) bytes += bytesIn(each)
+  return bytes
+}
+
+export class WaitingLine {
+  /** Shared by the lanes of an engine. */
+  readonly #renewals: Waiting[]
+  #own: Waiting[] = []
+  #wasRenewal = false
+
+  constructor(renewals: Waiting[]) {
+    this.#renewals = renewals
+  }
+
+  get isEmpty(): boolean {
+    return this.#own.length === 0 && this.#renewals.length === 0
+  }
+
+  /** What waits for this lane alone. */
+  get own(): readonly Waiting[] {
+    return this.#own
+  }
+
+  add(...waiting: readonly Waiting[]): void {
+    for (const each of waiting) (each.kind === 'renewal' ? this.#renewals : this.#own).push(each)
+  }
+
+  /** Before all others. */
+  putBack(waiting: readonly Waiting[]): void {
+    this.#renewals.unshift(...waiting.filter(({ kind }) => kind === 'renewal'))
+    this.#own.unshift(...waiting.filter(({ kind }) => kind !== 'renewal'))
+  }
+
+  /** The same, in smaller batches from now on. */
+  takeApart(waiting: readonly Waiting[]): void {
+    for (const each of waiting) each.together = Math.ceil(waiting.length / piecesMax)
+    this.putBack(waiting)
+  }
+
+  drop(given: ReadonlySet<Waiting>): void {
+    this.#own = this.#own.filter((waiting) => !given.has(waiting))
+  }
+
+  /**
+   * The next commands that may share a transaction. Renewals first, but not twice in a row while others wait. There has
+   * to be something.
+   */
+  take(): Waiting[] {
+    const renews = this.#renewals.length > 0 && !(this.#wasRenewal && this.#own.length > 0)
+    this.#wasRenewal = renews
+    const from = renews ? this.#renewals : this.#own
+    const [first] = from as [Waiting]
+    const batch: Waiting[] = []
+    const rest: Waiting[] = []
+    let bytesLeft = batchBytesMax
+    let placesLeft = batchMax
+    for (const waiting of from) {
+      if (!isAlike(waiting, first)) {
+        rest.push(waiting)
+        continue
+      }
+      placesLeft = Math.min(placesLeft, waiting.together - batch.length)
+      const fits = placesLeft > 0 && (waiting === first || waiting.bytes <= bytesLeft)
+      // Nobody overtakes one that does not fit.
+      if (!fits) placesLeft = 0
+      else {
+        placesLeft--
+        bytesLeft -= waiting.bytes
+      }
+      ;(fits ? batch : rest).push(waiting)
+    }
+    from.splice(0, from.length, ...rest)
+    return batch
+  }
+}
+
+/** Of one namespace, all reads or all writes, and what is read again not with what is read for the first time. */
+function isAlike(left: Waiting, right: Waiting): boolean {
+  return (
+    left.kind === right.kind &&
+    left.prepared.command.namespace === right.prepared.command.namespace &&
+    isRead(left.prepared) === isRead(right.prepared) &&
+    left.reads > 0 === right.reads > 0
+  )
+}
+
+export function isRead({ operation }: Prepared): boolean {
+  return operation.effect === 'read'
+}

@@ -1,0 +1,86 @@
+/** What shares a connection to the server: reads that take long, renewals, and more than a slow link carries at once. */
+import type { Holdfast } from 'holdfast'
+import { expect, test } from 'vitest'
+import { ownServer, schemaOf } from './server-store.ts'
+import { openHere, until } from './support.ts'
+
+const own = ownServer()
+
+test('a read that takes long keeps no lease from being renewed [S5c-7]', async () => {
+  const store = own.newStore()
+  const hf = await openHere(store)
+  const watcher = await openHere(store, { background: false })
+  await hf.queue('q').add('work')
+  const claim = await hf.queue('q').next({ leaseMs: 2000 })
+  if (claim.outcome !== 'claimed') throw new Error('there was nothing to claim')
+  const { item, lease } = claim
+  const client = await own.connect()
+  await client.query('begin')
+  await client.query(`lock table ${schemaOf(store)}.state in access exclusive mode`)
+
+  const reading = Promise.allSettled([1, 2, 3].map(() => hf.state('document').get()))
+  const { expiresAt } = (await watcher.queue('q').get(item.id))?.lease ?? {}
+  await until('its lease was renewed often enough to outlive the first, or lost', async () => {
+    const { lease: now } = (await watcher.queue('q').get(item.id)) ?? {}
+    return lease.signal.aborted || (now?.renewedAt ?? 0) > Number(expiresAt)
+  })
+  await client.query('commit')
+  await reading
+
+  expect(lease.signal.aborted).toBe(false)
+})
+
+test('of reads that are asked together only the one that is held back is asked again [S5c-7]', async () => {
+  const store = own.newStore()
+  const hf = await openHere(store, { background: false })
+  const client = await own.connect()
+  await client.query('begin')
+  await client.query('select pg_current_xact_id()')
+  const { item } = await hf.queue('q').add('work')
+  const answered: string[] = []
+
+  const feed = hf.execute('events.list', { since: 0 }).then(() => answered.push('feed'))
+  const others = [1, 2, 3].map(() =>
+    hf
+      .queue('q')
+      .get(item.id)
+      .then(() => answered.push('item')),
+  )
+  await Promise.all([feed, ...others])
+
+  expect(answered).toEqual(['item', 'item', 'item', 'feed'])
+})
+
+/** What 5 s are too short for. */
+const bytesPerSecond = 1_600_000
+const count = 20
+const payloads = Array.from({ length: count }, (_, number) => String(number).padEnd(250_000, 'x'))
+
+test('what is too much for a slow link at once gets through, in one command or in many [S5c-8]', async () => {
+  const store = own.newStore()
+  const watcher = await openHere(store, { background: false })
+  const openFar = async () => {
+    const proxy = await own.openProxy()
+    const hf = await openHere(proxy.through(store), {
+      background: false,
+      busyTimeoutMs: 100,
+      patienceMs: 15_000,
+    })
+    proxy.bytesPerSecond = bytesPerSecond
+    return hf
+  }
+  const [one, many] = await Promise.all([openFar(), openFar()])
+
+  await Promise.all([
+    one.queue('one').addMany(payloads.map((payload) => ({ payload }))),
+    ...payloads.map((payload) => many.queue('many').add(payload)),
+  ])
+
+  expect(await numbersIn(watcher, 'one')).toEqual([...Array(count).keys()])
+  expect(await numbersIn(watcher, 'many')).toEqual([...Array(count).keys()])
+})
+
+async function numbersIn(hf: Holdfast, queue: string): Promise<number[]> {
+  const { items } = await hf.queue(queue).list({ limit: count + 1 })
+  return items.map(({ payload }) => Number.parseInt(String(payload), 10)).sort((left, right) => left - right)
+}
