@@ -474,7 +474,7 @@ forEachEngine((engine) => {
         (hf: Holdfast) => hf.locks.forceReleaseAgent('a', {} as { reason: string }),
       ],
       ['a page that is none', (hf: Holdfast) => hf.locks.list({ after: 'x' })],
-      ['a page too long', (hf: Holdfast) => hf.locks.list({ limit: 501 })],
+      ['a page too long', (hf: Holdfast) => hf.locks.list({ limit: 1001 })],
       ['information about no name', (hf: Holdfast) => hf.locks.getCurrentLockInfo('a\nb')],
     ])('%s is refused as INVALID and changes nothing', async (_, call) => {
       const { hf, store } = await engine.open()

@@ -24,7 +24,7 @@ const misuses: Record<string, (state: State, hf: Holdfast) => unknown> = {
   'set by nobody': (state) => state.set(1, { agent: '' }),
   'delete of version 0': (state) => state.delete({ expectedVersion: 0 }),
   'history of no entries': (state) => state.history({ limit: 0 }),
-  'history of too many entries': (state) => state.history({ limit: 501 }),
+  'history of too many entries': (state) => state.history({ limit: 1001 }),
   'history before a negative number': (state) => state.history({ before: -1 }),
   'update to a function': (state) => state.update(() => (() => 1) as never),
   'update without any attempt': (state) => state.update(() => 1, { attemptsMax: 0 }),
