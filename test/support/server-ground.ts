@@ -3,7 +3,7 @@
  * still runs and deletes the folder when this process ends, however it ends.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
-import { chmodSync, existsSync, mkdtempSync, statSync } from 'node:fs'
+import { chmodSync, existsSync, mkdtempSync, renameSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -16,6 +16,8 @@ export interface ServerUser {
 
 export interface Ground {
   readonly folder: string
+  /** What is made once per run and used by all of its processes lies here; without such a run, in `folder`. */
+  readonly shared: string
   readonly user: ServerUser
   /** The guard stops this process when ours ends; until the returned function is called. */
   guard(pid: number): () => void
@@ -27,6 +29,23 @@ let ground: Ground | null = null
 export function standOnGround(): Ground {
   ground ??= createGround()
   return ground
+}
+
+/** Processes that this one starts share what it and they make, until it leaves its ground. */
+export function shareGround(): void {
+  process.env[sharedFolder] = standOnGround().folder
+}
+
+const sharedFolder = 'HOLDFAST_TEST_SERVERS'
+
+/** Somebody else may have made the same meanwhile; the first one stays, and nobody ever sees half of it. */
+export function publish(draft: string, place: string): void {
+  try {
+    renameSync(draft, place)
+  } catch (error) {
+    if (!existsSync(place)) throw error
+    rmSync(draft, { recursive: true, force: true })
+  }
 }
 
 /** Stops every server of this process and deletes everything. */
@@ -44,6 +63,7 @@ function createGround(): Ground {
   const guard = startGuard(folder)
   return {
     folder,
+    shared: process.env[sharedFolder] ?? folder,
     user,
     guard(pid) {
       guard.stdin?.write(`+${pid}\n`)
