@@ -12,9 +12,9 @@ const suites = readdirSync('test', { withFileTypes: true })
   .filter((entry) => entry.isDirectory())
   .map((entry) => entry.name)
 
-// Their tests often wait, for processes to start and for leases to lapse. Those of the crash suite wait too, but some
-// measure how long something took, and three at once on two cores make that longer.
-const waitingSuites = ['interfaces', 'docs']
+// Their tests often wait: for processes to start, for leases to lapse, for servers to come back. Three at once keep two
+// cores busy; with two, a third of the time of the crash suite was idle.
+const waitingSuites = ['crash', 'interfaces', 'docs']
 
 /** Real processes that are killed, and real servers. */
 const realSuites = ['crash', 'cluster']
@@ -37,7 +37,7 @@ export default defineConfig({
         include: filesOf({ suite, engine }, isQuick),
         exclude: filesOfOtherEngines({ suite, engine }),
         env: { HOLDFAST_TEST_ENGINES: engine, TMPDIR: storesFolder() },
-        globalSetup: engine === 'sqlite' ? [] : ['test/support/servers.ts'],
+        globalSetup: setupOf({ suite, engine }),
         setupFiles: suite === 'conformance' && engine === 'sqlite' ? ['test/support/plans.ts'] : [],
         isolate: realSuites.includes(suite),
         maxConcurrency: 3,
@@ -52,6 +52,12 @@ export default defineConfig({
     })),
   },
 })
+
+/** Servers for all files of a project, or a ground on which each starts its own. */
+function setupOf({ suite, engine }: Omit<EngineProject, 'name'>): string[] {
+  if (engine !== 'sqlite') return ['test/support/servers.ts']
+  return realSuites.includes(suite) ? ['test/support/shared-ground.ts'] : []
+}
 
 /** What only one engine can promise is in files that begin with its name; a suite of its own has them all. */
 function filesOfOtherEngines({ suite, engine }: Omit<EngineProject, 'name'>): string[] {
