@@ -1,4 +1,5 @@
 /** A task that is handed over is kept for its new owner for a while. */
+import type { OpenOptions } from 'holdfast'
 import { describe, expect, test } from 'vitest'
 import { present, refusalCode } from '../support/outcomes.ts'
 import { type Engine, forEachEngine } from '../support/stores.ts'
@@ -8,7 +9,8 @@ const tenMinutes = 10 * 60_000
 forEachEngine((engine) => {
   describe('[S5-8] a task handed to an agent', () => {
     test('is given to nobody else before its time, and then to everybody', async () => {
-      const { hf, env, bob, cy } = await handedOver(engine)
+      // Nobody heals meanwhile: the claim itself must see whether the offer is over.
+      const { hf, env, bob, cy } = await handedOver(engine, {}, { background: false })
 
       const early = await cy.tasks.claimNext()
       await env.advance(tenMinutes - 1_000)
@@ -161,14 +163,17 @@ forEachEngine((engine) => {
   })
 })
 
-async function openThree(engine: Engine) {
-  const { hf, env, store } = await engine.open({ agent: 'ada' })
-  const [bob, cy] = [await store.open({ agent: 'bob' }), await store.open({ agent: 'cy' })]
+async function openThree(engine: Engine, options: OpenOptions = {}) {
+  const { hf, env, store } = await engine.open({ ...options, agent: 'ada' })
+  const [bob, cy] = [
+    await store.open({ ...options, agent: 'bob' }),
+    await store.open({ ...options, agent: 'cy' }),
+  ]
   return { hf, env, bob, cy }
 }
 
-async function handedOver(engine: Engine, options: { offerMs?: number } = {}) {
-  const opened = await openThree(engine)
+async function handedOver(engine: Engine, options: { offerMs?: number } = {}, opening: OpenOptions = {}) {
+  const opened = await openThree(engine, opening)
   await opened.hf.tasks.addTask('one', { key: 'T-1' })
   await opened.hf.tasks.claimTaskForAgent('T-1')
   await opened.hf.tasks.handoff({ to: 'bob', note: 'yours now', ...options })
