@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type Event, type Holdfast, type OpenOptions, open, type QueueItem } from 'holdfast'
 import { afterAll, afterEach, expect } from 'vitest'
+import { claimed } from '../support/outcomes.ts'
 import { openRaw } from '../support/sqlite-file.ts'
 
 /** Long enough for any process on a loaded machine; whatever takes longer will not happen at all. */
@@ -319,6 +320,18 @@ export async function warmUp(hf: Holdfast, actor: Actor): Promise<void> {
     isUp = await isRenewed(hf, item)
     await hf.queue('warm-up').remove(item.id, { force: true, reason: 'it has served' })
   }
+}
+
+/**
+ * An item that somebody let lapse comes back, though nobody claims: the thread that heals and renews is at work. For
+ * handles that do not heal when they claim.
+ */
+export async function seeHealing(hf: Holdfast): Promise<void> {
+  const q = hf.queue('stale')
+  const { item } = await q.add('work')
+  await claimed(q.next({ agent: 'gone', leaseMs: 1 }))
+  await until('the stale item is healed', async () => (await q.get(item.id))?.standing === 'ready')
+  await q.remove(item.id)
 }
 
 /** The letter under which the kernel shows a process: R running, S sleeping, T stopped, Z zombie. */
