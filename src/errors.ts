@@ -3,6 +3,8 @@
  * breakage are thrown, always as a `HoldfastError` with a stable `code`, the facts as fields and the safe
  * next step. One table gives the CLI exit code and the HTTP status of each code.
  */
+import { printable } from './domain/text.ts'
+
 export const errorCodes = {
   INVALID: { exit: 2, http: 400, retryable: false },
   NOT_FOUND: { exit: 3, http: 404, retryable: false },
@@ -50,7 +52,10 @@ const names: Partial<Record<ErrorCode, string>> = {
   LEASE_LOST: 'LeaseLostError',
 }
 
-/** Base of everything Holdfast throws. `message` is "what happened; what to do next". */
+/**
+ * Base of everything Holdfast throws. `message` is "what happened; what to do next": one line, whatever the names in it
+ * contain, because whoever does not catch it prints it. The facts are as they were given.
+ */
 export class HoldfastError extends Error {
   readonly code: ErrorCode
   readonly what: string
@@ -58,11 +63,12 @@ export class HoldfastError extends Error {
   readonly facts: Facts
 
   constructor(code: ErrorCode, parts: ErrorParts) {
-    super(`${parts.what}; ${parts.next}`, parts.cause === undefined ? undefined : { cause: parts.cause })
+    const [what, next] = [printable(parts.what), printable(parts.next)]
+    super(`${what}; ${next}`, parts.cause === undefined ? undefined : { cause: parts.cause })
     this.name = names[code] ?? 'HoldfastError'
     this.code = code
-    this.what = parts.what
-    this.next = parts.next
+    this.what = what
+    this.next = next
     this.facts = parts.facts ?? {}
   }
 

@@ -1,5 +1,5 @@
 /** Log lines have stable names and facts; the library writes only warnings and above unless told otherwise. */
-import { printable, printableLines } from './domain/text.ts'
+import { jsonLine, printable, printableLines } from './domain/text.ts'
 
 export const logNames = [
   'recovery.completed',
@@ -68,7 +68,7 @@ export function sturdy(logger: Logger): Logger {
 /** A line for each, and a stack below it, indented: what a program threw can neither draw nor pass for a line of ours. */
 function write(level: string, { stack, ...facts }: LogFacts, name: LogName): void {
   const shown = Object.entries(facts).map(
-    ([key, value]) => `${key}=${typeof value === 'string' ? JSON.stringify(value) : String(value)}`,
+    ([key, value]) => `${key}=${typeof value === 'string' ? jsonLine(value) : String(value)}`,
   )
   const below = typeof stack === 'string' ? `\n${printableLines(stack).replace(/^/gm, '    ')}` : ''
   process.stderr.write(`${printable(`holdfast ${level} ${name} ${shown.join(' ')}`)}${below}\n`)

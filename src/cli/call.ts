@@ -1,5 +1,6 @@
 /** One command being carried out: its store, opened when first needed, and its ways to speak. */
 import { existsSync } from 'node:fs'
+import { jsonLine } from '../domain/text.ts'
 import { type HoldfastError, InvalidError, NotFoundError } from '../errors.ts'
 import { type Holdfast, open } from '../holdfast.ts'
 import { systemEnvironment } from '../host/system.ts'
@@ -7,13 +8,14 @@ import { keyOfPiece } from '../input.ts'
 import type { Logger } from '../logger.ts'
 import { operations } from '../operations/table.ts'
 import { findDeaths } from '../runtime/heal.ts'
-import { schemaVersion } from './failure.ts'
+import type { Drawn } from './drawing.ts'
 import { makeFolderFor, storeFile } from './home.ts'
 import type { Io } from './io.ts'
 import { LeaseFiles, leaseFolder } from './lease-file.ts'
+import { printJson, printTalk, printText } from './print.ts'
 import type { Settings } from './settings.ts'
 import type { Call, Input } from './verb.ts'
-import { type Known, printable, type View, viewFor } from './view.ts'
+import { type Known, type View, viewFor } from './view.ts'
 
 export interface CallParts {
   readonly io: Io
@@ -130,12 +132,13 @@ export class CommandCall implements Call {
     this.instance = id
   }
 
-  emit(text: string, record: object): void {
-    this.io.out(this.isJson ? `${JSON.stringify({ schemaVersion, ...record })}\n` : `${text}\n`)
+  emit(text: Drawn, record: object): void {
+    if (this.isJson) printJson(this.io, record)
+    else printText(this.io, text)
   }
 
-  say(text: string): void {
-    this.io.err(`${this.view.talkColors.dim(printable(text))}\n`)
+  say(text: Drawn): void {
+    printTalk(this.io, this.view.talkColors.dim(text))
   }
 
   /** What healing took from whom is worth a line; its failure too. */
@@ -146,9 +149,9 @@ export class CommandCall implements Call {
         if (name === 'lease.reclaimed' && !this.#parts.heals) return
         if (name === 'lease.reclaimed')
           this.say(`healed ${facts.kind} ${facts.id} of ${facts.holder}: ${facts.evidence}`)
-        else this.io.err(`warning  ${name} ${printable(JSON.stringify(facts))}\n`)
+        else printTalk(this.io, `warning  ${name} ${jsonLine(facts)}`)
       },
-      error: (facts, name) => this.io.err(`error  ${name} ${printable(JSON.stringify(facts))}\n`),
+      error: (facts, name) => printTalk(this.io, `error  ${name} ${jsonLine(facts)}`),
     }
   }
 

@@ -3,6 +3,7 @@
  * Never an error, never a store that was not there; quick, and silent where nothing is known.
  */
 import { Command, Option } from 'commander'
+import { printable } from '../domain/text.ts'
 import { builtInWorkflows } from '../domain/workflow.ts'
 import { catalogue, type Group } from './catalogue.ts'
 import { fieldsOf, offeredFields, optionName } from './field.ts'
@@ -11,7 +12,6 @@ import { type LiveKind, loadNames } from './live-names.ts'
 import { fillGroup, globalOptions, operationOf } from './program.ts'
 import type { GlobalOptions } from './settings.ts'
 import type { Verb } from './verb.ts'
-import { printable } from './view.ts'
 
 export interface Candidate {
   readonly value: string
@@ -28,8 +28,8 @@ export async function complete(words: readonly string[], io: Io): Promise<string
     const found = await candidatesFor(words, io)
     if (found === 'files') return [files]
     const current = words.at(-1) ?? ''
-    const isSound = ({ value }: Candidate) => value.startsWith(current) && printable(value) === value
-    return found.filter(isSound).slice(0, candidatesMax).map(lineOf)
+    const isMeant = ({ value }: Candidate) => value.startsWith(current)
+    return found.filter(isMeant).slice(0, candidatesMax).map(lineOf)
   } catch {
     // Somebody is typing: there is nobody to tell.
     return []

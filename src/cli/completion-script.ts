@@ -1,7 +1,8 @@
 /**
  * What a shell must know to complete `holdfast`: little. It asks `holdfast complete -- words…` and shows what comes
- * back. Words that were typed and names from the store are passed as they are and never evaluated; scripts of a library
- * would evaluate them, and need more of bash than every machine has.
+ * back. Words that were typed and names from the store are passed as they are, never evaluated, and quoted when they are
+ * inserted (zsh and fish do so themselves); scripts of a library would evaluate them, and need more of bash than every
+ * machine has.
  */
 export const shells = ['bash', 'zsh', 'fish'] as const
 export type Shell = (typeof shells)[number]
@@ -35,7 +36,7 @@ _holdfast() {
     current=\${current:1}
   else
     quote=
-    current=\${current//\\\\ / }
+    current=\${current//\\\\/}
   fi
 
   # What bash takes for the word at the cursor begins behind the last of these.
@@ -45,14 +46,23 @@ _holdfast() {
 
   while IFS= read -r line; do
     if [[ $line == :files ]]; then
-      compopt -o filenames 2>/dev/null
-      while IFS= read -r word; do COMPREPLY+=("$word"); done < <(compgen -f -- "\${current#"$cut"}")
+      # Readline quotes what it knows to be files; where it cannot be told, we do.
+      compopt -o filenames 2>/dev/null && quote=known
+      while IFS= read -r word; do
+        [[ -z $quote ]] && printf -v word %q "$word"
+        COMPREPLY+=("$word")
+      done < <(compgen -f -- "\${current#"$cut"}")
       return
     fi
     word=\${line%%$'\\t'*}
     [[ $word == "$current"* ]] || continue
     word=\${word#"$cut"}
-    [[ -z $quote ]] && word=\${word// /\\\\ }
+    # What is inserted must mean itself: quoted, or left out where the open quote cannot hold it.
+    if [[ -z $quote ]]; then
+      printf -v word %q "$word"
+    elif [[ $quote == \\" && $word == *[\\"\\$\\\`\\\\!]* || $quote == \\' && $word == *\\'* ]]; then
+      continue
+    fi
     COMPREPLY+=("$word")
   done < <("$program" complete --quoted -- "\${words[@]:1}" 2>/dev/null)
 }

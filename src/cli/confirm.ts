@@ -1,6 +1,8 @@
 /** Asks before something that cannot be taken back; on a terminal only. */
+import { drawn } from './drawing.ts'
+
 export async function confirm(question: string): Promise<boolean> {
   const { confirm: ask, isCancel } = await import('@clack/prompts')
-  const answer = await ask({ message: question, initialValue: false, output: process.stderr })
+  const answer = await ask({ message: drawn(question), initialValue: false, output: process.stderr })
   return !isCancel(answer) && answer
 }

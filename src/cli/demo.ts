@@ -10,7 +10,9 @@ import { open } from '../holdfast.ts'
 import { systemEnvironment } from '../host/system.ts'
 import type { EventPage } from '../operations/event.ts'
 import { Fleet } from './demo-fleet.ts'
+import { type Drawing, type Drawn, line, lines } from './drawing.ts'
 import { whileInterruptible } from './interrupt.ts'
+import { printText } from './print.ts'
 import type { Call } from './verb.ts'
 import type { View } from './view.ts'
 
@@ -34,6 +36,7 @@ export interface Findings {
 }
 
 type Story = Pick<Call, 'io' | 'isJson' | 'view'>
+type Say = (text: Drawn) => void
 
 /** How it ended; what happens is told on the way. */
 export function demo(story: Story): Promise<Findings & { readonly ok: boolean }> {
@@ -59,12 +62,12 @@ async function demoUntil(signal: AbortSignal, story: Story): Promise<Findings & 
 
 async function tell(hf: Holdfast, fleet: Fleet, story: Story): Promise<Findings & { readonly ok: boolean }> {
   const { colors } = story.view
-  const say = (text: string) => {
-    if (!story.isJson) story.io.out(`${text}\n`)
+  const say: Say = (text) => {
+    if (!story.isJson) printText(story.io, text)
   }
   const started = systemEnvironment.monotonic()
   say(colors.bold('Holdfast demo: work that heals by itself'))
-  say(`One store file, ${workerCount} worker processes.\n`)
+  say(lines([`One store file, ${workerCount} worker processes.`, '']))
   await topUp(hf)
   for (let number = 0; number < workerCount; number++) await fleet.start()
 
@@ -96,12 +99,7 @@ async function topUp(hf: Holdfast): Promise<void> {
 }
 
 /** Kills a worker in the middle of an item and waits until another has claimed that item. */
-async function killWorkers(
-  hf: Holdfast,
-  fleet: Fleet,
-  say: (text: string) => void,
-  colors: View['colors'],
-): Promise<number[]> {
+async function killWorkers(hf: Holdfast, fleet: Fleet, say: Say, colors: View['colors']): Promise<number[]> {
   say(colors.bold(`1. kill -9 in the middle of an item, ${killCount} times`))
   const healMs: number[] = []
   for (let round = 0; round < killCount; round++) {
@@ -114,7 +112,7 @@ async function killWorkers(
     const ms = at - killedAt
     healMs.push(ms)
     say(
-      `   ${colors.red('killed')} ${victim.name} holding ${short(victim.item)}  ${colors.green('→')} ${successor} took it over after ${colors.bold(`${Math.round(ms)} ms`)}`,
+      line`   ${colors.red('killed')} ${victim.name} holding ${short(victim.item)}  ${colors.green('→')} ${successor} took it over after ${colors.bold(`${Math.round(ms)} ms`)}`,
     )
     await fleet.start()
   }
@@ -122,21 +120,21 @@ async function killWorkers(
 }
 
 /** Stops a worker until its lease has lapsed and another finished its item; then lets it go on, too late. */
-async function freezeWorker(hf: Holdfast, fleet: Fleet, say: (text: string) => void, colors: View['colors']) {
-  say(colors.bold('\n2. freeze a worker (SIGSTOP) past its lease of 2 s, then let it go on'))
+async function freezeWorker(hf: Holdfast, fleet: Fleet, say: Say, colors: View['colors']) {
+  say(lines(['', colors.bold('2. freeze a worker (SIGSTOP) past its lease of 2 s, then let it go on')]))
   await topUp(hf)
   const victim = await fleet.workingOne()
   const finished = finishedByAnother(hf, victim.item, victim.name)
   fleet.freeze(victim.name)
   say(
-    `   ${colors.yellow('frozen')} ${victim.name} holding ${short(victim.item)}; alive, so nobody takes it before its lease lapses`,
+    line`   ${colors.yellow('frozen')} ${victim.name} holding ${short(victim.item)}; alive, so nobody takes it before its lease lapses`,
   )
   const { agent: successor } = await finished
-  say(`   ${colors.green('→')} ${successor} finished it`)
+  say(line`   ${colors.green('→')} ${successor} finished it`)
   const answer = fleet.answerOf(victim.name, victim.item)
   fleet.thaw(victim.name)
   const refusal = await answer
-  say(`   ${colors.yellow('thawed')} ${victim.name} reports completion: ${colors.bold(refusal)}`)
+  say(line`   ${colors.yellow('thawed')} ${victim.name} reports completion: ${colors.bold(refusal)}`)
   return { replaced: successor !== victim.name, refused: refusal === 'LEASE_LOST' }
 }
 
@@ -222,7 +220,7 @@ function isSound(findings: Findings): boolean {
   )
 }
 
-export function findingsText(findings: Findings, { colors, table }: View): string {
+export function findingsText(findings: Findings, { colors, table }: View): Drawing {
   const head = ['items', 'finished', 'duplicates', 'lost', 'killed', 'heal p50', 'p95', 'late completion']
   const row = [
     findings.items,
@@ -237,7 +235,7 @@ export function findingsText(findings: Findings, { colors, table }: View): strin
   const verdict = isSound(findings)
     ? colors.green(`All of it held, in ${findings.seconds} s.`)
     : colors.red('A guarantee did not hold.')
-  return `\n${table(head, [row])}\n\n${verdict}`
+  return lines(['', table(head, [row]), '', verdict])
 }
 
 function short(id: string): string {

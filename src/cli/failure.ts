@@ -1,10 +1,10 @@
 /** Errors as people and machines read them: what happened, why, what to do next. */
 import { CommanderError } from 'commander'
 import { HoldfastError, InvalidError, isHoldfastError } from '../errors.ts'
+import { line, lines } from './drawing.ts'
 import type { Io } from './io.ts'
-import { printable, type View } from './view.ts'
-
-export const schemaVersion = 1
+import { printJson, printTalk } from './print.ts'
+import type { View } from './view.ts'
 
 /** Anything thrown as an error of the family. `meant` is what a mistyped command or option is taken for. */
 export function failureOf(error: unknown, meant: string | null = null): HoldfastError {
@@ -46,17 +46,17 @@ function misuse({ message, code }: CommanderError, meant: string | null): Invali
 /** Prints it and answers the exit code. */
 export function printFailure(error: HoldfastError, io: Io, isJson: boolean, view: View): number {
   if (isJson) {
-    io.out(`${JSON.stringify({ schemaVersion, error: { ...error.toJSON(), retryable: error.retryable } })}\n`)
+    printJson(io, { error: { ...error.toJSON(), retryable: error.retryable } })
     return error.exitCode
   }
   const { talkColors: colors } = view
   const why = whyOf(error)
-  const lines = [
-    `${colors.red('error')}  ${printable(error.what)}`,
-    ...(why === null ? [] : [`${colors.dim('why')}    ${printable(why)}`]),
-    `${colors.dim('next')}   ${printable(error.next)}`,
+  const told = [
+    line`${colors.red('error')}  ${error.what}`,
+    ...(why === null ? [] : [line`${colors.dim('why')}    ${why}`]),
+    line`${colors.dim('next')}   ${error.next}`,
   ]
-  io.err(`${lines.join('\n')}\n`)
+  printTalk(io, lines(told))
   return error.exitCode
 }
 

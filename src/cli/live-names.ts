@@ -1,5 +1,6 @@
 /** Names of what is in the store right now, for completions: read quickly, and from a store that is there. */
 import { existsSync } from 'node:fs'
+import { isName } from '../domain/name.ts'
 import { taskQueue } from '../domain/task.ts'
 import { pause } from '../environment.ts'
 import { type Holdfast, open } from '../holdfast.ts'
@@ -45,7 +46,9 @@ export async function loadNames(
   const answered = new AbortController()
   const tooLate = pause(systemEnvironment, patienceMs, answered.signal).then((): Candidate[] => [])
   try {
-    return await Promise.race([readNames(kind, queue, settings), tooLate])
+    const found = await Promise.race([readNames(kind, queue, settings), tooLate])
+    // No operation makes any other name; a store that somebody else made may have one that a shell would run.
+    return found.filter(({ value }) => isName(value))
   } finally {
     answered.abort()
   }

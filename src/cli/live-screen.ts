@@ -1,4 +1,5 @@
 /** A screen that is drawn anew, as `top` does; left as it was found. */
+import { Drawing } from './drawing.ts'
 import { type Size, sizeOf } from './io.ts'
 
 const escapeKey = '\u001b'
@@ -22,7 +23,7 @@ export class LiveScreen {
     if (isEnough(keys.toString())) this.#closing.abort()
   }
   readonly #onResize = () => this.#redraw()
-  #make: (size: Size) => string = () => ''
+  #make: (size: Size) => Drawing = () => new Drawing('')
 
   constructor() {
     process.stdout.write(enter)
@@ -38,7 +39,7 @@ export class LiveScreen {
   }
 
   /** Drawn anew, and made to fit, when the size of the terminal changes. */
-  draw(make: (size: Size) => string): void {
+  draw(make: (size: Size) => Drawing): void {
     this.#make = make
     this.#redraw()
   }
@@ -48,7 +49,7 @@ export class LiveScreen {
     const { columns, rows } = sizeOf(process.stdout)
     // The last line stays empty: a line break there would push the first one out.
     const lines = this.#make({ columns, rows: rows - 1 })
-      .split('\n')
+      .text.split('\n')
       .slice(0, rows - 1)
     const drawn = lines.map((line) => `${sequence}K${line}`).join('\r\n')
     process.stdout.write(`${sequence}H${drawn}\r\n${sequence}J`)

@@ -6,17 +6,17 @@ import { systemEnvironment } from '../host/system.ts'
 import { type AnyOperation, parseInput } from '../operations/operation.ts'
 import { type CallParts, CommandCall } from './call.ts'
 import { confirm } from './confirm.ts'
+import { drawn } from './drawing.ts'
 import { exitCodeOf } from './exit.ts'
-import { schemaVersion } from './failure.ts'
 import { type Field, fieldsOf, offeredFields, typedName } from './field.ts'
 import { type Io, readStdin, readText } from './io.ts'
 import { asTyped } from './misinput.ts'
 import { withNearestName } from './nearest.ts'
+import { printJson, printTalk, printText } from './print.ts'
 import { type GlobalOptions, inspectSettings, readSettings } from './settings.ts'
 import { type Holding, holdingOf, whoHolds } from './token.ts'
 import { readJson, readValue, type Words } from './value.ts'
 import type { Input, Verb } from './verb.ts'
-import { printable } from './view.ts'
 
 /** The words of a command line, as commander sorted them. */
 export interface Given {
@@ -47,7 +47,7 @@ async function performTyped(
   globals: GlobalOptions,
 ): Promise<number> {
   const settings = await (verb.inspects ? inspectSettings : readSettings)(io, globals)
-  for (const note of settings.home.passedOver) io.err(`warning  ${printable(note)}\n`)
+  for (const note of settings.home.passedOver) printTalk(io, `warning  ${note}`)
   const words = await readInput(verb, operation, given, io)
   const input = verb.shape?.(words, given.options) ?? words
   // Refused before anything is asked or opened, also where the verb does more than one thing.
@@ -153,8 +153,11 @@ function noting(call: CommandCall, note: () => void): void {
   try {
     note()
   } catch (error) {
-    const why = printable((error as Error).message)
-    call.io.err(`warning  the file of the lease cannot be written (${why}): give its token with --token\n`)
+    const why = (error as Error).message
+    printTalk(
+      call.io,
+      `warning  the file of the lease cannot be written (${why}): give its token with --token`,
+    )
   }
 }
 
@@ -165,12 +168,12 @@ function notFound(what: string): NotFoundError {
 async function show(verb: Verb, call: CommandCall, answer: unknown): Promise<void> {
   if (call.isJson) {
     const shown = verb.json ? verb.json(answer, call.input) : asObject(named(verb, answer))
-    if (shown !== null) call.io.out(`${JSON.stringify({ schemaVersion, ...shown })}\n`)
+    if (shown !== null) printJson(call.io, shown)
     return
   }
   await call.lookAround()
   const text = verb.text(answer, call.view, call.input)
-  if (text !== '') call.io.out(`${text}\n`)
+  if (drawn(text) !== '') printText(call.io, text)
   const hint = call.io.isTalkSeen ? verb.hint?.(answer, call.input) : null
   if (hint) call.say(hint)
 }

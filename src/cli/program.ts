@@ -51,7 +51,7 @@ function talkOnly(io: Io): Io {
 /** What the scripts of the shells ask for; no command for people. */
 async function answerShell(args: readonly string[], io: Io): Promise<number> {
   const { complete } = await import('./complete.ts')
-  const { unquoted } = await import('./shell-word.ts')
+  const { unquoted } = await import('../domain/shell-word.ts')
   const isQuoted = args[0] === '--quoted'
   const words = args.slice(isQuoted ? 1 : 0)
   const typed = words[0] === '--' ? words.slice(1) : words

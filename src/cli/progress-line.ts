@@ -1,5 +1,6 @@
 /** How far long work is, on one line that is drawn over and over; only where somebody looks at the talk. */
 import { systemEnvironment } from '../host/system.ts'
+import { drawn } from './drawing.ts'
 import type { Call } from './verb.ts'
 
 export interface ProgressStep {
@@ -42,6 +43,6 @@ export class ProgressLine {
 
   #write(text: string): void {
     const { io } = this.#call
-    io.err(`${eraseLine}${text.slice(0, (io.talkColumns ?? 80) - 1)}`)
+    io.err(`${eraseLine}${drawn(text).slice(0, (io.talkColumns ?? 80) - 1)}`)
   }
 }

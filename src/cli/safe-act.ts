@@ -1,4 +1,5 @@
 /** An operation somebody may safely do, as the command line that does it. */
+import { quotedWord } from '../domain/shell-word.ts'
 import type { FleetExplanation } from '../operations/fleet-explain.ts'
 import { catalogue } from './catalogue.ts'
 import { fieldsOf, optionName } from './field.ts'
@@ -26,14 +27,9 @@ function words(verb: Verb, input: Act['input']): string[] {
   const positional = verb.positional ?? []
   const places = positional
     .filter((name) => name in input || name === verb.body || fields.get(name)?.isOptional !== true)
-    .map((name) => (name in input ? quoted(input[name]) : `<${name}>`))
+    .map((name) => (name in input ? quotedWord(String(input[name])) : `<${name}>`))
   const options = Object.entries(input)
     .filter(([name]) => !positional.includes(name))
-    .flatMap(([name, value]) => [`--${optionName({ name })}`, quoted(value)])
+    .flatMap(([name, value]) => [`--${optionName({ name })}`, quotedWord(String(value))])
   return [...places, ...options]
-}
-
-function quoted(value: unknown): string {
-  const text = String(value)
-  return /^[\w./:@+=,#~-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`
 }

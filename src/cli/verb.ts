@@ -3,6 +3,7 @@
  * how its answer is shown. Everything else (options, bounds, help) comes from the operation's schema.
  */
 import type { Holdfast } from '../holdfast.ts'
+import type { Drawn } from './drawing.ts'
 import type { Io } from './io.ts'
 import type { Leased, LeaseFiles } from './lease-file.ts'
 import type { Settings } from './settings.ts'
@@ -71,7 +72,7 @@ export interface Verb<Answer = unknown> {
   readonly shape?: (input: Input, options: Input) => Input
   /** Instead of executing the operation once. */
   readonly act?: (call: Call) => Promise<Answer>
-  readonly text: (answer: Answer, view: View, input: Input) => string
+  readonly text: (answer: Answer, view: View, input: Input) => Drawn
   /** What the answer is: under this name `--json` shows it, as every other verb that answers such a thing does. */
   readonly noun?: 'item' | 'task' | 'lock' | 'queue' | 'progress' | 'recipient'
   /** What `--json` shows, where that is not the answer itself. */
@@ -101,9 +102,9 @@ export interface Call {
   /** `piece`: which one of a change that takes several, so that each is asked under a key of its own. */
   execute<Result>(operation: string, input: Input, piece?: number): Promise<Result>
   /** One record of a stream: its text, or its line of JSON. */
-  emit(text: string, record: object): void
+  emit(text: Drawn, record: object): void
   /** Talk. */
-  say(text: string): void
+  say(text: Drawn): void
 }
 
 /** Checks the types of a row, then forgets the type of its answer. */

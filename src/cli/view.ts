@@ -1,14 +1,17 @@
 /** How answers look to people: tables without frames, aligned pairs, times in UTC, nothing that draws on a terminal. */
 import colors from 'picocolors'
 import { cutText, printable } from '../domain/text.ts'
+import { Drawing, type Drawn, drawn, line, lines } from './drawing.ts'
 import { formatDuration, formatTime } from './duration.ts'
 import type { Io } from './io.ts'
 import { tableLines } from './table.ts'
 
+export type Colors = Readonly<Record<'bold' | 'dim' | 'red' | 'green' | 'yellow', (text: Drawn) => Drawing>>
+
 export interface View {
-  readonly colors: ReturnType<typeof colors.createColors>
+  readonly colors: Colors
   /** For talk, which goes elsewhere. */
-  readonly talkColors: ReturnType<typeof colors.createColors>
+  readonly talkColors: Colors
   readonly columns: number | null
   readonly rows: number | null
   /** Wall time. */
@@ -19,19 +22,18 @@ export interface View {
   leaseTime(at: number | null | undefined): string
   /** How much of a lease is left, or that its process is gone: then the next recovery takes it, whatever is left. */
   leaseLeft(lease: { readonly instance: string | null; readonly remainingMs: number }): string
-  table(head: readonly string[], rows: readonly (readonly Cell[])[]): string
+  table(head: readonly string[], rows: readonly (readonly Cell[])[]): Drawing
   /** One thing: a line for each fact that is there. */
-  pairs(facts: readonly (readonly [label: string, value: Cell | undefined])[]): string
+  pairs(facts: readonly Fact[]): Drawing
 }
 
-export { printable, printableLines } from '../domain/text.ts'
-
 export type Cell = string | number | null
+type Fact = readonly [label: string, value: Cell | Drawing | undefined]
 
-/** A value of somebody's on one line. */
+/** The beginning of a value of somebody's. */
 export function brief(value: unknown, length = 200): string {
   const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? '')
-  return printable(cutText(text, length))
+  return cutText(text, length)
 }
 
 /** What a command learns of the store before it shows an answer. */
@@ -44,11 +46,11 @@ export interface Known {
 const nothing: Known = { leaseAheadMs: 0, dead: new Set() }
 
 export function viewFor(io: Io, now: number, known: () => Known = () => nothing): View {
-  const paint = colors.createColors(io.hasColors)
+  const paint = colorsFor(io.hasColors)
   const time = (at: number | null | undefined) => (at == null ? '-' : formatTime(at))
   return {
     colors: paint,
-    talkColors: colors.createColors(io.hasTalkColors),
+    talkColors: colorsFor(io.hasTalkColors),
     columns: io.columns,
     rows: io.rows,
     now,
@@ -61,31 +63,43 @@ export function viewFor(io: Io, now: number, known: () => Known = () => nothing)
   }
 }
 
+function colorsFor(hasColors: boolean): Colors {
+  const { bold, dim, red, green, yellow } = colors.createColors(hasColors)
+  const painter = (paint: (text: string) => string) => (text: Drawn) => new Drawing(paint(drawn(text)))
+  return {
+    bold: painter(bold),
+    dim: painter(dim),
+    red: painter(red),
+    green: painter(green),
+    yellow: painter(yellow),
+  }
+}
+
 function cellText(cell: Cell | undefined): string {
-  return cell == null || cell === '' ? '-' : String(cell)
+  return cell == null || cell === '' ? '-' : printable(String(cell))
 }
 
 function drawTable(
   head: readonly string[],
   rows: readonly (readonly Cell[])[],
   columns: number | null,
-  paint: View['colors'],
-): string {
+  paint: Colors,
+): Drawing {
   if (rows.length === 0) return paint.dim('(none)')
-  const [title = '', ...lines] = tableLines([head, ...rows.map((row) => row.map(cellText))], columns)
-  return [paint.bold(title), ...lines].join('\n')
+  const [title = '', ...below] = tableLines([head, ...rows.map((row) => row.map(cellText))], columns)
+  return lines([paint.bold(title), ...below])
 }
 
-function drawPairs(
-  facts: readonly (readonly [label: string, value: Cell | undefined])[],
-  paint: View['colors'],
-): string {
+function drawPairs(facts: readonly Fact[], paint: Colors): Drawing {
   const shown = facts.filter(([, value]) => value != null && value !== '')
   const width = Math.max(0, ...shown.map(([label]) => label.length))
   const below = `\n${' '.repeat(width + 2)}`
-  return shown
-    .map(([label, value]) => `${paint.dim(label.padEnd(width))}  ${String(value).replaceAll('\n', below)}`)
-    .join('\n')
+  return lines(
+    shown.map(([label, value]) => {
+      const text = drawn(value instanceof Drawing ? value : String(value)).replaceAll('\n', below)
+      return line`${paint.dim(label.padEnd(width))}  ${new Drawing(text)}`
+    }),
+  )
 }
 
 /** How much of a lease is left or since when it is over. */

@@ -4,10 +4,13 @@ import { shown } from './text.ts'
 
 export const nameLengthMax = 200
 const namePattern = /^[\p{L}\p{N}_][\p{L}\p{N}_.:/@+#=,~ -]*$/u
+/** Some letters cannot be seen, such as the fillers of Hangul: with one of them, another could pass for you. */
+const unseen = /\p{Default_Ignorable_Code_Point}/u
 
 export function isName(text: unknown): text is string {
   if (typeof text !== 'string') return false
-  return text.length <= nameLengthMax && namePattern.test(text) && !text.includes('..') && !text.endsWith(' ')
+  if (text.length > nameLengthMax || !namePattern.test(text) || unseen.test(text)) return false
+  return !text.includes('..') && !text.endsWith(' ')
 }
 
 export function assertName(what: string, given: unknown): void {

@@ -56,6 +56,9 @@ describe('names', () => {
     ['a mark that joins the letter before it', 'e\u0301'],
     ['half of a surrogate pair', 'a\ud83d'],
     ['an emoji', 'a🙂'],
+    ['a filler that counts as a letter and cannot be seen [S5d-11]', 'alice\u3164'],
+    ['the same in half width', 'alice\uffa0'],
+    ['the same at the beginning, of old Hangul', '\u115fa'],
     ['201 characters', 'a'.repeat(201)],
   ])('%s is refused', (_, text) => {
     const refusal = refusalOf(() => assertName('queue', text))

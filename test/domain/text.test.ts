@@ -5,10 +5,13 @@ import {
   decodeText,
   fitText,
   isText,
+  jsonLine,
+  jsonLines,
   printable,
   printableLines,
   shown,
 } from '../../src/domain/text.ts'
+import { dangersIn, friendlyTexts, hostileTexts } from '../support/hostile-text.ts'
 
 test.each(['', 'plain', 'two\nlines', 'party 🎉', '\u202Egpj'])('%j can be stored', (text) => {
   expect(isText(text)).toBe(true)
@@ -58,14 +61,58 @@ test.each([
   expect(shown(value)).toBe(words)
 })
 
-test.each(['\u001b', '\u009b', '\u007f', '\u202e', '\u2066', '\u200f', '\u061c', '\u2028', '\u2029'])(
-  '%j neither draws nor turns what is shown after it [S5-4]',
-  (character) => {
-    expect(printable(`a${character}b`)).toBe('a\u00b7b')
-    expect(printableLines(`a${character}b\n\tc\r`)).toBe('a\u00b7b\n\tc\u00b7')
-  },
-)
+test.each(Object.entries(hostileTexts))('what %s is shown as what it is [S5d-11]', (_, text) => {
+  const shownText = printable(text)
+  const lines = printableLines(text)
 
-test('letters of every script and joined pictures are shown as they are', () => {
-  expect(printable('grün שלום 👩‍🚀')).toBe('grün שלום 👩‍🚀')
+  expect(dangersIn(shownText)).toEqual([])
+  expect(shownText).not.toContain('\n')
+  // What is shown twice, by an error and by whoever prints it, is shown the same.
+  expect(printable(shownText)).toBe(shownText)
+  expect(dangersIn(lines.replaceAll('\t', '').replaceAll('\n', ' '))).toEqual([])
+  expect(dangersIn(jsonLine({ text, [text]: 1 }))).toEqual([])
+  expect(JSON.parse(jsonLine({ text }))).toEqual({ text })
+  expect(JSON.parse(jsonLines({ text }))).toEqual({ text })
+  expect(dangersIn(shown(text))).toEqual([])
+})
+
+test('there are at least sixty of them', () => {
+  expect(Object.keys(hostileTexts).length).toBeGreaterThanOrEqual(60)
+})
+
+test.each(friendlyTexts)('%s is shown as it is [S5d-11]', (text) => {
+  expect(printable(text)).toBe(text)
+})
+
+test.each([
+  ['a\u202eb', 'a\\u202eb'],
+  ['a\u001b[2J\u009b', 'a\\u001b[2J\\u009b'],
+  ['one\ntwo\r\n\tthree', 'one\\ntwo\\r\\n\\tthree'],
+  ['\u{e0041}', '\\u{e0041}'],
+  ['half \ud83c', 'half \\ud83c'],
+  ['😀\u200dx', '😀\\u200dx'],
+])('%j is written %s', (text, written) => {
+  expect(printable(text)).toBe(written)
+})
+
+test('several lines stay lines, with their tabs [S5-4]', () => {
+  expect(printableLines('a\u001bb\n\tc\r')).toBe('a\\u001bb\n\tc\\r')
+})
+
+test('marks that pile up on one letter are shown up to eight', () => {
+  expect(printable(`a${'\u0301'.repeat(10)}`)).toBe(`a${'\u0301'.repeat(8)}\\u0301\\u0301`)
+})
+
+test('JSON has each half of a character beyond 16 bits', () => {
+  expect(jsonLine('\u{e0041}\u007f👩\u200d🚀')).toBe(String.raw`"\udb40\udc41\u007f👩\u200d🚀"`)
+  expect(jsonLines(['\u202e'])).toBe(`[\n  "${String.raw`\u202e`}"\n]`)
+})
+
+test('a long hostile text is escaped in a time that grows with its length', () => {
+  const text = `${'\u200d\u0300😀\ufe0f'.repeat(100_000)}`
+
+  const before = process.cpuUsage()
+  printable(text)
+
+  expect(process.cpuUsage(before).user / 1000).toBeLessThan(2_000)
 })

@@ -110,7 +110,7 @@ describe('with a store', () => {
   test('each says in a line what it is', async () => {
     const { stdout } = await shell.run('complete', '--', 'task', 'claim', 'T')
 
-    expect(stdout).toBe('T-1\tTodo: Write the·parser\n')
+    expect(stdout).toBe('T-1\tTodo: Write the\\tparser\n')
   })
 
   test('nothing of another namespace is offered, and nothing is changed', async () => {

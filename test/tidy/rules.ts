@@ -130,7 +130,8 @@ const arrows: Record<string, readonly string[]> = {
   lazily: [],
   environment: ['errors', 'domain'],
   domain: ['errors'],
-  errors: [],
+  // A message may be printed by whoever does not catch it.
+  errors: ['domain'],
 }
 
 /** Layers that use no npm package, and the node modules they may use (null: all of them). */

@@ -2,9 +2,10 @@
 import type { Agent } from '../../agents.ts'
 import { errorCodes, InvalidError } from '../../errors.ts'
 import type { StaleLocks } from '../../operations/lease-watch.ts'
+import { type Drawing, lines } from '../drawing.ts'
 import { formatDuration } from '../duration.ts'
 import { verb } from '../verb.ts'
-import { printable, type View } from '../view.ts'
+import type { View } from '../view.ts'
 
 const register = verb<Agent>({
   name: 'register',
@@ -43,12 +44,12 @@ const beat = verb<boolean>({
   exit: (alive) => (alive ? 0 : errorCodes.NOT_FOUND.exit),
 })
 
-function agentTable(agents: readonly Agent[], view: View): string {
+function agentTable(agents: readonly Agent[], view: View): Drawing {
   return view.table(
     ['agent', 'host', 'pid', 'since', 'crashes', 'liveness'],
     agents.map((agent) => [
-      printable(agent.agent),
-      printable(agent.hostName),
+      agent.agent,
+      agent.hostName,
       agent.pid,
       view.time(agent.startedAt),
       agent.suspect ? `${agent.crashes} (suspect)` : agent.crashes,
@@ -91,14 +92,14 @@ const show = verb<Shown>({
   text({ agent, processes, holds }, view) {
     const rows = holds.map(({ kind, title, token, isExpired, expiredMs, remainingMs }) => [
       kind,
-      printable(title),
+      title,
       token,
       isExpired ? `expired ${formatDuration(expiredMs)} ago` : `${formatDuration(remainingMs)} left`,
     ])
-    return [
-      processes.length === 0 ? `${printable(agent)} has no running process` : agentTable(processes, view),
-      rows.length === 0 ? 'holds nothing' : `\n${view.table(['kind', 'what', 'token', 'lease'], rows)}`,
-    ].join('\n')
+    return lines([
+      processes.length === 0 ? `${agent} has no running process` : agentTable(processes, view),
+      ...(rows.length === 0 ? ['holds nothing'] : ['', view.table(['kind', 'what', 'token', 'lease'], rows)]),
+    ])
   },
 })
 

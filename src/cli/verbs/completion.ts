@@ -2,6 +2,7 @@
 import { nearestName } from '../../domain/name.ts'
 import { InvalidError } from '../../errors.ts'
 import { type Shell, scripts, shells } from '../completion-script.ts'
+import { textLines } from '../drawing.ts'
 import { verb } from '../verb.ts'
 
 interface Script {
@@ -26,5 +27,5 @@ export const completion = verb<Script>({
       next: nearest ? `did you mean "${nearest}"?` : `give one of ${shells.join(', ')}`,
     })
   },
-  text: ({ script }) => script.trimEnd(),
+  text: ({ script }) => textLines(script.trimEnd()),
 })

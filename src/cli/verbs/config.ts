@@ -5,6 +5,7 @@ import { withoutPassword } from '../../domain/store-url.ts'
 import { InvalidError } from '../../errors.ts'
 import { trustedOwners } from '../../host/user.ts'
 import { type ConfigKey, configKeys, readConfig, withSetting } from '../config-file.ts'
+import { lines } from '../drawing.ts'
 import { formatDuration, parseDuration } from '../duration.ts'
 import { makeHome } from '../home.ts'
 import { configName, findHome } from '../location.ts'
@@ -18,7 +19,6 @@ import {
 } from '../settings.ts'
 import { isTrusted, trust } from '../trust.ts'
 import { verb } from '../verb.ts'
-import { printable } from '../view.ts'
 
 interface Shown {
   readonly settings: Readonly<Record<string, { value: string | number; origin: string }>>
@@ -44,13 +44,13 @@ const print = verb<Shown>({
   },
   text({ settings, config, withOrigin }, view) {
     const rows = Object.entries(settings).map(([name, { value, origin }]) => {
-      const shown = name === 'busyTimeoutMs' ? formatDuration(value as number) : printable(String(value))
-      return [name.replace('busyTimeoutMs', 'busy-timeout'), shown, printable(origin)]
+      const shown = name === 'busyTimeoutMs' ? formatDuration(value as number) : String(value)
+      return [name.replace('busyTimeoutMs', 'busy-timeout'), shown, origin]
     })
     const shown = withOrigin
       ? view.table(['setting', 'value', 'origin'], rows)
       : view.pairs(rows.map(([name = '', value = '']) => [name, value]))
-    return config === null ? shown : `${shown}\n\n${configLines(config).map(printable).join('\n')}`
+    return config === null ? shown : lines([shown, '', ...configLines(config)])
   },
   json: ({ settings, config, withOrigin }) => ({
     settings: withOrigin
@@ -104,7 +104,7 @@ const set = verb<Written>({
   },
   text: ({ file, setting, value }, view) =>
     view.pairs([
-      [setting, printable(value)],
+      [setting, value],
       ['written to', file],
     ]),
 })

@@ -1,12 +1,14 @@
 /** `holdfast copy --from A --to B`: a store grows up. */
 import type { CopyReport } from '../../copy/copy.ts'
 import { errorCodes } from '../../errors.ts'
+import { type Drawn, lines } from '../drawing.ts'
 import { formatDuration } from '../duration.ts'
 import { copyLeaseFiles, leaseFolder } from '../lease-file.ts'
+import { printTalk } from '../print.ts'
 import { ProgressLine } from '../progress-line.ts'
 import { locatedFile } from '../settings.ts'
 import { type Call, verb } from '../verb.ts'
-import { printable, type View } from '../view.ts'
+import type { View } from '../view.ts'
 
 export const copy = verb<CopyReport>({
   name: 'copy',
@@ -50,12 +52,12 @@ function copyTokens({ io }: Call, { from, to }: { readonly from: string; readonl
   try {
     copyLeaseFiles(leaseFolder(from, io), leaseFolder(to, io))
   } catch (error) {
-    const why = printable((error as Error).message)
-    io.err(`warning  the files of leases could not be copied (${why}): give their tokens with --token\n`)
+    const why = (error as Error).message
+    printTalk(io, `warning  the files of leases could not be copied (${why}): give their tokens with --token`)
   }
 }
 
-function copyText(report: CopyReport, view: View): string {
+function copyText(report: CopyReport, view: View): Drawn {
   const { outcome, from, to, tables, rows, running, source, ms } = report
   if (outcome === 'already') return `${from} was copied to ${to} before; nothing was left to do`
   const table = view.table(
@@ -65,20 +67,20 @@ function copyText(report: CopyReport, view: View): string {
       .map(({ table: name, rows: count, digest }) => [name, count, digest?.slice(0, 16) ?? null]),
   )
   if (outcome === 'copied') {
-    return [
+    return lines([
       table,
       `${rows} rows of ${from} are in ${to}, each compared with its original (${formatDuration(ms)})`,
       source === 'shut' ? `${from} is shut: open ${to} from now on` : `${from} stays usable`,
-    ].join('\n')
+    ])
   }
-  return [
+  return lines([
     table,
     `${rows} rows of ${from} would go to ${to}${planOf(report)}; nothing was changed`,
     ...running.map(
       ({ agent, pid, host, namespace }) =>
-        `first stop ${printable(agent)} (pid ${pid} on ${printable(host)}, namespace ${printable(namespace)})`,
+        `first stop ${agent} (pid ${pid} on ${host}, namespace ${namespace})`,
     ),
-  ].join('\n')
+  ])
 }
 
 function planOf({ began }: CopyReport): string {

@@ -2,8 +2,9 @@
 import { isHoldfastError } from '../../errors.ts'
 import type { DoctorVisit } from '../../fleet.ts'
 import type { DoctorReport } from '../../operations/fleet-doctor.ts'
+import { type Drawing, line, lines } from '../drawing.ts'
 import { type Call, verb } from '../verb.ts'
-import { printable, type View } from '../view.ts'
+import type { View } from '../view.ts'
 import { freedText, linesOption } from './healing-text.ts'
 
 export const doctor = verb<DoctorVisit>({
@@ -22,10 +23,10 @@ export const doctor = verb<DoctorVisit>({
     return { ...visit, findings: [] }
   },
   text: ({ findings, fixed }, view) =>
-    [
+    lines([
       ...(fixed === null ? [] : [`fixed: freed ${freedText(fixed)}`]),
       ...findings.map((finding) => findingText(finding, Math.max(...findings.map(nameLength)), view)),
-    ].join('\n'),
+    ]),
   exit: ({ healthy }) => (healthy ? 0 : 10),
 })
 
@@ -55,7 +56,7 @@ function findingText(
   { check, level, what, remedy, isFixable }: DoctorReport['findings'][number],
   width: number,
   view: View,
-): string {
+): Drawing {
   const { colors } = view
   const marks = {
     ok: colors.green('ok     '),
@@ -64,8 +65,7 @@ function findingText(
     error: colors.red('error  '),
   }
   const fixable = isFixable ? ' (--fix does it)' : ''
-  const line = `${marks[level]}  ${check.padEnd(width)}  ${printable(what)}`
-  return remedy === null
-    ? line
-    : `${line}\n${' '.repeat(width + 11)}${colors.dim(`${printable(remedy)}${fixable}`)}`
+  const found = line`${marks[level]}  ${check.padEnd(width)}  ${what}`
+  if (remedy === null) return found
+  return lines([found, line`${' '.repeat(width + 11)}${colors.dim(`${remedy}${fixable}`)}`])
 }

@@ -2,8 +2,9 @@
 
 import { InvalidError } from '../../errors.ts'
 import type { EventPage, EventView } from '../../operations/event.ts'
+import { lines } from '../drawing.ts'
 import { verb } from '../verb.ts'
-import { brief, printable, type View } from '../view.ts'
+import { brief, type View } from '../view.ts'
 import { untilInterrupted } from './stream.ts'
 
 function eventLine(event: EventView, view: View): string {
@@ -12,8 +13,8 @@ function eventLine(event: EventView, view: View): string {
     String(seq).padStart(6),
     view.time(at),
     kind.padEnd(16),
-    `${subject} ${printable(id)}`,
-    agent === null ? '' : `by ${printable(agent)}`,
+    `${subject} ${id}`,
+    agent === null ? '' : `by ${agent}`,
     token === null || token === 0 ? '' : `token ${token}`,
     detail === null ? '' : brief(detail),
   ]
@@ -24,7 +25,7 @@ const list = verb<EventPage>({
   name: 'list',
   operation: 'events.list',
   isDefault: true,
-  text: ({ events }, view) => events.map((event) => eventLine(event, view)).join('\n'),
+  text: ({ events }, view) => lines(events.map((event) => eventLine(event, view))),
 })
 
 const follow = verb<undefined>({
@@ -64,10 +65,10 @@ const images = verb<Images>({
   name: 'images',
   operation: 'events.images',
   text: ({ seq, digest, images: all }) =>
-    [
-      ...all.map(({ subject, id, image }) => `${subject} ${printable(id)}  ${brief(image)}`),
+    lines([
+      ...all.map(({ subject, id, image }) => `${subject} ${id}  ${brief(image)}`),
       `events before ${seq + 1} were removed${digest === null ? '' : `, digest ${digest}`}`,
-    ].join('\n'),
+    ]),
 })
 
 export const eventVerbs = [list, follow, images]

@@ -2,10 +2,11 @@
 import { errorCodes } from '../../errors.ts'
 import type { FleetThing } from '../../fleet.ts'
 import type { FleetExplanation } from '../../operations/fleet-explain.ts'
+import { type Drawing, line, lines } from '../drawing.ts'
 import { formatDuration } from '../duration.ts'
 import { commandFor } from '../safe-act.ts'
 import { verb } from '../verb.ts'
-import { brief, leaseLeft, printable, type View } from '../view.ts'
+import { brief, leaseLeft, type View } from '../view.ts'
 
 type Can = FleetExplanation['can'][number] & { readonly command: string | null }
 type Shown = Omit<FleetExplanation, 'can'> & { readonly can: readonly Can[] }
@@ -17,12 +18,7 @@ export const find = verb<{ found: FleetThing[] }>({
   text: ({ found }, view) =>
     view.table(
       ['kind', 'id', 'queue', 'title'],
-      found.map(({ kind, id, queue, title }) => [
-        kind,
-        printable(id),
-        queue && printable(queue),
-        printable(title),
-      ]),
+      found.map(({ kind, id, queue, title }) => [kind, id, queue, title]),
     ),
   exit: ({ found }) => (found.length === 0 ? errorCodes.NOT_FOUND.exit : 0),
 })
@@ -47,45 +43,43 @@ export const explain = verb<Shown>({
   text: explainText,
 })
 
-function explainText(shown: Shown, view: View): string {
+function explainText(shown: Shown, view: View): Drawing {
   const { colors } = view
   const { holder } = shown
   const kind = shown.queue === 'tasks' ? 'task' : shown.kind
-  const head = `${kind} ${colors.bold(printable(shown.title))} is ${paint(shown.verdict, view)}: ${printable(shown.why)}`
+  const head = line`${kind} ${colors.bold(shown.title)} is ${paint(shown.verdict, view)}: ${shown.why}`
   const facts = view.pairs([
-    ['id', shown.id === shown.title ? null : printable(shown.id)],
-    ['queue', shown.queue && printable(shown.queue)],
+    ['id', shown.id === shown.title ? null : shown.id],
+    ['queue', shown.queue],
     [
       'holder',
-      holder &&
-        `${printable(holder.agent ?? 'nobody known')}, ${holder.kind} lease, ${leaseLeft(holder.remainingMs)}`,
+      holder && `${holder.agent ?? 'nobody known'}, ${holder.kind} lease, ${leaseLeft(holder.remainingMs)}`,
     ],
     ['process', holder && processText(holder)],
     ['token', holder?.token],
     ['since', holder && view.leaseTime(holder.grantedAt)],
     ['until', holder && view.leaseTime(holder.expiresAt)],
-    ...shown.evidence.map((each) => ['evidence', printable(each)] as const),
+    ...shown.evidence.map((each) => ['evidence', each] as const),
     ...shown.next.map(
-      ({ what, inMs }) =>
-        ['next', `${inMs ? `in ${formatDuration(inMs)}: ` : ''}${printable(what)}`] as const,
+      ({ what, inMs }) => ['next', `${inMs ? `in ${formatDuration(inMs)}: ` : ''}${what}`] as const,
     ),
     ...shown.can.map(
       ({ command, because }) =>
-        ['you can', `${command ?? because}${command === null ? '' : colors.dim(`  # ${because}`)}`] as const,
+        ['you can', command === null ? because : line`${command}${colors.dim(`  # ${because}`)}`] as const,
     ),
     ...shown.history.map(
       ({ at, kind: happened, agent, detail }) =>
         [
           'history',
-          `${view.time(at)}  ${happened}${agent === null ? '' : ` by ${printable(agent)}`}${detail === null ? '' : `  ${detailText(detail)}`}`,
+          `${view.time(at)}  ${happened}${agent === null ? '' : ` by ${agent}`}${detail === null ? '' : `  ${detailText(detail)}`}`,
         ] as const,
     ),
   ])
-  return `${head}\n${facts}`
+  return lines([head, facts])
 }
 
 function processText({ kind, liveness, evidence }: NonNullable<Shown['holder']>): string {
-  return kind === 'manual' ? evidence : `${liveness}: ${printable(evidence)}`
+  return kind === 'manual' ? evidence : `${liveness}: ${evidence}`
 }
 
 /** From whom and why, where that was recorded; else everything. */
@@ -93,10 +87,10 @@ function detailText(detail: NonNullable<Shown['history'][number]['detail']>): st
   const { holder, evidence, reason } = detail
   const told = [evidence, reason].filter((part) => typeof part === 'string')
   if (told.length === 0) return brief(detail, 120)
-  return printable([typeof holder === 'string' ? `of ${holder}` : '', ...told].filter(Boolean).join(': '))
+  return [typeof holder === 'string' ? `of ${holder}` : '', ...told].filter(Boolean).join(': ')
 }
 
-function paint(verdict: Shown['verdict'], { colors }: View): string {
+function paint(verdict: Shown['verdict'], { colors }: View): Drawing {
   if (verdict === 'stuck') return colors.red(verdict)
   return verdict === 'ready' || verdict === 'free' ? colors.green(verdict) : colors.yellow(verdict)
 }

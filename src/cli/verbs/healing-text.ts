@@ -2,8 +2,9 @@
 import { counted } from '../../domain/count.ts'
 import type { RecoveryReport } from '../../operations/recovery.ts'
 import type { RecoveryStats } from '../../operations/recovery-stats.ts'
+import { type Drawing, lines } from '../drawing.ts'
 import type { Call, OwnOption } from '../verb.ts'
-import { printable, type View } from '../view.ts'
+import type { View } from '../view.ts'
 
 export type Healing = Pick<RecoveryReport, 'reclaimed' | 'recoveryTimestamp'>
 
@@ -17,16 +18,16 @@ export function healingText(
   view: View,
   summary: string,
   isDryRun: boolean,
-): string {
+): Drawing {
   const at = view.time(recoveryTimestamp)
   const did = isDryRun ? 'would free' : 'freed'
-  return [
+  return lines([
     ...reclaimed.map(
       ({ kind, id, namespace, holder, evidence }) =>
-        `${at}  ${did} ${kind} ${printable(id)}${namespace === undefined ? '' : ` in ${printable(namespace)}`} of ${printable(holder ?? 'nobody known')}: ${printable(evidence)}`,
+        `${at}  ${did} ${kind} ${id}${namespace === undefined ? '' : ` in ${namespace}`} of ${holder ?? 'nobody known'}: ${evidence}`,
     ),
     `${at}  ${did} ${summary}`,
-  ].join('\n')
+  ])
 }
 
 /** What was freed, by kind. */
@@ -49,20 +50,19 @@ export function healingLines<Report extends Healing>(call: Call, report: Report)
   return { ...report, reclaimed: [] }
 }
 
-export function recoveryStatsText(stats: RecoveryStats, view: View): string {
+export function recoveryStatsText(stats: RecoveryStats, view: View): Drawing {
   const { lastRun, totals, lastError } = stats
   return view.pairs([
     ['due now', freedText(stats)],
     [
       'last run',
-      lastRun &&
-        `${view.time(lastRun.at)} by ${printable(lastRun.by)} (${lastRun.trigger}): ${freedText(lastRun)}`,
+      lastRun && `${view.time(lastRun.at)} by ${lastRun.by} (${lastRun.trigger}): ${freedText(lastRun)}`,
     ],
     ['in all', freedText(totals)],
     [
       'failures',
       lastError &&
-        `${totals.failures}; the last ${view.time(lastError.at)} by ${printable(lastError.by)} (${lastError.trigger}): ${printable(lastError.error)}`,
+        `${totals.failures}; the last ${view.time(lastError.at)} by ${lastError.by} (${lastError.trigger}): ${lastError.error}`,
     ],
     ['last look', stats.lastSweptAt === null ? null : view.time(stats.lastSweptAt)],
   ])

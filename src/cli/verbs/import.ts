@@ -10,11 +10,12 @@ import { importPendingAcks } from '../../import/pending-acks.ts'
 import type { ImportOptions, ImportReport } from '../../import/report.ts'
 import type { TextSource } from '../../import/source.ts'
 import { importZjj } from '../../import/zjj.ts'
+import { type Drawing, lines } from '../drawing.ts'
 import { storeFile } from '../home.ts'
 import { readStdin } from '../io.ts'
 import { ProgressLine } from '../progress-line.ts'
 import { type Call, type OwnOption, type Verb, verb } from '../verb.ts'
-import { printable, type View } from '../view.ts'
+import type { View } from '../view.ts'
 
 const dryRun = { flags: '--dry-run', description: 'say what would be taken over and change nothing' }
 const skipBad = {
@@ -92,20 +93,20 @@ async function textOf(call: Call): Promise<TextSource> {
 /** More is in the JSON. */
 const linesMax = 50
 
-function reportText(report: ImportReport, view: View): string {
+function reportText(report: ImportReport, view: View): Drawing {
   const { imported, known, lapsed, flagged, skipped, bad } = report
   const rows = [
     ...bad.map(({ row, why }) => ['bad', row, why]),
     ...flagged.map(({ id, gaps }) => ['flagged', id, gaps.join('; ')]),
     ...lapsed.map((id) => ['lapsed', id, 'held there; nobody holds it here, it comes back by itself']),
     ...skipped.map(({ id, why }) => ['skipped', id, why]),
-  ].map((cells) => cells.map(printable))
+  ]
   const table = view.table(['what', 'which', 'why'], rows.slice(0, linesMax))
-  return [
+  return lines([
     `${report.dryRun ? 'would take over' : 'took over'} ${imported.length}, ${known.length} here before, ${skipped.length} skipped${bad.length > 0 ? `, ${counted(bad.length, 'bad row')}` : ''}`,
     ...(rows.length > 0 ? [table] : []),
     ...(rows.length > linesMax ? [view.colors.dim(`${rows.length - linesMax} more with --json`)] : []),
-  ].join('\n')
+  ])
 }
 
 const again = 'The file is only read. Again, it takes over only what is new; held work arrives lapsed.'

@@ -1,12 +1,14 @@
 /** Items, leases and locks in words. */
+import { quotedWord } from '../../domain/shell-word.ts'
 import type { ItemView, LeaseView, LockView } from '../../operations/view.ts'
+import { type Drawing, lines, textLines } from '../drawing.ts'
 import { formatDuration } from '../duration.ts'
 import type { Leased } from '../lease-file.ts'
-import { brief, printable, printableLines, type View } from '../view.ts'
+import { brief, type View } from '../view.ts'
 
 /** What a person calls it: its key where it has one. */
 export function nameOf({ id, key }: Pick<ItemView, 'id' | 'key'>): string {
-  return key === null ? id : `${printable(key)} (${id})`
+  return key === null ? id : `${key} (${id})`
 }
 
 /** One line on where an item stands now. */
@@ -14,12 +16,12 @@ export function itemLine(item: ItemView): string {
   return `${nameOf(item)}  ${item.state}`
 }
 
-export function itemTable(items: readonly ItemView[], view: View): string {
+export function itemTable(items: readonly ItemView[], view: View): Drawing {
   return view.table(
     ['id', 'key', 'state', 'phase', 'pri', 'holder', 'payload'],
     items.map((item) => [
       item.id,
-      printable(item.key ?? ''),
+      item.key ?? '',
       item.state,
       phaseOf(item, view),
       item.priority,
@@ -43,15 +45,15 @@ function phaseOf({ standing, quarantine, waitingFor, runAt }: ItemView, view: Vi
 
 export function holderText(lease: LeaseView | null, view: View): string {
   if (lease === null) return ''
-  return `${printable(lease.agent ?? 'nobody known')}, ${view.leaseLeft(lease)}`
+  return `${lease.agent ?? 'nobody known'}, ${view.leaseLeft(lease)}`
 }
 
 /** Everything about one item, for `show`. */
-export function itemPairs(item: ItemView, view: View): string {
+export function itemPairs(item: ItemView, view: View): Drawing {
   return view.pairs([
     ['id', item.id],
     ['queue', item.queue],
-    ['key', item.key && printable(item.key)],
+    ['key', item.key],
     ['state', `${item.state} (${item.standing})`],
     ['priority', item.priority],
     ['holder', item.lease && holderText(item.lease, view)],
@@ -59,14 +61,14 @@ export function itemPairs(item: ItemView, view: View): string {
     ['token', item.lease && item.token],
     ['waits for', item.waitingFor.join(', ')],
     ['not before', item.runAt === null ? null : view.time(item.runAt)],
-    ['quarantine', item.quarantine && printable(item.quarantine.reason ?? view.time(item.quarantine.at))],
+    ['quarantine', item.quarantine && (item.quarantine.reason ?? view.time(item.quarantine.at))],
     [
       'attempts',
       `${item.attempts} (${item.failures} of ${item.attemptsMax} failures, ${item.crashes} crashes)`,
     ],
-    ['error', item.error && printable(item.error.message)],
-    ['stack', item.error?.stack && printableLines(item.error.stack)],
-    ['added', `${view.time(item.addedAt)} by ${printable(item.submittedBy ?? 'nobody known')}`],
+    ['error', item.error?.message],
+    ['stack', item.error?.stack && textLines(item.error.stack)],
+    ['added', `${view.time(item.addedAt)} by ${item.submittedBy ?? 'nobody known'}`],
     ['closed', item.closedAt === null ? null : view.time(item.closedAt)],
     ['progress', item.progress == null ? null : brief(item.progress)],
     ['result', item.result == null ? null : brief(item.result)],
@@ -82,16 +84,16 @@ export function leasePeriod(lease: LeaseView, view: View): string {
 }
 
 export function heldBy(holder: string | null, expiresAt: number | null, view: View): string {
-  return `held by ${printable(holder ?? 'nobody known')} until ${view.leaseTime(expiresAt)}`
+  return `held by ${holder ?? 'nobody known'} until ${view.leaseTime(expiresAt)}`
 }
 
 export function pausedText(reason: string | null): string {
-  return reason ? `paused: ${printable(reason)}` : 'paused'
+  return reason ? `paused: ${reason}` : 'paused'
 }
 
 /** How a list goes on. */
-export function withNext(text: string, next: string | null, view: View): string {
-  return next === null ? text : `${text}\n${view.colors.dim(`more: --after '${next}'`)}`
+export function withNext(text: Drawing, next: string | null, view: View): Drawing {
+  return next === null ? text : lines([text, view.colors.dim(`more: --after ${quotedWord(next)}`)])
 }
 
 export function itemGrant({ id, token }: Pick<ItemView, 'id' | 'token'>): Leased & { token: number } {
@@ -105,5 +107,5 @@ export function lockGrant({ name, lease }: LockView): Leased & { token: number }
 export const isItemOver = ({ standing }: ItemView): boolean => standing !== 'held'
 
 export function lockLine(lock: LockView, view: View): string {
-  return `${printable(lock.name)}  token ${lock.lease.token}  until ${view.leaseTime(lock.lease.expiresAt)} (${view.leaseLeft(lock.lease)})`
+  return `${lock.name}  token ${lock.lease.token}  until ${view.leaseTime(lock.lease.expiresAt)} (${view.leaseLeft(lock.lease)})`
 }

@@ -6,9 +6,10 @@ import type { NamedAcquireOutcome } from '../../operations/lock.ts'
 import type { LockInfo } from '../../operations/lock-read.ts'
 import type { ReserveOutcome } from '../../operations/reservation.ts'
 import type { LockView } from '../../operations/view.ts'
+import { type Drawing, lines } from '../drawing.ts'
 import { whileInterruptible } from '../interrupt.ts'
 import { type Call, verb } from '../verb.ts'
-import { printable, type View } from '../view.ts'
+import type { View } from '../view.ts'
 import { forPid } from './claim-options.ts'
 import { heldBy, holderText, lockGrant, lockLine, withNext } from './item-text.ts'
 import { progressBar } from './progress-text.ts'
@@ -27,8 +28,7 @@ const acquire = verb<NamedAcquireOutcome>({
   text(answer, view) {
     if (answer.outcome !== 'claimed') return heldBy(answer.holder, answer.expiresAt, view)
     const { recoveredFrom } = answer
-    const from =
-      recoveredFrom === null ? '' : `, taken over from ${printable(recoveredFrom.holder ?? 'nobody known')}`
+    const from = recoveredFrom === null ? '' : `, taken over from ${recoveredFrom.holder ?? 'nobody known'}`
     return `${lockLine(answer.lock, view)}${from}`
   },
   grants: (answer) => (answer.outcome === 'claimed' ? [lockGrant(answer.lock)] : []),
@@ -86,19 +86,19 @@ const status = verb<LockInfo>({
   text: infoText,
 })
 
-function infoText(info: LockInfo, view: View): string {
+function infoText(info: LockInfo, view: View): Drawing {
   const slot = info.slots.find(({ lease }) => lease.token === info.token)
   const held = info.isLocked ? 'held' : 'free'
   return view.pairs([
-    ['lock', printable(info.name)],
+    ['lock', info.name],
     ['state', info.stale ? 'free (its last lease lapsed)' : held],
-    ['for', info.lockedBy === info.holder ? null : info.lockedBy && printable(info.lockedBy)],
+    ['for', info.lockedBy === info.holder ? null : info.lockedBy],
     [
       info.stale ? 'last holder' : 'holder',
       slot && info.holder !== null ? holderText(slot.lease, view) : null,
     ],
-    ['user', info.lockedByUser && printable(info.lockedByUser)],
-    ['reason', info.lockReason && printable(info.lockReason)],
+    ['user', info.lockedByUser],
+    ['reason', info.lockReason],
     ['since', info.lockedAt === null ? null : view.time(info.lockedAt)],
     ['until', info.expiresAt === null ? null : view.leaseTime(info.expiresAt)],
     ['slots', info.slots.length > 1 ? info.slots.length : null],
@@ -108,15 +108,15 @@ function infoText(info: LockInfo, view: View): string {
   ])
 }
 
-function lockTable(locks: readonly LockView[], view: View): string {
+function lockTable(locks: readonly LockView[], view: View): Drawing {
   return view.table(
     ['lock', 'slot', 'since', 'holder', 'for'],
     locks.map((lock) => [
-      printable(lock.name),
+      lock.name,
       lock.slot,
       view.time(lock.acquiredAt),
       lock.delayed ? 'nobody (delay after a loss)' : holderText(lock.lease, view),
-      printable([...(lock.patterns ?? []), lock.run, lock.reason].filter((part) => part).join(' ')),
+      [...(lock.patterns ?? []), lock.run, lock.reason].filter((part) => part).join(' '),
     ]),
   )
 }
@@ -155,7 +155,7 @@ const reserve = verb<ReserveOutcome>({
   text: (answer, view) =>
     answer.outcome === 'claimed'
       ? lockLine(answer.lock, view)
-      : `${heldBy(answer.holder, answer.expiresAt, view)}\n${lockTable(answer.by, view)}`,
+      : lines([heldBy(answer.holder, answer.expiresAt, view), lockTable(answer.by, view)]),
   grants: (answer) => (answer.outcome === 'claimed' ? [lockGrant(answer.lock)] : []),
 })
 
@@ -224,7 +224,7 @@ const transfer = verb<LockView>({
   noun: 'lock',
   operation: 'locks.transfer',
   positional: ['name', 'to'],
-  text: (lock, view) => `${lockLine(lock, view)}, held by ${printable(lock.holder ?? '')}`,
+  text: (lock, view) => `${lockLine(lock, view)}, held by ${lock.holder ?? ''}`,
 })
 
 const isLockedBy = verb<boolean>({

@@ -3,10 +3,11 @@
 import { InvalidError } from '../../errors.ts'
 import type { StaleLocks } from '../../operations/lease-watch.ts'
 import type { RecoveryReport } from '../../operations/recovery.ts'
+import { type Drawing, lines } from '../drawing.ts'
 import { formatDuration } from '../duration.ts'
 import { aboveThreshold } from '../exit.ts'
 import { type Call, type Verb, verb } from '../verb.ts'
-import { printable, type View } from '../view.ts'
+import type { View } from '../view.ts'
 import { freedText, healingLines, healingText, linesOption } from './healing-text.ts'
 
 /** More stale leases than this, and somebody should be told. */
@@ -47,13 +48,13 @@ function readAlert(call: Call): number {
   })
 }
 
-function detectText(report: Detected, view: View): string {
+function detectText(report: Detected, view: View): Drawing {
   const { total, expiredCount, nearExpiryCount, staleCount, orphanedCount, suspectCount } = report
   const counts = `${total} held, ${expiredCount} expired, ${staleCount} stale, ${nearExpiryCount} near expiry, ${orphanedCount} orphaned, ${suspectCount} suspect`
   const rows = report.locks.map((lock) => [
     lock.kind,
-    printable(lock.title),
-    printable(lock.assignee ?? ''),
+    lock.title,
+    lock.assignee ?? '',
     lock.isExpired
       ? `expired ${formatDuration(lock.expiredMs)} ago`
       : `${formatDuration(lock.remainingMs)} left`,
@@ -61,10 +62,10 @@ function detectText(report: Detected, view: View): string {
   ])
   const patterns = report.crashPatterns.map(
     ({ agent, crashes, lastAt }) =>
-      `${printable(agent)} lost ${crashes} leases in the last hour, the last at ${view.time(lastAt)}`,
+      `${agent} lost ${crashes} leases in the last hour, the last at ${view.time(lastAt)}`,
   )
   const table = rows.length === 0 ? [] : [view.table(['kind', 'what', 'holder', 'lease', 'looks'], rows)]
-  return [...table, ...patterns, counts].join('\n')
+  return lines([...table, ...patterns, counts])
 }
 
 function marksOf(lock: StaleLocks['locks'][number]): string {
@@ -102,7 +103,10 @@ export const cleanup = verb<Cleanup>({
     const healed = healingText(report, view, freedText(report), dryRun === true)
     const { left } = report
     if (left === undefined) return healed
-    return `${healed}\n${view.time(report.recoveryTimestamp)}  still held ${left.total}, ${left.expiredCount} expired, ${left.staleCount} stale, ${left.nearExpiryCount} near expiry`
+    return lines([
+      healed,
+      `${view.time(report.recoveryTimestamp)}  still held ${left.total}, ${left.expiredCount} expired, ${left.staleCount} stale, ${left.nearExpiryCount} near expiry`,
+    ])
   },
 })
 

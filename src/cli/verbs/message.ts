@@ -6,13 +6,14 @@ import type { LetterPage, MessagePage } from '../../operations/message-read.ts'
 import type { Sent } from '../../operations/message-send.ts'
 import type { MessageView } from '../../operations/message-view.ts'
 import type { RetryCounts } from '../../runtime/redelivery.ts'
+import { type Drawing, lines } from '../drawing.ts'
 import { formatDuration } from '../duration.ts'
 import { verb } from '../verb.ts'
-import { brief, printable, type View } from '../view.ts'
+import { brief, type View } from '../view.ts'
 import { withNext } from './item-text.ts'
 
 function messageLine({ id, state, deliveries }: MessageView): string {
-  return `${id}  ${state}  to ${deliveries.map(({ recipient }) => printable(recipient)).join(', ')}`
+  return `${id}  ${state}  to ${deliveries.map(({ recipient }) => recipient).join(', ')}`
 }
 
 const send = verb<Sent>({
@@ -39,7 +40,7 @@ const inbox = verb<LetterPage>({
         ['message', 'from', 'type', 'state', 'content'],
         messages.map((letter) => [
           letter.id,
-          printable(letter.sender),
+          letter.sender,
           `${letter.marker ? `${letter.marker} ` : ''}${letter.type}`,
           letter.state,
           brief(letter.content),
@@ -105,29 +106,29 @@ const status = verb<MessageView | null>({
   json: (message) => ({ message }),
 })
 
-function messagePairs(message: MessageView, view: View): string {
+function messagePairs(message: MessageView, view: View): Drawing {
   const facts = view.pairs([
     ['id', message.id],
-    ['from', printable(message.sender)],
+    ['from', message.sender],
     ['type', message.type],
     ['state', message.state],
     ['quorum', message.quorum],
-    ['about', message.context && printable(message.context)],
+    ['about', message.context],
     ['sent', view.time(message.createdAt)],
     ['closed', message.closedAt === null ? null : view.time(message.closedAt)],
     ['level', message.level === 0 ? null : message.level],
-    ['note', message.note && printable(message.note)],
+    ['note', message.note],
     ['content', brief(message.content)],
   ])
   const rows = message.deliveries.map((delivery) => [
-    printable(delivery.recipient),
+    delivery.recipient,
     delivery.state,
     delivery.attempts,
     view.time(delivery.ackedAt),
     dueText(delivery),
-    printable(delivery.note ?? delivery.error ?? ''),
+    delivery.note ?? delivery.error ?? '',
   ])
-  return `${facts}\n\n${view.table(['recipient', 'state', 'tries', 'answered', 'next', 'note'], rows)}`
+  return lines([facts, '', view.table(['recipient', 'state', 'tries', 'answered', 'next', 'note'], rows)])
 }
 
 function dueText({ dueInMs, givesUpInMs }: MessageView['deliveries'][number]): string {
@@ -135,11 +136,11 @@ function dueText({ dueInMs, givesUpInMs }: MessageView['deliveries'][number]): s
   return givesUpInMs === null ? '' : `waits ${formatDuration(givesUpInMs)}`
 }
 
-function messageTable({ messages, next }: MessagePage, view: View): string {
+function messageTable({ messages, next }: MessagePage, view: View): Drawing {
   const rows = messages.map((message) => [
     message.id,
-    printable(message.sender),
-    message.deliveries.map(({ recipient }) => printable(recipient)).join(','),
+    message.sender,
+    message.deliveries.map(({ recipient }) => recipient).join(','),
     message.state,
     view.time(message.createdAt),
     brief(message.content),
@@ -230,9 +231,9 @@ const register = verb<RecipientView>({
   makesStore: true,
   text: (recipient, view) =>
     view.pairs([
-      ['recipient', printable(recipient.name)],
-      ['adapter', printable(recipient.adapter)],
-      ['address', recipient.address && printable(recipient.address)],
+      ['recipient', recipient.name],
+      ['adapter', recipient.adapter],
+      ['address', recipient.address],
       ['sends', perMinute(recipient.sendsPerMinute)],
       ['answers', perMinute(recipient.acksPerMinute)],
       ['deliveries', perMinute(recipient.deliveriesPerMinute)],

@@ -1,8 +1,9 @@
 /** `holdfast prime`: one page an agent reads at its start. */
 import { boundedText } from '../../domain/count.ts'
 import type { PrimePage } from '../../operations/fleet-prime.ts'
+import { type Drawing, lines } from '../drawing.ts'
 import { verb } from '../verb.ts'
-import { brief, leaseLeft, printable } from '../view.ts'
+import { brief, leaseLeft } from '../view.ts'
 
 export const prime = verb<PrimePage>({
   name: 'prime',
@@ -17,49 +18,42 @@ export const prime = verb<PrimePage>({
 })
 
 /** Plain text, because a model reads it: short, with the commands to go on with. */
-function pageText(page: PrimePage): string {
+function pageText(page: PrimePage): Drawing {
   const { agent, process, holds, unread, tasks, queues, advice } = page
   const section = (title: string, lines: readonly string[]) =>
     lines.length === 0 ? [] : ['', `## ${title}`, ...lines]
-  return [
-    `# Holdfast: you are ${printable(agent)}`,
-    process === null ? '' : `Your process is ${process.pid} on ${printable(process.hostName)}.`,
+  const all = [
+    `# Holdfast: you are ${agent}`,
+    process === null ? '' : `Your process is ${process.pid} on ${process.hostName}.`,
     ...section(
       'You hold',
       holds.map(
         ({ kind, title, queue, holder, isRenewed }) =>
-          `- ${kind} ${printable(title)}${queue === null || kind === 'task' ? '' : ` (queue ${printable(queue)})`}: ${leaseLeft(holder.remainingMs)}${isRenewed ? ', renewed for you' : ''}`,
+          `- ${kind} ${title}${queue === null || kind === 'task' ? '' : ` (queue ${queue})`}: ${leaseLeft(holder.remainingMs)}${isRenewed ? ', renewed for you' : ''}`,
       ),
     ),
     ...section(
       'Unread messages',
-      unread.map(
-        ({ id, sender, type, content }) =>
-          `- ${id} ${type} from ${printable(sender)}: ${brief(content, 160)}`,
-      ),
+      unread.map(({ id, sender, type, content }) => `- ${id} ${type} from ${sender}: ${brief(content, 160)}`),
     ),
     ...section(
       'Tasks you could claim, best first',
-      tasks.map(
-        ({ id, key, title, priority }) =>
-          `- ${printable(key ?? id)} ${printable(title)} (priority ${priority})`,
-      ),
+      tasks.map(({ id, key, title, priority }) => `- ${key ?? id} ${title} (priority ${priority})`),
     ),
     ...section(
       'Queues',
       queues.map(
         ({ name, ready, held, paused }) =>
-          `- ${printable(name)}: ${boundedText(ready)} ready, ${boundedText(held)} held${paused ? ', paused' : ''}`,
+          `- ${name}: ${boundedText(ready)} ready, ${boundedText(held)} held${paused ? ', paused' : ''}`,
       ),
     ),
     ...section(
       'Do first',
-      advice.map(({ what }) => `- ${printable(what)}`),
+      advice.map(({ what }) => `- ${what}`),
     ),
     ...section('Commands', commands),
   ]
-    .filter((line, index, lines) => line !== '' || lines[index - 1] !== '')
-    .join('\n')
+  return lines(all.filter((each, index) => each !== '' || all[index - 1] !== ''))
 }
 
 const commands = [

@@ -1,7 +1,6 @@
 /** How far a run is, on one line. */
 import type { ProgressView } from '../../operations/progress-view.ts'
 import { formatDuration } from '../duration.ts'
-import { printable } from '../view.ts'
 
 const barWidth = 20
 
@@ -12,7 +11,7 @@ export function progressBar(run: ProgressView): string {
   const rest = [
     failed > 0 ? `${failed} failed` : null,
     status === 'running' && etaMs !== null ? `${formatDuration(etaMs)} to go` : null,
-    run.pauseReason && printable(run.pauseReason),
+    run.pauseReason,
   ].filter((part) => part)
   return `${bar}${[counts, ...rest].join(', ')}`
 }

@@ -4,13 +4,14 @@ import type { StopAnswer } from '../../operations/progress-read.ts'
 import type { RecordedProgress } from '../../operations/progress-record.ts'
 import type { ProgressView } from '../../operations/progress-view.ts'
 import type { ItemOutcome } from '../../runs.ts'
+import { type Drawing, lines } from '../drawing.ts'
 import { verb } from '../verb.ts'
-import { brief, printable, type View } from '../view.ts'
+import { brief, type View } from '../view.ts'
 import { withNext } from './item-text.ts'
 import { progressBar } from './progress-text.ts'
 
 function runLine(run: ProgressView): string {
-  return `${printable(run.run)}  ${run.status}  ${progressBar(run)}`
+  return `${run.run}  ${run.status}  ${progressBar(run)}`
 }
 
 const underLock = { positional: ['run'], holds: 'run', text: runLine } as const
@@ -81,10 +82,10 @@ const remove = verb<{ removed: boolean }>({
   exit: ({ removed }) => (removed ? 0 : errorCodes.NOT_FOUND.exit),
 })
 
-function runPairs(run: ProgressView, view: View): string {
+function runPairs(run: ProgressView, view: View): Drawing {
   return view.pairs([
-    ['run', printable(run.run)],
-    ['lock', printable(run.lock)],
+    ['run', run.run],
+    ['lock', run.lock],
     ['status', run.status],
     ['progress', progressBar(run)],
     ['done', run.done],
@@ -115,13 +116,7 @@ const list = verb<{ runs: ProgressView[]; next: string | null }>({
     withNext(
       view.table(
         ['run', 'status', 'lock', 'last record', 'progress'],
-        runs.map((run) => [
-          printable(run.run),
-          run.status,
-          printable(run.lock),
-          view.time(run.updatedAt),
-          progressBar(run),
-        ]),
+        runs.map((run) => [run.run, run.status, run.lock, view.time(run.updatedAt), progressBar(run)]),
       ),
       next,
       view,
@@ -136,12 +131,7 @@ const outcomes = verb<{ outcomes: ItemOutcome[]; next: string | null }>({
     withNext(
       view.table(
         ['key', 'outcome', 'at', 'error'],
-        all.map(({ key, outcome, at, error }) => [
-          printable(key),
-          outcome,
-          view.time(at),
-          printable(error ?? ''),
-        ]),
+        all.map(({ key, outcome, at, error }) => [key, outcome, view.time(at), error ?? '']),
       ),
       next,
       view,
@@ -152,7 +142,7 @@ const left = verb<string[]>({
   name: 'left',
   operation: 'progress.left',
   positional: ['run', 'keys'],
-  text: (keys) => keys.map(printable).join('\n'),
+  text: (keys) => lines(keys),
   json: (keys) => ({ left: keys }),
 })
 
@@ -162,7 +152,7 @@ const shouldStop = verb<StopAnswer>({
   positional: ['run'],
   holds: 'run',
   help: 'Exit code 0: go on; 9: begin no other item.',
-  text: ({ stop, reason }) => (stop ? `stop: ${printable(reason ?? '')}` : 'go on'),
+  text: ({ stop, reason }) => (stop ? `stop: ${reason ?? ''}` : 'go on'),
   exit: ({ stop }) => (stop ? errorCodes.PAUSED.exit : 0),
 })
 

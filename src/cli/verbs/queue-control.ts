@@ -5,7 +5,6 @@ import type { RecoveryReport } from '../../operations/recovery.ts'
 import type { RecoveryStats } from '../../operations/recovery-stats.ts'
 import type { ItemView } from '../../operations/view.ts'
 import { verb } from '../verb.ts'
-import { printable } from '../view.ts'
 import {
   freedText,
   type Healing,
@@ -53,14 +52,14 @@ const pause = verb<{ changed: boolean; queue: QueueView }>({
   name: 'pause',
   operation: 'queue.pause',
   positional: ['queue'],
-  text: ({ changed, queue }) => `${printable(queue.name)}  ${changed ? 'paused' : 'was paused already'}`,
+  text: ({ changed, queue }) => `${queue.name}  ${changed ? 'paused' : 'was paused already'}`,
 })
 
 const resume = verb<{ changed: boolean; queue: QueueView }>({
   name: 'resume',
   operation: 'queue.resume',
   positional: ['queue'],
-  text: ({ changed, queue }) => `${printable(queue.name)}  ${changed ? 'resumed' : 'was not paused'}`,
+  text: ({ changed, queue }) => `${queue.name}  ${changed ? 'resumed' : 'was not paused'}`,
 })
 
 const define = verb<QueueView>({

@@ -4,7 +4,6 @@ import { errorCodes } from '../../errors.ts'
 import type { AcquireOutcome } from '../../operations/processing-lock.ts'
 import type { LockView } from '../../operations/view.ts'
 import { verb } from '../verb.ts'
-import { printable } from '../view.ts'
 import { forPid } from './claim-options.ts'
 import { heldBy, holderText, lockGrant, lockLine } from './item-text.ts'
 
@@ -56,9 +55,7 @@ const lockStatus = verb<LockView | null>({
   operation: 'queue.getProcessingLock',
   positional: ['queue'],
   text: (held, view) =>
-    held === null
-      ? 'free'
-      : `${printable(held.name)}  ${holderText(held.lease, view)}${held.stale ? ' (stale)' : ''}`,
+    held === null ? 'free' : `${held.name}  ${holderText(held.lease, view)}${held.stale ? ' (stale)' : ''}`,
   json: (held) => ({ lock: held, stale: held?.stale ?? false }),
 })
 

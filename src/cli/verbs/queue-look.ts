@@ -2,9 +2,10 @@
 import type { QueueView } from '../../operations/queue-define.ts'
 import type { ItemView } from '../../operations/view.ts'
 import type { QueueStats } from '../../queue.ts'
+import type { Drawing } from '../drawing.ts'
 import { formatDuration } from '../duration.ts'
 import { verb } from '../verb.ts'
-import { printable, type View } from '../view.ts'
+import type { View } from '../view.ts'
 import { itemPairs, itemTable, withNext } from './item-text.ts'
 
 interface ItemPage {
@@ -27,8 +28,8 @@ const queues = verb<{ queues: QueueView[] }>({
     view.table(
       ['queue', 'workflow', 'slots', 'attempts', 'crashes', 'paused'],
       all.map((queue) => [
-        printable(queue.name),
-        printable(queue.workflow),
+        queue.name,
+        queue.workflow,
         queue.slots,
         queue.attemptsMax,
         queue.crashesMax === 0 ? 'any' : queue.crashesMax,
@@ -39,8 +40,8 @@ const queues = verb<{ queues: QueueView[] }>({
 
 function pausedSince(queue: QueueView, view: View): string {
   if (queue.pausedAt === null) return ''
-  const reason = queue.pauseReason === null ? '' : `: ${printable(queue.pauseReason)}`
-  return `${view.time(queue.pausedAt)} by ${printable(queue.pausedBy ?? 'nobody known')}${reason}`
+  const reason = queue.pauseReason === null ? '' : `: ${queue.pauseReason}`
+  return `${view.time(queue.pausedAt)} by ${queue.pausedBy ?? 'nobody known'}${reason}`
 }
 
 const show = verb<ItemView | null>({
@@ -96,10 +97,10 @@ const describe = verb<QueueView | null>({
   json: (queue) => ({ queue }),
 })
 
-export function describeQueue(queue: QueueView, view: View): string {
+export function describeQueue(queue: QueueView, view: View): Drawing {
   return view.pairs([
-    ['queue', printable(queue.name)],
-    ['workflow', printable(queue.workflow)],
+    ['queue', queue.name],
+    ['workflow', queue.workflow],
     ['slots', queue.slots],
     ['attempts', queue.attemptsMax],
     ['crashes', queue.crashesMax === 0 ? 'any' : queue.crashesMax],
@@ -123,10 +124,10 @@ const quarantine = verb<ItemPage>({
         ['id', 'key', 'crashes', 'since', 'why'],
         items.map((item) => [
           item.id,
-          printable(item.key ?? ''),
+          item.key ?? '',
           item.crashes,
           view.time(item.quarantine?.at),
-          printable(item.quarantine?.reason ?? ''),
+          item.quarantine?.reason ?? '',
         ]),
       ),
       next,

@@ -3,13 +3,15 @@
 import { JsonFault } from '../../domain/json.ts'
 import { parseJsonText } from '../../domain/json-text.ts'
 import type { LinePlace } from '../../domain/line-place.ts'
+import { quotedWord } from '../../domain/shell-word.ts'
 import { errorCodes, InvalidError } from '../../errors.ts'
 import type { ClaimManyOutcome, ClaimOutcome } from '../../operations/queue-claim.ts'
 import type { ItemView } from '../../operations/view.ts'
+import { lines } from '../drawing.ts'
 import { readStdin } from '../io.ts'
 import { lossy } from '../value.ts'
 import { type Input, verb } from '../verb.ts'
-import { brief, leaseLeft, printable, type View } from '../view.ts'
+import { brief, leaseLeft, type View } from '../view.ts'
 import { forPid } from './claim-options.ts'
 import {
   heldBy,
@@ -28,7 +30,7 @@ interface Added extends LinePlace {
 }
 
 function placeText({ item, position, totalPending, reason }: Added): string {
-  const place = position === null ? printable(reason ?? '') : `position ${position} of ${totalPending}`
+  const place = position === null ? (reason ?? '') : `position ${position} of ${totalPending}`
   return `${itemLine(item)}, ${place}`
 }
 
@@ -64,7 +66,7 @@ const addMany = verb<{ ids: string[] }>({
     const items = lines.map((line, index) => ({ payload: lineValue(line, index + 1) }))
     return call.execute<{ ids: string[] }>('queue.addMany', { ...call.input, items })
   },
-  text: ({ ids }) => ids.join('\n'),
+  text: ({ ids }) => lines(ids),
 })
 
 function lineValue(line: string, number: number): unknown {
@@ -125,7 +127,7 @@ const claiming = {
   text: claimText,
   hint: (claim: ClaimOutcome, { queue }: Input) =>
     claim.outcome === 'claimed'
-      ? `${leaseLeft(claim.lease.remainingMs)}; then: holdfast queue done ${queue} ${claim.item.key ?? claim.item.id}`
+      ? `${leaseLeft(claim.lease.remainingMs)}; then: holdfast queue done ${quotedWord(String(queue))} ${quotedWord(claim.item.key ?? claim.item.id)}`
       : null,
   grants: (claim: ClaimOutcome) =>
     claim.outcome === 'claimed'

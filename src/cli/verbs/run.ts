@@ -6,8 +6,8 @@ import type { Holdfast } from '../../holdfast.ts'
 import { assertStartable, Child, type Ending, exitCodeOfEnding, NotStartedError } from '../child.ts'
 import { parseDuration } from '../duration.ts'
 import { exitCodeOf } from '../exit.ts'
-import { schemaVersion } from '../failure.ts'
 import { kebab } from '../field.ts'
+import { printJsonTalk, printTalk } from '../print.ts'
 import {
   type NotHeld,
   ownEnding,
@@ -19,7 +19,6 @@ import {
 } from '../run-subject.ts'
 import { SignalRelay } from '../signal-relay.ts'
 import { type Call, verb } from '../verb.ts'
-import { printable } from '../view.ts'
 import { heldBy, pausedText } from './item-text.ts'
 import { waitOption, waitOptionMs } from './wait.ts'
 
@@ -103,8 +102,8 @@ async function runCommand(call: Call): Promise<Ran | NotHeld> {
       throw interrupted.reason
     }
     const ran = await underLease(taken, { hf, call, signals, sharesTerminal })
-    if (call.isJson) call.io.err(`${JSON.stringify({ schemaVersion, ...ran })}\n`)
-    else if (ran.outcome === 'lost') call.io.err(lostText(taken))
+    if (call.isJson) printJsonTalk(call.io, ran)
+    else if (ran.outcome === 'lost') printTalk(call.io, lostText(taken))
     return ran
   } finally {
     signals.end()
@@ -126,19 +125,19 @@ async function takeInTime(hf: Holdfast, request: RunRequest, call: Call): Promis
 /** On stderr: stdout belongs to the command. */
 function tellWaiting(answer: NotHeld, { lock, queue, task }: RunRequest, call: Call): void {
   if (call.isJson) {
-    call.io.err(`${JSON.stringify({ schemaVersion, waiting: answer })}\n`)
+    printJsonTalk(call.io, { waiting: answer })
     return
   }
   const subjects = [lock && `lock ${lock}`, queue && `queue ${queue}`, task && `task ${task}`, 'a task']
   const subject = subjects.find((each) => each) as string
-  call.io.err(`holdfast: waiting for ${printable(subject)}: ${refusalText(answer, call.view)}\n`)
+  printTalk(call.io, `holdfast: waiting for ${subject}: ${refusalText(answer, call.view)}`)
 }
 
 /** What may change by waiting. */
 const passing = ['held', 'offered', 'blocked', 'paused', 'full', 'empty']
 
 function lostText({ kind, id }: RunSubject): string {
-  return `holdfast: the lease of ${kind} ${printable(id)} was lost; the command was stopped\n`
+  return `holdfast: the lease of ${kind} ${id} was lost; the command was stopped`
 }
 
 /** Where a command runs. */
@@ -233,7 +232,7 @@ async function settle(subject: RunSubject, ending: Ending, place: Place): Promis
 /** A command that finished its own work has lost nothing: it ends by itself, in its own time. */
 async function toldOwnEnding(subject: RunSubject, { hf, call }: Place): Promise<RunOutcome | null> {
   const outcome = await ownEnding(hf, subject)
-  if (outcome !== null && !call.isJson) call.io.err(ownEndingText(subject, outcome))
+  if (outcome !== null && !call.isJson) printTalk(call.io, ownEndingText(subject, outcome))
   return outcome
 }
 
@@ -247,7 +246,7 @@ const ownEndings: Readonly<Record<RunOutcome, string>> = {
 }
 
 function ownEndingText({ kind, id }: RunSubject, outcome: RunOutcome): string {
-  return `holdfast: ${kind} ${printable(id)} was ${ownEndings[outcome]} by the command itself\n`
+  return `holdfast: ${kind} ${id} was ${ownEndings[outcome]} by the command itself`
 }
 
 function lost(subject: RunSubject): Ran {
@@ -339,7 +338,7 @@ function refusalText(answer: NotHeld, view: Parameters<typeof heldBy>[2]): strin
   const { outcome, holder = null, expiresAt = null, reason = null } = answer
   if (outcome === 'held') return heldBy(holder, expiresAt, view)
   if (outcome === 'paused') return pausedText(reason)
-  if (outcome === 'offered') return `offered to ${printable(answer.to ?? 'nobody known')}`
+  if (outcome === 'offered') return `offered to ${answer.to ?? 'nobody known'}`
   if (outcome === 'blocked') return blockedText(answer, view)
   if (outcome === 'full') return 'as many tasks are held as allowed'
   return outcome === 'empty' ? 'nothing to claim' : outcome

@@ -1,9 +1,11 @@
 /** `holdfast state`: versioned documents. */
+import { jsonLines } from '../../domain/text.ts'
 import { errorCodes, InvalidError } from '../../errors.ts'
 import type { SavedView, StatePage, StateView } from '../../operations/state.ts'
 import type { StateHistory } from '../../operations/state-history.ts'
+import { lines, textLines } from '../drawing.ts'
 import { verb } from '../verb.ts'
-import { brief, printable } from '../view.ts'
+import { brief } from '../view.ts'
 import { withNext } from './item-text.ts'
 import { untilInterrupted } from './stream.ts'
 
@@ -14,14 +16,9 @@ const get = verb<StateView | null>({
   positional: ['key'],
   missing: ({ key }) => `there is no document "${key}"`,
   // For another program to read: the value and nothing else.
-  text: (state) => escaped(JSON.stringify(state?.value, null, 2)),
+  text: (state) => textLines(jsonLines(state?.value)),
   hint: (state) => (state ? `version ${state.version} by ${state.updatedBy}` : null),
 })
-
-/** JSON leaves some control characters as they are; escaped, they mean the same and draw nothing. */
-function escaped(json: string): string {
-  return json.replace(/[\u007f-\u009f]/g, (sign) => `\\u00${sign.charCodeAt(0).toString(16)}`)
-}
 
 const set = verb<SavedView>({
   name: 'set',
@@ -30,7 +27,7 @@ const set = verb<SavedView>({
   body: 'value',
   makesStore: true,
   help: '  holdfast state set config/limits \'{"max":5}\' --expected-version 3',
-  text: ({ version }, _view, { key }) => `${printable(String(key))}  version ${version}`,
+  text: ({ version }, _view, { key }) => `${String(key)}  version ${version}`,
 })
 
 const remove = verb<boolean>({
@@ -50,10 +47,10 @@ const list = verb<StatePage>({
       view.table(
         ['key', 'version', 'saved', 'by'],
         states.map(({ key, version, updatedAt, updatedBy }) => [
-          printable(key),
+          key,
           version,
           view.time(updatedAt),
-          printable(updatedBy),
+          updatedBy,
         ]),
       ),
       next,
@@ -69,11 +66,11 @@ const history = verb<StateHistory>({
     const rows = entries.map(({ version, at, by, value, deleted }) => [
       version,
       view.time(at),
-      printable(by ?? ''),
+      by ?? '',
       deleted ? '(deleted)' : brief(value),
     ])
     const table = view.table(['version', 'at', 'by', 'value'], rows)
-    return next === null ? table : `${table}\n${view.colors.dim(`more: --before ${next}`)}`
+    return next === null ? table : lines([table, view.colors.dim(`more: --before ${next}`)])
   },
 })
 

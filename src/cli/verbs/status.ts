@@ -2,11 +2,12 @@
 import { boundedText } from '../../domain/count.ts'
 import { InvalidError } from '../../errors.ts'
 import type { FleetReport } from '../../fleet.ts'
+import { type Drawing, line, lines } from '../drawing.ts'
 import { formatDuration, parseDuration } from '../duration.ts'
-import { schemaVersion } from '../failure.ts'
 import { LiveScreen } from '../live-screen.ts'
+import { printJson } from '../print.ts'
 import { verb } from '../verb.ts'
-import { type Cell, leaseLeft, printable, type View, viewFor } from '../view.ts'
+import { type Cell, leaseLeft, type View, viewFor } from '../view.ts'
 import { progressBar } from './progress-text.ts'
 import { untilInterrupted } from './stream.ts'
 
@@ -46,7 +47,7 @@ export const watch = verb<undefined>({
         for await (const fleet of hf.fleet.watch({ everyMs, signal })) {
           if (screen)
             screen.draw((size) => statusText(fleet, viewFor({ ...call.io, ...size }, fleet.at), size.rows))
-          else call.io.out(`${JSON.stringify({ schemaVersion, ...fleet })}\n`)
+          else printJson(call.io, fleet)
         }
       } finally {
         screen?.close()
@@ -57,19 +58,19 @@ export const watch = verb<undefined>({
 })
 
 /** What needs somebody comes first; what is quiet takes no room. Cut to so many lines, where that matters. */
-function statusText(fleet: FleetReport, view: View, lines: number | null): string {
+function statusText(fleet: FleetReport, view: View, lineCount: number | null): Drawing {
   // On a low screen what to do gives way to what is there; `doctor` tells it. On a very low one so does everything else.
-  const isLow = lines !== null && lines < advisedLines
-  const isTiny = lines !== null && lines < roomyLines
+  const isLow = lineCount !== null && lineCount < advisedLines
+  const isTiny = lineCount !== null && lineCount < roomyLines
   const gap = isTiny ? 0 : 1
-  const filled = (sections: readonly string[]) => sections.filter((section) => section !== '')
+  const filled = (sections: readonly Drawing[]) => sections.filter(({ text }) => text !== '')
   const above = filled([
     storeText(fleet, view, isTiny),
     alertText(fleet, view, isLow, isTiny ? 1 : alertsMax),
   ])
   const below = isTiny ? [] : filled([runText(fleet, view), restText(fleet, view)])
-  const taken = [...above, ...below].reduce((sum, section) => sum + section.split('\n').length + gap, 0)
-  const free = lines === null ? null : lines - taken + gap
+  const taken = [...above, ...below].reduce((sum, section) => sum + section.text.split('\n').length + gap, 0)
+  const free = lineCount === null ? null : lineCount - taken + gap
   const tables = fittingTables(
     [queueTable(fleet, view), heldTable(fleet, view), agentTable(fleet, view)],
     free,
@@ -80,7 +81,8 @@ function statusText(fleet: FleetReport, view: View, lines: number | null): strin
     tables.map(({ total }) => total),
   )
   const drawn = tables.map((table, index) => tableText(table, shares[index] as number, view))
-  return [...above, ...drawn, ...below].join('\n'.repeat(gap + 1))
+  const sections = [...above, ...drawn, ...below]
+  return lines(sections.flatMap((section, index) => (index === 0 || gap === 0 ? [section] : ['', section])))
 }
 
 /** Of which at least a row can be shown below its head; a head alone tells nothing. */
@@ -113,18 +115,18 @@ function shareLines(room: number | null, wanted: readonly number[]): number[] {
   return shares
 }
 
-function tableText({ head, rows, total, isAtLeast }: Section, lines: number, view: View): string {
-  const isWhole = rows.length === total && total <= lines
+function tableText({ head, rows, total, isAtLeast }: Section, room: number, view: View): Drawing {
+  const isWhole = rows.length === total && total <= room
   // The line that says how many are left out takes the place of a row, but never of the only one.
-  const shown = isWhole ? rows : rows.slice(0, Math.max(1, lines - 1))
-  const isTold = isWhole || lines < 2
+  const shown = isWhole ? rows : rows.slice(0, Math.max(1, room - 1))
+  const isTold = isWhole || room < 2
   const more = isTold
     ? []
     : [view.colors.dim(`and ${isAtLeast ? 'at least ' : ''}${total - shown.length} more`)]
-  return [view.table(head, shown), ...more].join('\n')
+  return lines([view.table(head, shown), ...more])
 }
 
-function storeText({ store, at }: FleetReport, view: View, isBrief: boolean): string {
+function storeText({ store, at }: FleetReport, view: View, isBrief: boolean): Drawing {
   const { colors } = view
   const { engine, engineVersion, durability, server } = store
   const told = [`${engine} ${engineVersion}`, `durability ${durability}`]
@@ -132,21 +134,21 @@ function storeText({ store, at }: FleetReport, view: View, isBrief: boolean): st
   if (server) {
     told.push(
       `fsync ${server.fsync ? 'on' : 'off'}`,
-      `synchronous_commit ${printable(server.synchronousCommit)}`,
+      `synchronous_commit ${server.synchronousCommit}`,
       standbysText(server),
       `timeline ${server.timeline}`,
     )
   }
-  const line = `${colors.bold(printable(store.location))}  ${view.time(at)}`
-  return isBrief ? line : `${line}\n${colors.dim(told.join(', '))}`
+  const head = line`${colors.bold(store.location)}  ${view.time(at)}`
+  return isBrief ? head : lines([head, colors.dim(told.join(', '))])
 }
 
 function standbysText({
   synchronousStandbys,
   formerStandbys,
 }: NonNullable<FleetReport['store']['server']>): string {
-  if (formerStandbys !== null) return `standbys none (before: ${printable(formerStandbys)})`
-  return `standbys ${printable(synchronousStandbys) || 'none'}`
+  if (formerStandbys !== null) return `standbys none (before: ${formerStandbys})`
+  return `standbys ${synchronousStandbys || 'none'}`
 }
 
 /** More than these are a case for `doctor`. */
@@ -160,16 +162,16 @@ function alertText(
   { colors, columns }: View,
   isBrief: boolean,
   max: number,
-): string {
-  const lines = alerts.slice(0, max).map(({ level, what, next }, index) => {
+): Drawing {
+  const told = alerts.slice(0, max).map(({ level, what, next }, index) => {
     const mark = level === 'warning' ? colors.yellow('!') : colors.dim('i')
-    const line = `${mark} ${printable(what)}`
-    if (isBrief || next === alerts[index - 1]?.next) return line
+    const head = line`${mark} ${what}`
+    if (isBrief || next === alerts[index - 1]?.next) return head
     const fits = columns === null || what.length + next.length + 4 <= columns
-    return `${line}${fits ? '  ' : '\n  '}${colors.dim(printable(next))}`
+    return fits ? line`${head}  ${colors.dim(next)}` : lines([head, line`  ${colors.dim(next)}`])
   })
   const more = alerts.length - max
-  return [...lines, ...(more > 0 ? [colors.dim(`  and ${more} more: holdfast doctor`)] : [])].join('\n')
+  return lines([...told, ...(more > 0 ? [colors.dim(`  and ${more} more: holdfast doctor`)] : [])])
 }
 
 function queueTable({ queues, moreQueues }: FleetReport, _view: View): Section {
@@ -181,7 +183,7 @@ function queueTable({ queues, moreQueues }: FleetReport, _view: View): Section {
     total: queues.length + (moreQueues ? 1 : 0),
     isAtLeast: moreQueues,
     rows: ordered.map((queue) => [
-      printable(queue.name),
+      queue.name,
       boundedText(queue.ready),
       boundedText(queue.held),
       boundedText(queue.waiting),
@@ -205,9 +207,9 @@ function heldTable({ held }: FleetReport, _view: View): Section {
     total: held.total,
     rows: held.shown.map(({ kind, title, state, holder }) => [
       kind,
-      printable(title),
+      title,
       state ?? '-',
-      printable(holder.agent ?? 'nobody known'),
+      holder.agent ?? 'nobody known',
       leaseLeft(holder.remainingMs),
       holder.kind === 'manual' ? 'manual' : `${holder.liveness}: ${holder.evidence}`,
     ]),
@@ -222,7 +224,7 @@ function agentTable({ agents }: FleetReport, view: View): Section {
     head: ['agent', 'processes', 'holds', 'last beat', 'crashes'],
     total: agents.length,
     rows: ordered.map((agent) => [
-      printable(agent.agent),
+      agent.agent,
       agent.processes === 0 ? '-' : processText(agent),
       agent.holds,
       view.time(agent.beatAt),
@@ -240,23 +242,23 @@ function processText({ processes, alive, dead }: FleetReport['agents'][number]):
 
 const runsMax = 5
 
-function runText({ runs }: FleetReport, { colors }: View): string {
-  const lines = runs
+function runText({ runs }: FleetReport, { colors }: View): Drawing {
+  const told = runs
     .slice(0, runsMax)
-    .map((run) => `${colors.bold('run')} ${printable(run.run)}  ${progressBar(run)}`)
+    .map((run) => line`${colors.bold('run')} ${run.run}  ${progressBar(run)}`)
   const more = runs.length - runsMax
-  return [...lines, ...(more > 0 ? [colors.dim(`and ${more} more`)] : [])].join('\n')
+  return lines([...told, ...(more > 0 ? [colors.dim(`and ${more} more`)] : [])])
 }
 
-function restText({ messages, recovery }: FleetReport, view: View): string {
+function restText({ messages, recovery }: FleetReport, view: View): Drawing {
   const due = recovery.due === 0 ? 'nothing due' : `${recovery.due} due`
   const looked =
     recovery.lastSweptAt === null
       ? 'nobody looks by itself'
       : `last looked ${view.time(recovery.lastSweptAt)}`
   const needed = recovery.lastRunAt === null ? 'never needed' : `last needed ${view.time(recovery.lastRunAt)}`
-  return [
+  return lines([
     `messages  ${messages.pending} waiting for an answer, ${messages.dead} dead`,
     `healing   ${due}, ${needed}, ${looked}`,
-  ].join('\n')
+  ])
 }

@@ -1,6 +1,7 @@
 /** `holdfast task`. */
 
 import { counted } from '../../domain/count.ts'
+import { quotedWord } from '../../domain/shell-word.ts'
 import { taskQueue } from '../../domain/task.ts'
 import { errorCodes } from '../../errors.ts'
 import type { LockStatus } from '../../operations/lease-watch.ts'
@@ -8,69 +9,64 @@ import type { BatchClaimOutcome, NextTaskOutcome, TaskClaimOutcome } from '../..
 import type { LockCleanup } from '../../operations/task-cleanup.ts'
 import type { TaskHints } from '../../operations/task-hint.ts'
 import type { TaskView } from '../../operations/task-view.ts'
+import { type Drawing, lines, textLines } from '../drawing.ts'
 import { formatDuration } from '../duration.ts'
 import { verb } from '../verb.ts'
-import { brief, leaseLeft, printable, type View } from '../view.ts'
+import { brief, leaseLeft, type View } from '../view.ts'
 import { forPid } from './claim-options.ts'
 import { healingText } from './healing-text.ts'
 import { heldBy, holderText, itemGrant, leasePeriod, pausedText, withNext } from './item-text.ts'
 import { claimWaiting, waitOption } from './wait.ts'
 
 function nameOf({ id, key }: Pick<TaskView, 'id' | 'key'>): string {
-  return key === null ? id : `${printable(key)} (${id})`
+  return key === null ? id : `${key} (${id})`
 }
 
 function taskLine(task: TaskView): string {
-  return `${nameOf(task)}  ${task.status}  ${printable(task.title)}`
+  return `${nameOf(task)}  ${task.status}  ${task.title}`
 }
 
 const isTaskOver = ({ lease }: TaskView) => lease === null
 
-function taskTable(tasks: readonly TaskView[], view: View): string {
+function taskTable(tasks: readonly TaskView[], view: View): Drawing {
   return view.table(
     ['task', 'status', 'pri', 'assignee', 'title'],
     tasks.map((task) => [
-      printable(task.key ?? task.id),
+      task.key ?? task.id,
       task.waitingFor.length > 0 ? `${task.status} (waits)` : task.status,
       task.priority,
       holderText(task.lease, view),
-      printable(task.title),
+      task.title,
     ]),
   )
 }
 
-function taskPairs(task: TaskView, view: View): string {
+function taskPairs(task: TaskView, view: View): Drawing {
   const facts = view.pairs([
     ['id', task.id],
-    ['key', task.key && printable(task.key)],
-    ['title', printable(task.title)],
+    ['key', task.key],
+    ['title', task.title],
     ['status', task.status],
     ['priority', task.priority],
-    ['labels', printable(task.labels.join(', '))],
-    ['paths', printable(task.paths.join(', '))],
-    ['owner', task.owner && printable(task.owner)],
-    [
-      'offered to',
-      task.offeredTo && `${printable(task.offeredTo)} alone, until ${view.time(task.offeredUntil)}`,
-    ],
-    ['host', task.host && printable(task.host)],
+    ['labels', task.labels.join(', ')],
+    ['paths', task.paths.join(', ')],
+    ['owner', task.owner],
+    ['offered to', task.offeredTo && `${task.offeredTo} alone, until ${view.time(task.offeredUntil)}`],
+    ['host', task.host],
     ['assignee', task.lease && holderText(task.lease, view)],
     ['lease', task.lease && leasePeriod(task.lease, view)],
     ['token', task.lease && task.token],
     ['waits for', task.waitingFor.join(', ')],
-    ['quarantine', task.quarantine && printable(task.quarantine.reason ?? view.time(task.quarantine.at))],
+    ['quarantine', task.quarantine && (task.quarantine.reason ?? view.time(task.quarantine.at))],
     ['attempts', task.attempts],
     ['progress', task.progress == null ? null : brief(task.progress)],
     ['result', task.result == null ? null : brief(task.result)],
-    ['created', `${view.time(task.createdAt)} by ${printable(task.createdBy ?? 'nobody known')}`],
+    ['created', `${view.time(task.createdAt)} by ${task.createdBy ?? 'nobody known'}`],
     ['done', task.completedAt === null ? null : view.time(task.completedAt)],
     ['version', task.version],
-    ...task.notes.map(
-      ({ at, by, text }) => ['note', `${view.time(at)} ${printable(by)}: ${printable(text)}`] as const,
-    ),
+    ...task.notes.map(({ at, by, text }) => ['note', `${view.time(at)} ${by}: ${text}`] as const),
   ])
-  const lines = task.body === '' ? [] : ['', ...task.body.split('\n').map(printable)]
-  return [facts, ...lines].join('\n')
+  return task.body === '' ? facts : lines([facts, '', textLines(task.body)])
 }
 
 const add = verb<TaskView>({
@@ -108,13 +104,13 @@ function claimText(claim: TaskClaimOutcome | NextTaskOutcome, view: View): strin
     case 'held':
       return heldBy(claim.holder, claim.expiresAt, view)
     case 'offered':
-      return `offered to ${printable(claim.to ?? 'nobody known')} until ${view.time(claim.until)}; --force takes it`
+      return `offered to ${claim.to ?? 'nobody known'} until ${view.time(claim.until)}; --force takes it`
     case 'blocked':
       return claim.runAt === null
         ? `waits for ${claim.waitingFor.join(', ')}`
         : `not before ${view.time(claim.runAt)}`
     case 'quarantined':
-      return `quarantined: ${printable(claim.reason ?? 'no reason known')}`
+      return `quarantined: ${claim.reason ?? 'no reason known'}`
     case 'paused':
       return pausedText(claim.reason)
     case 'empty':
@@ -131,7 +127,7 @@ const claimed = {
   text: claimText,
   hint: (claim: TaskClaimOutcome | NextTaskOutcome) =>
     claim.outcome === 'claimed'
-      ? `${leaseLeft(claim.task.lease?.remainingMs ?? 0)}; then: holdfast task done ${claim.task.key ?? claim.task.id}`
+      ? `${leaseLeft(claim.task.lease?.remainingMs ?? 0)}; then: holdfast task done ${quotedWord(claim.task.key ?? claim.task.id)}`
       : null,
   grants: (claim: TaskClaimOutcome | NextTaskOutcome) =>
     claim.outcome === 'claimed' ? [itemGrant(claim.task)] : [],
@@ -164,8 +160,8 @@ const claimMany = verb<BatchClaimOutcome>({
   text(answer, view) {
     if (answer.outcome === 'claimed') return taskTable(answer.tasks, view)
     if (answer.outcome === 'paused') return pausedText(answer.reason)
-    const lines = answer.failed.map((each) => `${printable(each.ref)}  ${refusalText(each, view)}`)
-    return ['none claimed', ...lines].join('\n')
+    const refusals = answer.failed.map((each) => `${each.ref}  ${refusalText(each, view)}`)
+    return lines(['none claimed', ...refusals])
   },
   grants: (answer) => (answer.outcome === 'claimed' ? answer.tasks.map(itemGrant) : []),
 })
@@ -174,7 +170,7 @@ function refusalText(
   each: Extract<BatchClaimOutcome, { outcome: 'refused' }>['failed'][number],
   view: View,
 ): string {
-  return each.outcome === 'impossible' ? printable(each.reason) : claimText(each, view)
+  return each.outcome === 'impossible' ? each.reason : claimText(each, view)
 }
 
 const renew = verb<TaskView>({
@@ -251,7 +247,7 @@ const handoff = verb<{ tasks: { id: string; token: number }[] }>({
     }
     return { tasks }
   },
-  text: ({ tasks }) => [...tasks.map(({ id }) => id), `gave back ${tasks.length}`].join('\n'),
+  text: ({ tasks }) => lines([...tasks.map(({ id }) => id), `gave back ${tasks.length}`]),
 })
 
 const conflict = verb<{ hasConflict: boolean; currentVersion: number }>({
@@ -276,7 +272,7 @@ const lockStatus = verb<LockStatus | null>({
   json: (status) => ({ lock: status }),
 })
 
-export function statusText(status: LockStatus, view: View): string {
+export function statusText(status: LockStatus, view: View): Drawing {
   const marks = [
     status.isExpired && `expired ${formatDuration(status.expiredMs)} ago`,
     status.isStale && 'stale',
@@ -286,7 +282,7 @@ export function statusText(status: LockStatus, view: View): string {
   ].filter((mark) => mark !== false)
   return view.pairs([
     ['task', status.taskId],
-    ['assignee', printable(status.assignee ?? 'nobody known')],
+    ['assignee', status.assignee ?? 'nobody known'],
     ['since', view.leaseTime(status.assignedAt)],
     ['until', view.leaseTime(status.lockUntil)],
     ['left', status.isExpired ? null : formatDuration(status.remainingMs)],
@@ -326,14 +322,14 @@ const hints = verb<TaskHints>({
   name: 'hints',
   operation: 'tasks.hints',
   text: ({ overlaps, waves, criticalPath }) =>
-    [
+    lines([
       ...overlaps.map(
         ({ tasks, because, shared }) =>
-          `overlap: ${printable(tasks.join(' and '))} by ${because}${shared.length > 0 ? ` (${printable(shared.join(', '))})` : ''}`,
+          `overlap: ${tasks.join(' and ')} by ${because}${shared.length > 0 ? ` (${shared.join(', ')})` : ''}`,
       ),
-      ...waves.map((wave, index) => `wave ${index + 1}: ${printable(wave.join(', '))}`),
-      ...(criticalPath.length > 0 ? [`longest chain: ${printable(criticalPath.join(' > '))}`] : []),
-    ].join('\n'),
+      ...waves.map((wave, index) => `wave ${index + 1}: ${wave.join(', ')}`),
+      ...(criticalPath.length > 0 ? [`longest chain: ${criticalPath.join(' > ')}`] : []),
+    ]),
 })
 
 export const taskVerbs = [

@@ -7,7 +7,6 @@ import { type ConfigFile, readConfig } from '../config-file.ts'
 import { configName, findHome } from '../location.ts'
 import { trust as accept, distrust } from '../trust.ts'
 import { verb } from '../verb.ts'
-import { printable } from '../view.ts'
 
 interface Trusted {
   readonly file: string
@@ -36,7 +35,7 @@ outside the folder, an agent or a durability is refused. A file that changes mus
   text: ({ file, trusted, settings }, view) =>
     view.pairs(
       [[trusted ? 'trusted' : 'no longer trusted', file], ...Object.entries(settings)].map(
-        ([name = '', value = '']) => [name, printable(value)],
+        ([name = '', value = '']) => [name, value],
       ),
     ),
 })

@@ -1,6 +1,5 @@
 /** `holdfast workflow`. */
 import { verb } from '../verb.ts'
-import { printable } from '../view.ts'
 
 const define = verb<{ name: string; defined: boolean }>({
   name: 'define',
@@ -9,7 +8,7 @@ const define = verb<{ name: string; defined: boolean }>({
   body: 'workflow',
   makesStore: true,
   help: '  holdfast workflow define - < review.json',
-  text: ({ name, defined }) => `${printable(name)}  ${defined ? 'defined' : 'was defined already'}`,
+  text: ({ name, defined }) => `${name}  ${defined ? 'defined' : 'was defined already'}`,
 })
 
 export const workflowVerbs = [define]
