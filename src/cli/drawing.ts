@@ -36,7 +36,7 @@ export function lines(parts: readonly Drawn[]): Drawing {
   return new Drawing(parts.map(drawn).join('\n'))
 }
 
-/** A text of several lines, such as a stack; its own line breaks and tabs stay. */
-export function textLines(text: string): Drawing {
-  return new Drawing(printableLines(text.replaceAll('\r\n', '\n')))
+/** A text of several lines; its own line breaks and tabs stay. Indented, none of them passes for a line of ours. */
+export function textLines(text: string, indent = ''): Drawing {
+  return new Drawing(printableLines(text.replaceAll('\r\n', '\n')).replace(/^/gm, indent))
 }

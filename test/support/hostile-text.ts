@@ -138,16 +138,16 @@ function tag(character: string): string {
 
 /**
  * The places in an answer at which something stands that no terminal should get: said here once more and in other words
- * than in the code. Colours and line breaks are the program's own; `friendlyTexts` are to be left out before.
+ * than in the code. Colours, line breaks and tabs are the program's own; `friendlyTexts` are to be left out before.
  */
 export function dangersIn(answer: string): string[] {
   const plain = answer.replace(new RegExp(`${String.fromCharCode(27)}\\[[0-9]{1,2}m`, 'g'), '')
   const found = [...plain].filter((character) => {
     const code = character.codePointAt(0) as number
-    if (character === '\n') return false
+    if (character === '\n' || character === '\t') return false
     return code < 0x20 || (code >= 0x7f && code < 0xa0) || isUnseen(code)
   })
-  const begun = plain.split('\n').filter((each) => each.trimStart().startsWith(forged))
+  const begun = plain.split('\n').filter((each) => each.startsWith(forged))
   return [...found.map((character) => `U+${character.codePointAt(0)?.toString(16)}`), ...begun]
 }
 

@@ -66,7 +66,7 @@ function taskPairs(task: TaskView, view: View): Drawing {
     ['version', task.version],
     ...task.notes.map(({ at, by, text }) => ['note', `${view.time(at)} ${by}: ${text}`] as const),
   ])
-  return task.body === '' ? facts : lines([facts, '', textLines(task.body)])
+  return task.body === '' ? facts : lines([facts, '', textLines(task.body, '  ')])
 }
 
 const add = verb<TaskView>({

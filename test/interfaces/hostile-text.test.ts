@@ -1,0 +1,379 @@
+/**
+ * Text of strangers on every way out: each verb as text and as JSON, errors, explanations, the page of `prime`, log
+ * lines and completions. The store is one that somebody else made: also names that no operation would take are hostile.
+ */
+import { execFileSync, spawnSync } from 'node:child_process'
+import { chmodSync, existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { open } from 'holdfast'
+import { beforeAll, describe, expect, test, vi } from 'vitest'
+import { listCommands } from '../../dist/cli/reference.js'
+import { type Answer, aShell, cleanEnvironment, sharedShell } from '../support/cli.ts'
+import { dangersIn, forged, friendlyTexts, hostileTexts } from '../support/hostile-text.ts'
+import { openRaw } from '../support/sqlite-file.ts'
+
+const texts = Object.values(hostileTexts)
+/** All of them in one. */
+const every = texts.join(' ')
+/** Where 2,000 characters are the most. */
+const halves = [texts.slice(0, texts.length / 2).join(' '), texts.slice(texts.length / 2).join(' ')]
+
+function dangersOf({ stdout, stderr }: Answer): string[] {
+  return [...dangersIn(stdout), ...dangersIn(stderr)]
+}
+
+describe('a store that a stranger made [S5d-11]', () => {
+  const shell = sharedShell()
+  const ids = { item: '', failed: '', task: '', message: '' }
+
+  beforeAll(async () => {
+    mkdirSync(join(shell.folder, '.holdfast'))
+    const file = join(shell.folder, '.holdfast', 'store.db')
+    Object.assign(ids, await makeHostile(file))
+  })
+
+  /** The commands that show what is there; `*` is a name as it stands in the store. */
+  const looks = (): string[][] => [
+    ['status'],
+    ['prime'],
+    ['doctor'],
+    ['queue', 'queues'],
+    ['queue', 'list', 'jobs', '--limit', '500'],
+    ['queue', 'show', 'jobs', ids.item],
+    ['queue', 'show', 'jobs', ids.failed],
+    ['queue', 'peek', 'jobs'],
+    ['queue', 'describe', 'jobs'],
+    ['queue', 'quarantine', 'jobs'],
+    ['queue', 'stats', 'jobs'],
+    ['queue', 'lock-status', 'jobs'],
+    ['queue', 'recovery-stats'],
+    ['task', 'list', '--limit', '500'],
+    ['task', 'show', ids.task],
+    ['task', 'claim', ids.task],
+    ['task', 'hints'],
+    ['task', 'lock-status', ids.task],
+    ['lock', 'list'],
+    ['lock', 'status', every],
+    ['lock', 'who-has', 'src/a.ts'],
+    ['lock', 'reserve', 'src/**'],
+    ['locks', 'detect'],
+    ['agent', 'list'],
+    ['agent', 'show', every],
+    ['msg', 'inbox', '--limit', '500'],
+    ['msg', 'pending', '--limit', '500'],
+    ['msg', 'dead'],
+    ['msg', 'status', ids.message],
+    ['progress', 'list'],
+    ['progress', 'show', every],
+    ['progress', 'outcomes', 'run'],
+    ['state', 'list'],
+    ['state', 'get', 'doc'],
+    ['state', 'history', 'doc'],
+    ['events', '--limit', '500'],
+    ['events', 'images'],
+    ['find', every],
+    ['explain', ids.item],
+    ['explain', ids.failed],
+    ['explain', ids.task],
+    ['explain', ids.message],
+    ['explain', every],
+    ['explain', 'jobs', '--kind', 'queue'],
+    ['config', 'print', '--show-origin'],
+    ['recover', '--dry-run'],
+    ['locks', 'cleanup', '--report', '--dry-run'],
+  ]
+
+  test.each([
+    ['as text', {}, []],
+    ['on a terminal with colours', { hasColors: true, hasTalkColors: true, isTalkSeen: true, rows: 200 }, []],
+    ['on a narrow terminal', { columns: 60, rows: 30, isTalkSeen: true }, []],
+    ['as JSON', {}, ['--json']],
+  ] as const)('shows nothing that draws, hides or passes for a line, %s', async (_, io, options) => {
+    const found: Record<string, string[]> = {}
+    for (const command of looks()) {
+      const answer = await shell.runWith(io, ...command, ...options)
+      const dangers = dangersOf(answer)
+      if (dangers.length > 0) found[command.slice(0, 2).join(' ')] = dangers
+      expect(answer.stdout + answer.stderr, command.join(' ')).not.toBe('')
+      if (options.length > 0) expect(answer.stdout.trim().split('\n'), command.join(' ')).toHaveLength(1)
+    }
+
+    expect(found).toEqual({})
+  })
+
+  test('is shown: what was hidden stands there as an escape', async () => {
+    const list = await shell.run('task', 'list', '--limit', '500')
+    const json = await shell.run('task', 'list', '--limit', '500', '--json')
+    const { tasks } = JSON.parse(json.stdout) as { tasks: { title: string }[] }
+
+    expect(list.stdout).toContain(String.raw`invoice\u202egpj.exe`)
+    expect(list.stdout).toContain(String.raw`\u{e0069}\u{e0067}\u{e006e}`)
+    expect(tasks.map(({ title }) => title)).toEqual(expect.arrayContaining(texts))
+  })
+
+  test('has no forged advice on the page of an agent', async () => {
+    const { stdout } = await shell.run('prime')
+
+    expect(stdout.match(/^## Do first$/gm)).toHaveLength(1)
+    expect(stdout).toContain(forged)
+  })
+
+  test('offers at a tab only what is a name', async () => {
+    const places = [
+      ...[
+        ['queue', 'show', 'jobs', ''],
+        ['task', 'claim', ''],
+        ['lock', 'release', ''],
+        ['explain', ''],
+      ],
+      ...[
+        ['msg', 'send', ''],
+        ['msg', 'ack', ''],
+        ['agent', 'show', ''],
+        ['progress', 'show', ''],
+      ],
+      ...[
+        ['state', 'get', ''],
+        ['run', '--lock', ''],
+        ['run', '--lock='],
+        ['queue', 'next', ''],
+      ],
+    ]
+
+    const lines: string[] = []
+    for (const words of places)
+      lines.push(...(await shell.run('complete', '--', ...words)).stdout.split('\n').filter(Boolean))
+    const values = lines.map((line) => (line.split('\t')[0] as string).replace('--lock=', ''))
+
+    expect(values.length).toBeGreaterThan(texts.length)
+    expect(values.filter((value) => !/^[\p{L}\p{N}_][\p{L}\p{N}_.:/@+#=,~ -]*$/u.test(value))).toEqual([])
+    expect(lines.flatMap((line) => dangersIn(line))).toEqual([])
+  })
+})
+
+test('no error repeats hostile words as they are, whichever command refuses them [S5d-11]', async () => {
+  const shell = aShell()
+  await shell.run('init')
+  const apart = ['demo', 'watch', 'events follow', 'state watch', 'init', 'trust']
+  const commands = (await listCommands()).filter(({ name }) => !apart.includes(name))
+
+  const found: Record<string, string[]> = {}
+  for (const { name } of commands) {
+    for (const options of [[], ['--json']]) {
+      const words = name.split(' ')
+      const answers = [
+        await shell.run(...words, every, every, every, ...options),
+        await shell.run(...words, every, '--agent', every, ...options),
+        await shell.run(...words, `--${every}`, ...options),
+      ]
+      const dangers = answers.flatMap(dangersOf)
+      if (dangers.length > 0) found[name] = dangers
+    }
+  }
+
+  expect(commands.length).toBeGreaterThan(100)
+  expect(found).toEqual({})
+})
+
+test('the message of an error is one clean line for whoever prints it [S5d-11]', async () => {
+  const hf = await open('sqlite::memory:', { agent: 'ada', background: false, logger: false })
+
+  const refusals = await Promise.all(
+    texts.flatMap((text) =>
+      [
+        () => hf.queue('jobs').complete(text, { token: 1 }),
+        () => hf.tasks.updateTask(text, { title: 'x' }),
+        () => hf.messages.sendWithAck(text, { content: 1 }),
+        () => hf.locks.acquireLock(text),
+        () => hf.state(text).get(),
+      ].map((call) =>
+        Promise.resolve()
+          .then(call)
+          .then(
+            () => null,
+            (error: Error) => error.message,
+          ),
+      ),
+    ),
+  )
+  await hf.close()
+
+  const messages = refusals.filter((message) => message !== null)
+  expect(messages.length).toBeGreaterThan(texts.length * 3)
+  expect(messages.flatMap((message) => dangersIn(message.replaceAll('\n', '\u0000')))).toEqual([])
+})
+
+test('log lines neither draw nor pass for another [S5d-11]', async () => {
+  const { folder } = aShell()
+  const written: string[] = []
+  const spy = vi.spyOn(process.stderr, 'write').mockImplementation((text) => {
+    written.push(String(text))
+    return true
+  })
+  try {
+    const hf = await open(join(folder, 'store.db'), { agent: 'ada' })
+    const queue = hf.queue<string>('jobs')
+    await queue.addMany(texts.map((text) => ({ payload: text })))
+    const worker = hf.work(queue, ({ payload }) => {
+      throw Object.assign(new Error(payload), { code: payload.slice(0, 100) })
+    })
+    await vi.waitFor(async () => expect((await queue.stats()).pending).toBe(0), { timeout: 10_000 })
+    await worker.stop()
+    await hf.close()
+  } finally {
+    spy.mockRestore()
+  }
+
+  const lines = written.join('').split('\n')
+  expect(lines.filter((line) => line.includes('item.failed')).length).toBeGreaterThanOrEqual(texts.length)
+  expect(dangersIn(written.join(''))).toEqual([])
+  expect(lines.filter((line) => line !== '' && !/^(?:holdfast warn | {4})/.test(line))).toEqual([])
+})
+
+test('every script and every emoji is shown as it is, and comes back from JSON [S5d-11]', async () => {
+  const shell = aShell()
+  const all = friendlyTexts.join(' ')
+  for (const text of friendlyTexts) await shell.run('queue', 'add', 'jobs', text.slice(0, 50))
+  await shell.run('task', 'add', all, '--body', `${all}\n\tindented`, '--key', 'T-1')
+
+  const [list, show, queue, found] = [
+    await shell.run('task', 'list'),
+    await shell.run('task', 'show', 'T-1'),
+    await shell.run('queue', 'list', 'jobs'),
+    await shell.json<{ task: { title: string } }>('task', 'show', 'T-1'),
+  ]
+
+  expect(list.stdout).toContain(all)
+  expect(show.stdout).toContain(`  ${all}\n  \tindented`)
+  for (const text of friendlyTexts) expect(queue.stdout).toContain(text.slice(0, 50))
+  expect(found.task.title).toBe(all)
+})
+
+describe('at a tab and Enter', () => {
+  /** What a shell is given to insert, one a line, by a program in the place of holdfast. */
+  const offers = [
+    'deploy$(touch pwned)',
+    ...Object.values(hostileTexts).filter((text) => !/[\n\t]/.test(text)),
+  ]
+
+  test('bash passes on every word as it was offered, and runs none [S5d-11]', async () => {
+    const shell = aShell()
+    const { stdout: script } = await shell.run('completion', 'bash')
+    writeFileSync(join(shell.folder, 'script'), script)
+    writeFileSync(join(shell.folder, 'offers'), `${offers.join('\n')}\n`)
+    const command = join(shell.folder, 'holdfast')
+    writeFileSync(command, `#!/bin/sh\ncat '${shell.folder}/offers'\n`)
+    chmodSync(command, 0o755)
+
+    const typed = execFileSync('bash', ['--norc', '-c', enterDriver], {
+      cwd: shell.folder,
+      env: { ...cleanEnvironment(), LC_ALL: 'C.UTF-8', PATH: `${shell.folder}:${process.env.PATH}` },
+      encoding: 'utf8',
+    })
+
+    const [plain = [], single = [], double = []] = typed
+      .split('\u0000\u0000')
+      .map((part) => part.split('\u0000'))
+    expect(plain).toEqual(offers)
+    expect(single).toEqual(offers.filter((offer) => !offer.includes("'")))
+    expect(double).toEqual(offers.filter((offer) => !/["$`\\!]/.test(offer)))
+    expect(existsSync(join(shell.folder, 'pwned'))).toBe(false)
+  })
+
+  test.each(['zsh', 'fish'])(
+    '%s quotes what it inserts: its script hands the words over as data',
+    async (name) => {
+      const shell = aShell()
+      const { stdout: script } = await shell.run('completion', name)
+      const isThere = spawnSync(name, ['-c', 'true']).error === undefined
+
+      // -Q and -U would insert as it is; so would a word that is evaluated.
+      expect(script).not.toMatch(/compadd[^\n]* -\w*[QU]|\beval\b(?! "\$\(holdfast)|\$\{\(e\)/)
+      if (!isThere) console.log(`${name} is not installed here: its script was checked by its text`)
+    },
+  )
+})
+
+/** Completes with nothing typed, in no quote and in each, and takes the line as Enter would. */
+const enterDriver = `
+. ./script
+got() { printf '%s\\0' "$2"; }
+for open in '' "'" '"'; do
+  COMP_LINE="holdfast x $open" COMP_POINT=\${#COMP_LINE}
+  COMP_WORDS=(holdfast x "$open") COMP_CWORD=2
+  _holdfast
+  for word in "\${COMPREPLY[@]}"; do eval "got x $open$word$open"; done
+  printf '\\0'
+done
+`
+
+/** Everything that takes any text gets it from operations; names come past them, as a committed file would have them. */
+async function makeHostile(file: string) {
+  const hf = await open(file, { agent: 'ada', background: false, logger: false })
+  const other = await open(file, { agent: 'bob', background: false, logger: false })
+  const jobs = hf.queue('jobs')
+  const [half = '', rest = ''] = halves
+  const added = await jobs.addMany(texts.map((text) => ({ payload: text })))
+  const failing = await jobs.add({ [every.slice(0, 90)]: every }, { priority: 0 })
+  await jobs.next()
+  await jobs.fail(failing.item.id, Object.assign(new Error(every), { code: 'X' }), { retryable: false })
+  const { item } = await jobs.add(every, { priority: 0 })
+  await jobs.next()
+  const { id: task } = await hf.tasks.addTask('all', {
+    body: every,
+    paths: texts.slice(0, 100),
+    metadata: { [every.slice(0, 90)]: every },
+    priority: 0,
+  })
+  for (const title of texts) await hf.tasks.addTask(title, {})
+  await other.tasks.claimTaskForAgent(task, { leaseMs: 3_600_000 })
+  await other.tasks.updateTask(task, { note: half, progress: every })
+  await hf.locks.acquireLock('one', { reason: half, run: 'run', leaseMs: 3_600_000 })
+  await other.locks.reserve(['src/**'], { reason: rest, leaseMs: 3_600_000 })
+  const { token } = await hf.locks.getCurrentLockInfo('one')
+  await hf.execute('progress.start', { run: 'run', lock: 'one', token })
+  await hf.execute('progress.record', {
+    run: 'run',
+    token,
+    outcomes: [{ key: 'k', outcome: 'failed', error: half }],
+  })
+  await hf.execute('progress.pause', { run: 'run', reason: half })
+  await other.messages.register('bob', { sendsPerMinute: 0 })
+  const { message } = await other.messages.sendWithAck('ada', { content: every.slice(0, 3000), context: 'x' })
+  for (const content of texts) await other.messages.sendWithAck('ada', { content })
+  await hf.messages.progressAck(message.id, { note: half })
+  await hf.state('doc').set({ [every.slice(0, 90)]: every })
+  await jobs.pause({ reason: half })
+  await other.close()
+  await hf.close()
+  spoil(file)
+  return { item: item.id, failed: failing.item.id, task, message: message.id, ids: added }
+}
+
+function spoil(file: string): void {
+  const raw = openRaw(file)
+  raw.exec('pragma foreign_keys = off')
+  const set = (table: string, column: string, where = 'true') =>
+    raw.prepare(`update ${table} set ${column} = ? where ${where}`).run(every)
+  set('lock', 'name', "name = 'one'")
+  set('lock', 'agent')
+  set('lock', 'user')
+  set('lock', 'run')
+  set('item', 'submitted_by')
+  set('item', 'agent', 'agent is not null')
+  set('item', 'key', "rowid = (select max(rowid) from item where queue = 'jobs')")
+  set('item', 'quarantine_reason', 'quarantined_at is not null')
+  set('instance', 'agent')
+  set('instance', 'host_name')
+  set('progress', 'lock')
+  set('outcome', 'key')
+  set('queue', 'paused_by', 'paused_at is not null')
+  set('message', 'type')
+  set('message', 'sender')
+  set('message', 'context', 'context is not null')
+  set('delivery', 'last_error')
+  set('event', 'agent')
+  set('event', 'id', "subject = 'lock'")
+  set('state', 'updated_by')
+  raw.close()
+}
