@@ -212,7 +212,10 @@ export class Messages {
     return view
   }
 
-  /** Makes a recipient known that never opens the store itself, or changes how it is reached and its limits. */
+  /**
+   * Makes a recipient known that never opens the store itself, or changes its limits. Its adapter and address are changed
+   * by itself alone: FORBIDDEN for others.
+   */
   register(name: string, options: RegisterOptions = {}): Promise<RecipientView> {
     return this.#call('messages.register', options, { name })
   }

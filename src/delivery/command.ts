@@ -1,11 +1,12 @@
 /**
  * Messages by a command of this process: its words are given here, in the program, and never come from the store. No
- * shell reads them. The message is on its standard input as JSON.
+ * shell reads them. The message is on its standard input, as a line of JSON.
  */
 import { type ChildProcessByStdio, spawn } from 'node:child_process'
 import type { Socket } from 'node:net'
 import type { Readable, Writable } from 'node:stream'
 import type { Envelope } from '../domain/envelope.ts'
+import { jsonLine } from '../domain/text.ts'
 import type { Adapter, Delivered } from './adapter.ts'
 
 export interface CommandOptions {
@@ -24,7 +25,7 @@ export function command({ argv, ...times }: CommandOptions): Adapter {
   return {
     ...times,
     send: (envelope, signal) =>
-      run(typeof argv === 'function' ? argv(envelope) : argv, JSON.stringify(envelope), signal),
+      run(typeof argv === 'function' ? argv(envelope) : argv, `${jsonLine(envelope)}\n`, signal),
   }
 }
 

@@ -5,6 +5,7 @@ import type { Escalation, Message } from './message.ts'
 import { escalationOf, policyOf, readContent } from './message-damage.ts'
 import type { Recipient } from './recipient.ts'
 import { isBroadcast } from './redelivery-policy.ts'
+import { cutText, printable } from './text.ts'
 
 export interface Envelope {
   /** The same for every attempt: what arrives twice under it is one message. */
@@ -29,7 +30,10 @@ export interface Envelope {
   readonly broadcast: boolean
   readonly escalation: Escalation | null
   readonly createdAt: number
-  /** One line for people. */
+  /**
+   * One line for people, without control characters, cut where it is long: `content` has everything. What it says is
+   * still a stranger's: show it, and never type it into a terminal or hand it to a shell.
+   */
   readonly text: string
 }
 
@@ -81,8 +85,17 @@ export function envelopeOf(
     broadcast: isBroadcast(policyOf(message), level),
     escalation,
     createdAt,
-    text: `${marker} ${type} from ${sender}${unansweredBy(escalation)}: ${typeof content === 'string' ? content : message.content}`,
+    text: oneLine(
+      `${marker} ${type} from ${sender}${unansweredBy(escalation)}: ${typeof content === 'string' ? content : message.content}`,
+    ),
   }
+}
+
+const textLengthMax = 1000
+
+/** A line break of the sender's is a blank here, as in the subject of a mail. */
+function oneLine(text: string): string {
+  return printable(cutText(text, textLengthMax).replace(/[\s\u0085]+/gu, ' '))
 }
 
 function unansweredBy(escalation: Escalation | null): string {

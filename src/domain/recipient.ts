@@ -1,4 +1,6 @@
 /** Who can be written to, how a message reaches them, and how much a minute. */
+import { HoldfastError } from '../errors.ts'
+
 export interface Recipient {
   readonly name: string
   /** Name of the adapter that delivers; the processes that registered it do. */
@@ -36,6 +38,22 @@ const defaults = Object.freeze({
 /** An agent that nobody registered but that opened the store: it is reached through its inbox. */
 export function unregistered(name: string): Recipient {
   return { name, ...defaults, registeredAt: 0, version: 0 }
+}
+
+/**
+ * Only they say how they are reached: another could have their messages sent to itself. A name that nobody has used yet
+ * may be made known by anybody. Names are self-declared, so this guards against mistakes and not against impostors.
+ */
+export function assertMayReach(agent: string, before: Recipient | null, settings: RecipientSettings): void {
+  if (before === null || before.name === agent) return
+  const { adapter = before.adapter, address = before.address } = settings
+  if (adapter === before.adapter && address === before.address) return
+  const { name } = before
+  throw new HoldfastError('FORBIDDEN', {
+    what: `${agent} cannot change how ${name} is reached`,
+    next: `let ${name} register itself; acting for it, give its name as the agent`,
+    facts: { agent, recipient: name },
+  })
 }
 
 /** Registered anew, or changed in what is given; null when nothing changes. */

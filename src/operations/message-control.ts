@@ -2,7 +2,7 @@
 import * as z from 'zod'
 import { cancel, redrive as redriveMessage } from '../domain/message.ts'
 import { damageOf } from '../domain/message-damage.ts'
-import { type Recipient, registerRecipient } from '../domain/recipient.ts'
+import { assertMayReach, type Recipient, registerRecipient } from '../domain/recipient.ts'
 import type { Change } from '../engines/engine.ts'
 import { IllegalMoveError } from '../errors.ts'
 import { lazily } from '../lazily.ts'
@@ -11,6 +11,7 @@ import { beforeOf, isPast, past } from './horizon.ts'
 import {
   byRef,
   deliveriesOf,
+  findRecipient,
   messageRef,
   requireMessage,
   threadChanges,
@@ -45,7 +46,7 @@ function viewRecipient({ registeredAt, version, ...shown }: Recipient): Recipien
 
 export const register = operation({
   name: 'messages.register',
-  summary: 'Make a recipient known, or change how it is reached and what its limits are.',
+  summary: 'Make a recipient known, or change its limits; only it changes how it is reached.',
   effect: 'write',
   input: () =>
     z.strictObject({
@@ -70,6 +71,7 @@ export const register = operation({
   decide({ known }, { name, ...settings }, { agent, wall }) {
     const before = known.registered[0] ?? null
     const given = Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined))
+    assertMayReach(agent, findRecipient(known, name), given)
     const after = registerRecipient(before, name, given, wall)
     if (after === null) return { changes: [], result: viewRecipient(before as Recipient) }
     const event = { kind: 'recipient.registered', agent } as const

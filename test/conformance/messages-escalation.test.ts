@@ -20,7 +20,7 @@ forEachEngine((engine) => {
     const post = await openPost(engine, { logger })
     const pigeon = recorder()
     post.messages.adapter('pigeon', pigeon)
-    await post.messages.register('carol', { adapter: 'pigeon' })
+    await post.messages.register('carol', { adapter: 'pigeon', agent: 'carol' })
     const { message } = await post.messages.sendWithAck('bob', { type: 'BLOCKED', content: 'help' })
     const before: number[] = []
 
@@ -243,7 +243,7 @@ forEachEngine((engine) => {
         isDown ? { outcome: 'failed', error: 'down', transient: false } : { outcome: 'delivered' },
       )
       post.messages.adapter('pigeon', pigeon)
-      await post.messages.register('carol', { adapter: 'pigeon' })
+      await post.messages.register('carol', { adapter: 'pigeon', agent: 'carol' })
       await post.messages.sendWithAck('bob', {
         content: 1,
         delaysMs: [1_000],
@@ -275,7 +275,7 @@ forEachEngine((engine) => {
 
   test('a message nobody can send escalates all the same, when its time is over [A12] [A13]', async () => {
     const post = await openPost(engine)
-    await post.messages.register('bob', { adapter: 'pigeon' })
+    await post.messages.register('bob', { adapter: 'pigeon', agent: 'bob' })
     const { message } = await post.messages.sendWithAck('bob', { content: 1, ...short })
 
     const early = await passAfter(post, 1_999)

@@ -1,6 +1,7 @@
 /** Limits a minute: counted in the store; what goes beyond waits and is never dropped. */
 import { expect, test } from 'vitest'
 import { openPost, passAfter, reachBob } from '../support/messages.ts'
+import { refusalCode } from '../support/outcomes.ts'
 import { forEachEngine } from '../support/stores.ts'
 
 forEachEngine((engine) => {
@@ -123,6 +124,26 @@ forEachEngine((engine) => {
 
     expect(first).toBe(2)
     expect((await post.messages.inbox({ agent: 'bob' })).messages).toHaveLength(3)
+  })
+
+  test('only a recipient changes how it is reached, also one that nobody registered [S5d-12]', async () => {
+    const { messages, store } = await openPost(engine)
+    await store.open({ agent: 'frank', background: false })
+    const aside = { adapter: 'pigeon', address: 'the loft of eve' }
+
+    const codes = [
+      await refusalCode(() => messages.register('bob', { ...aside, agent: 'eve' })),
+      await refusalCode(() => messages.register('frank', { ...aside, agent: 'eve' })),
+    ]
+    const limited = await messages.register('frank', { acksPerMinute: 7, agent: 'eve' })
+    const own = await messages.register('frank', { adapter: 'pigeon', address: 'loft 3', agent: 'frank' })
+    codes.push(await refusalCode(() => messages.register('frank', { adapter: 'inbox', agent: 'eve' })))
+    const fresh = await messages.register('grace', { ...aside, agent: 'eve' })
+
+    expect(codes).toEqual(['FORBIDDEN', 'FORBIDDEN', 'FORBIDDEN'])
+    expect(limited).toMatchObject({ adapter: 'inbox', address: null, acksPerMinute: 7 })
+    expect(own).toMatchObject({ adapter: 'pigeon', address: 'loft 3' })
+    expect(fresh).toMatchObject(aside)
   })
 
   test('registering again changes only what is given, and nothing when nothing is new', async () => {

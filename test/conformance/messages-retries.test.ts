@@ -123,7 +123,7 @@ forEachEngine((engine) => {
     const post = await openPost(engine)
     const silent = { timeoutMs: 2_000, send: () => new Promise<Delivered>(() => {}) }
     post.messages.adapter('pigeon', silent)
-    await post.messages.register('bob', { adapter: 'pigeon' })
+    await post.messages.register('bob', { adapter: 'pigeon', agent: 'bob' })
     const { message } = await post.messages.sendWithAck('bob', { content: 1 })
 
     const passing = post.messages.processRetries()
@@ -144,7 +144,7 @@ forEachEngine((engine) => {
   ])('an attempt %s has %j, to %j: %d ms [A13]', async (_what, times, to, timeoutMs) => {
     const post = await openPost(engine)
     post.messages.adapter('pigeon', { ...times, send: () => new Promise<Delivered>(() => {}) })
-    for (const name of ['bob', 'erin']) await post.messages.register(name, { adapter: 'pigeon' })
+    for (const name of ['bob', 'erin']) await post.messages.register(name, { adapter: 'pigeon', agent: name })
     const { message } = await post.messages.sendWithAck(to, { content: 1 })
 
     const passing = post.messages.processRetries()
@@ -250,7 +250,7 @@ forEachEngine((engine) => {
         return { outcome: 'delivered' }
       })
       messages.adapter('pigeon', answering)
-      await messages.register('bob', { adapter: 'pigeon' })
+      await messages.register('bob', { adapter: 'pigeon', agent: 'bob' })
       const sent = await messages.sendWithAck('bob', { content: 1, ladder: [{ to: ['carol'], waitMs: 1 }] })
       id = sent.message.id
       await messages.processRetries()
@@ -288,7 +288,7 @@ forEachEngine((engine) => {
   test('a message that nobody could send says so when it dies [S5c-47]', async () => {
     const { logger, named } = collectLogs()
     const post = await openPost(engine, { logger })
-    await post.messages.register('bob', { adapter: 'pigeon' })
+    await post.messages.register('bob', { adapter: 'pigeon', agent: 'bob' })
     await post.messages.register('carol', { adapter: 'owl' })
     const { message } = await post.messages.sendWithAck('bob', {
       content: 1,
@@ -315,7 +315,7 @@ forEachEngine((engine) => {
 
   test('a message that waits for an adapter which no open process has is named [S5c-47]', async () => {
     const post = await openPost(engine)
-    await post.messages.register('bob', { adapter: 'pigeon' })
+    await post.messages.register('bob', { adapter: 'pigeon', agent: 'bob' })
     await post.messages.sendWithAck('bob', { content: 1, timeoutMs: 300_000 })
     await post.messages.sendWithAck('carol', { content: 1, timeoutMs: 300_000 })
     const findings = async () =>
@@ -337,7 +337,7 @@ forEachEngine((engine) => {
 
   test('a process claims only what it has an adapter for [A12]', async () => {
     const post = await openPost(engine)
-    await post.messages.register('bob', { adapter: 'pigeon' })
+    await post.messages.register('bob', { adapter: 'pigeon', agent: 'bob' })
     const carrier = await post.store.open({
       agent: 'carrier',
       redelivery: false,
@@ -407,7 +407,7 @@ forEachEngine((engine) => {
       recovery: false,
       redelivery: false,
     })
-    await post.messages.register('bob', { adapter: 'pigeon' })
+    await post.messages.register('bob', { adapter: 'pigeon', agent: 'bob' })
     const { message } = await post.messages.sendWithAck('bob', { content: 1 })
     await victim.execute('messages.claimDue', { adapters: ['pigeon'], leaseMs: 60_000 })
 
@@ -455,7 +455,7 @@ forEachEngine((engine) => {
       adapters: { pigeon },
       environment: { ...machine(post.env).process(7), monotonic: () => post.env.monotonic() + frozenMs },
     })
-    await post.messages.register('bob', { adapter: 'pigeon' })
+    await post.messages.register('bob', { adapter: 'pigeon', agent: 'bob' })
     const { message } = await post.messages.sendWithAck('bob', { content: 1 })
 
     const passing = frozen.messages.processRetries()
@@ -485,7 +485,7 @@ forEachEngine((engine) => {
       redelivery: false,
       adapters: { pigeon: stuck },
     })
-    await post.messages.register('bob', { adapter: 'pigeon' })
+    await post.messages.register('bob', { adapter: 'pigeon', agent: 'bob' })
     const { message } = await post.messages.sendWithAck('bob', { content: 1 })
     const passing = leaving.messages.processRetries()
     await begun.opened

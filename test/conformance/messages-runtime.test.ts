@@ -182,7 +182,7 @@ forEachEngine((engine) => {
         return new Promise(() => {})
       },
     })
-    await post.messages.register('bob', { adapter: 'pigeon' })
+    await post.messages.register('bob', { adapter: 'pigeon', agent: 'bob' })
     const { message } = await post.messages.sendWithAck('bob', { content: 1 })
     const passing = leaving.messages.processRetries()
     await post.env.advance(2_000)
@@ -217,7 +217,7 @@ forEachEngine((engine) => {
         return { outcome: 'delivered' }
       },
     })
-    await post.messages.register('bob', { adapter: 'pigeon' })
+    await post.messages.register('bob', { adapter: 'pigeon', agent: 'bob' })
     await post.messages.sendWithAck('bob', { content: 1 })
 
     await passAfter(post, 30_000)

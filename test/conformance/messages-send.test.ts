@@ -213,7 +213,7 @@ forEachEngine((engine) => {
 
   test('a send whose adapter is not here is queued, visible to its recipient, and throws nothing [A2] [A13]', async () => {
     const { messages } = await openPost(engine)
-    await messages.register('bob', { adapter: 'pigeon' })
+    await messages.register('bob', { adapter: 'pigeon', agent: 'bob' })
 
     const { message } = await messages.sendWithAck('bob', { content: 1 })
 

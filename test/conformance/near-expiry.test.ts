@@ -65,7 +65,7 @@ forEachEngine((engine) => {
   test('a delivery whose sender is slow is told of before its lease ends [A8]', async () => {
     const post = await openPost(engine, { background: true })
     post.messages.adapter('slow', { timeoutMs: 60_000, send: () => new Promise<never>(() => {}) })
-    await post.messages.register('bob', { adapter: 'slow' })
+    await post.messages.register('bob', { adapter: 'slow', agent: 'bob' })
     const { message } = await post.messages.sendWithAck('bob', { content: 1 })
 
     await post.env.advance(170_000)

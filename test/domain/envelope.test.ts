@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { envelopeOf, letterMarker, markerOf } from '../../src/domain/envelope.ts'
+import { dangersIn, hostileTexts } from '../support/hostile-text.ts'
 import { aThread, pigeonPost, toBob } from './message-samples.ts'
 import { at } from './samples.ts'
 
@@ -56,4 +57,27 @@ test('an escalation names who did not answer and after how many attempts [A4]', 
   expect(envelope.text).toBe(
     '[UNACKNOWLEDGED] INFO from ada, not answered by bob (1 attempt), eve (4 attempts): {"a":1}',
   )
+})
+
+test.each(Object.entries(hostileTexts))(
+  'for people it is one clean line, also where a sender %s [S5d-12]',
+  (_, text) => {
+    const [plain, inJson] = [text, { [text]: text }].map((content) =>
+      envelopeOf({ ...message, content: JSON.stringify(content) }, toBob(), bob, 1),
+    )
+
+    for (const line of [plain?.text, inJson?.text]) {
+      expect(dangersIn(line as string)).toEqual([])
+      expect(line).toMatch(/^\[REQUIRES-ACK\] INFO from ada: [^\n\r\t]+$/)
+    }
+    expect(plain?.content).toBe(text)
+  },
+)
+
+test('line breaks of the sender are blanks, and a long text is cut [S5d-12]', () => {
+  const said = (content: string) =>
+    envelopeOf({ ...message, content: JSON.stringify(content) }, toBob(), bob, 1).text
+
+  expect(said('one\n\n  two\tthree\u2028four')).toBe('[REQUIRES-ACK] INFO from ada: one two three four')
+  expect(said('x'.repeat(5_000))).toHaveLength(1000)
 })

@@ -83,3 +83,36 @@ await command({ argv: ['sh', '-c', script] }).send({}, over.signal).catch(() => 
   expect(stdout).toBe('time is up\n')
   expect(pidsIn(file).filter(isRunning)).toHaveLength(1)
 })
+
+test('the adapter of the guide hands a message over as data, whatever it says [S5d-12]', async () => {
+  const folder = aFolder()
+  const guide = readFileSync(new URL('../../docs/guides/messages.md', import.meta.url), 'utf8')
+  const file = join(folder, 'fleet-1.jsonl')
+  const hf = await open('sqlite::memory:', {
+    agent: 'alice',
+    logger: false,
+    redelivery: false,
+    adapters: { file: command({ argv: ({ address }) => ['tee', '-a', join(folder, `${address}.jsonl`)] }) },
+  })
+  onTestFinished(() => hf.close())
+  await hf.messages.register('alice', { sendsPerMinute: 0 })
+  await hf.messages.register('bob', { adapter: 'file', address: 'fleet-1' })
+  const contents = [
+    '; touch pwned',
+    '$(touch pwned)',
+    '#(touch pwned)',
+    'x\ntouch pwned\n',
+    '\u001b[2J\u202e',
+  ]
+  for (const content of contents) await hf.messages.sendWithAck('bob', { content })
+
+  await hf.messages.processRetries()
+
+  const lines = readFileSync(file, 'utf8').trimEnd().split('\n')
+  const heard = lines.map((line) => (JSON.parse(line) as { content: string }).content)
+  expect(guide).toContain("argv: ({ address }) => ['tee', '-a', `${address}.jsonl`]")
+  expect([...guide.matchAll(/```js\n(.*?)```/gs)].join('')).not.toMatch(/send-keys|display-message|sh', '-c/)
+  expect(heard.toSorted()).toEqual(contents.toSorted())
+  expect(lines.join('')).not.toMatch(/[\p{Cc}\p{Bidi_Control}]/u)
+  expect([existsSync('pwned'), existsSync(join(folder, 'pwned'))]).toEqual([false, false])
+})

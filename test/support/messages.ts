@@ -44,7 +44,7 @@ export async function reachBob(
 ): Promise<Recorder> {
   const adapter = recorder(answer)
   messages.adapter('pigeon', adapter)
-  await messages.register('bob', { adapter: 'pigeon' })
+  await messages.register('bob', { adapter: 'pigeon', agent: 'bob' })
   return adapter
 }
 
