@@ -13,6 +13,23 @@ export function parseJsonText(text: string): Json {
   return value
 }
 
+/** How deep lists and objects stand in one another, read off the text; it need not be JSON. */
+export function depthOfJson(text: string): number {
+  let depth = 0
+  let deepest = 0
+  for (let index = 0; index < text.length; index++) {
+    const code = text.charCodeAt(index)
+    if (code === quoteCode) index = endOfWord(text, index)
+    else if (code === openList || code === openObject) {
+      depth += 1
+      deepest = Math.max(deepest, depth)
+    } else if (code === closeList || code === closeObject) depth -= 1
+  }
+  return deepest
+}
+
+const [quoteCode, openList, closeList, openObject, closeObject] = [0x22, 0x5b, 0x5d, 0x7b, 0x7d]
+
 const numberHere = /-?\d[\d.eE+-]*/y
 
 /** The text is known to be JSON. */
@@ -43,7 +60,7 @@ function assertNumbersHold(text: string): void {
 /** Where the quotes close that open here. */
 function endOfWord(text: string, start: number): number {
   let index = start + 1
-  while (text.charAt(index) !== '"') index += text.charAt(index) === '\\' ? 2 : 1
+  while (index < text.length && text.charAt(index) !== '"') index += text.charAt(index) === '\\' ? 2 : 1
   return index
 }
 

@@ -6,17 +6,20 @@
 
 import * as z from 'zod'
 import type { Json } from '../domain/item.ts'
-import { parseJsonText } from '../domain/json-text.ts'
 import { taskQueue } from '../domain/task.ts'
 import type { Holdfast } from '../holdfast.ts'
 import { check } from '../issue.ts'
 import { type Arriving, bringItems, type Harvest, type UnfitRow } from './items.ts'
 import type { ImportOptions, ImportReport } from './report.ts'
-import { damaged, firstIssue, type TextSource, textOf, timeOf, whyNoJson } from './source.ts'
+import { damaged, firstIssue, parseBounded, type TextSource, textOf, timeOf, whyNoJson } from './source.ts'
 import { asArriving, type ForeignTask } from './task.ts'
 
 const what = 'the file of beads'
 const linesMax = 100_000
+/** As much as a task may be, with its relations and the comments that are left out, and more than that. */
+const lineLengthMax = 4 * 1024 * 1024
+/** Of labels, relations or comments of one issue. */
+const partsMax = 10_000
 
 const text = z.string().nullish()
 const issue = z.looseObject({
@@ -37,12 +40,14 @@ const issue = z.looseObject({
   started_at: text,
   defer_until: text,
   close_reason: text,
-  labels: z.array(z.string()).nullish(),
+  labels: z.array(z.string()).max(partsMax).nullish(),
   dependencies: z
     .array(z.looseObject({ depends_on_id: z.string().min(1), type: z.string().default('blocks') }))
+    .max(partsMax)
     .nullish(),
   comments: z
     .array(z.looseObject({ author: z.string().default(''), text: z.string(), created_at: text }))
+    .max(partsMax)
     .nullish(),
   ephemeral: z.boolean().nullish(),
   is_template: z.boolean().nullish(),
@@ -61,11 +66,13 @@ export async function importBeads(
 }
 
 function harvestOf(content: string, now: number): Harvest {
-  const lines = content.split('\n').map((line, index) => ({ row: `line ${index + 1}`, line: line.trim() }))
+  const split = content.split('\n', linesMax + 2)
+  // The last one ends with a line break.
+  if (split.length > linesMax + 1) throw damaged(what, `it has more than ${linesMax} lines`)
+  const lines = split.map((line, index) => ({ row: `line ${index + 1}`, line: line.trim() }))
   const filled = lines.filter(({ line }) => line !== '')
   const conflict = filled.find(({ line }) => /^(?:<{7}|={7}|>{7})(?: |$)/.test(line))
   if (conflict) throw damaged(what, `${conflict.row} is part of a merge conflict that nobody has settled`)
-  if (filled.length > linesMax) throw damaged(what, `it has more than ${linesMax} lines`)
   const arriving: Arriving[] = []
   const bad: UnfitRow[] = []
   const skipped: { id: string; why: string }[] = []
@@ -89,9 +96,10 @@ type Line =
   | { readonly is: 'no work'; readonly id: string | null; readonly why: string }
 
 function readLine(line: string): Line {
+  if (line.length > lineLengthMax) return { is: 'bad', why: `it is longer than ${lineLengthMax} characters` }
   let value: unknown
   try {
-    value = parseJsonText(line)
+    value = parseBounded(line)
   } catch (error) {
     return { is: 'bad', why: whyNoJson(error) }
   }

@@ -21,6 +21,8 @@ import { damaged, firstIssue, parseJson, type TextSource, textOf, timeOf } from 
 
 const what = 'the export of evaluation locks'
 const lockDefault = 'global'
+/** Of one collection. */
+const documentsMax = 100_000
 
 const name = z.string().refine(isName, { error: 'cannot be a name here' })
 const text = z.string().max(2000).nullish()
@@ -64,6 +66,8 @@ export async function importEvaluationLocks(
     else return soundOnes(lockOf(id, parsed.value), lockEntry(), row, bad)
     return []
   })
+  if (locks.length > lockImportMax)
+    throw damaged(what, `it has more than ${lockImportMax} locks that are held`)
   const runs = documentsOf(collections.progress, 'evaluation-progress', bad).flatMap(({ id, row, value }) => {
     const parsed = check(progressDocument, value)
     if (parsed.isSound && isName(id))
@@ -71,8 +75,6 @@ export async function importEvaluationLocks(
     bad.push({ row, why: whyBad(parsed) })
     return []
   })
-  if (locks.length > lockImportMax)
-    throw damaged(what, `it has more than ${lockImportMax} locks that are held`)
   assertNoneBad(bad, { what, skipBad })
   const brought = await bring(hf, locks, runs, dryRun, onProgress)
   return reportOf(locks, runs, brought, { dryRun, bad, free })
@@ -120,6 +122,7 @@ function documentsOf(collection: Collection, of: string, bad: BadRow[]) {
   const pairs = Array.isArray(collection)
     ? collection.map((value, index) => [(Object(value) as { id?: unknown }).id, value, index] as const)
     : Object.entries(collection).map(([id, value]) => [id, value, id] as const)
+  if (pairs.length > documentsMax) throw damaged(what, `it has more than ${documentsMax} documents`)
   const seen = new Map<unknown, string>()
   return pairs.flatMap(([id, value, place]) => {
     const row = `${of}/${place}`
@@ -231,13 +234,14 @@ function reportOf(
     ...runs.map(({ id, gaps }) => ({ id: `run ${id}`, gaps })),
   ]
   const imported = [...lockNames(brought.locks.imported), ...runNames(brought.runs.imported)]
+  const isImported = new Set(imported)
   return {
     from: 'evaluation-locks',
     dryRun: rest.dryRun,
     imported,
     known: [...lockNames(brought.locks.known), ...runNames(brought.runs.known)],
     lapsed: lockNames(brought.locks.imported),
-    flagged: flagged.filter(({ id, gaps }) => gaps.length > 0 && imported.includes(id)),
+    flagged: flagged.filter(({ id, gaps }) => gaps.length > 0 && isImported.has(id)),
     skipped: [
       ...rest.free,
       ...lockNames(brought.locks.held).map((id) => ({ id, why: 'somebody has it here' })),

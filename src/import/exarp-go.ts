@@ -5,13 +5,12 @@
 
 import * as z from 'zod'
 import type { Json } from '../domain/item.ts'
-import { parseJsonText } from '../domain/json-text.ts'
 import { taskQueue } from '../domain/task.ts'
 import type { Holdfast } from '../holdfast.ts'
 import { check } from '../issue.ts'
 import { type Arriving, bringItems, type Harvest, type UnfitRow } from './items.ts'
 import type { ImportOptions, ImportReport } from './report.ts'
-import { firstIssue, timeOf } from './source.ts'
+import { firstIssue, parseBounded, timeOf } from './source.ts'
 import { type Row, readTables } from './sqlite-file.ts'
 import { asArriving, type ForeignTask } from './task.ts'
 
@@ -193,7 +192,7 @@ function firstLine(content: string | null | undefined): string {
 function metadataOf({ metadata }: Task): { metadata?: Json } {
   if (!metadata) return {}
   try {
-    return { metadata: parseJsonText(metadata) }
+    return { metadata: parseBounded(metadata) }
   } catch {
     return { metadata }
   }

@@ -9,6 +9,7 @@ import { builtInWorkflow, knownState } from '../domain/workflow.ts'
 import type { Holdfast } from '../holdfast.ts'
 import { check } from '../issue.ts'
 import { type ItemEntry, type ItemsImported, itemEntry, itemImportMax } from '../operations/queue-import.ts'
+import { taskWords } from '../operations/task.ts'
 import { circlesOf, inOrder } from './order.ts'
 import {
   assertNoneBad,
@@ -102,7 +103,7 @@ function soundOnes({ arriving, bad }: Harvest, workflow: string): Sound {
   const seen = new Map<string, string>()
   const faults = new Map<Arriving, string>()
   for (const each of arriving) {
-    const why = faultOf(each, seen.get(each.name))
+    const why = faultOf(each, seen.get(each.name), workflow)
     if (why !== null) faults.set(each, why)
     seen.set(each.name, each.row)
   }
@@ -119,12 +120,20 @@ function soundOnes({ arriving, bad }: Harvest, workflow: string): Sound {
   }
 }
 
-function faultOf({ name, entry, waitsFor }: Arriving, earlier: string | undefined): string | null {
+function faultOf(
+  { name, entry, waitsFor }: Arriving,
+  earlier: string | undefined,
+  workflow: string,
+): string | null {
   if (earlier !== undefined) return `${name} stands in ${earlier} already`
   if (waitsFor.length > blockersMax)
     return `it waits for ${waitsFor.length} others; ${blockersMax} is the most`
   const parsed = check(itemEntry(), entry)
-  return parsed.isSound ? null : firstIssue(parsed.issues)
+  if (!parsed.isSound) return firstIssue(parsed.issues)
+  if (workflow !== 'task') return null
+  // Its words go where any JSON may be, so they are checked as those of a task that is added here.
+  const words = check(taskWords(), { ...entry.data, ...(Object(entry.payload) as object) })
+  return words.isSound ? null : firstIssue(words.issues)
 }
 
 type Sound = Pick<Harvest, 'arriving' | 'bad'>

@@ -20,7 +20,11 @@ export function circlesOf<Thing extends Named>(
   // Behind a circle others are stuck too; seen from the other end they are not.
   const waiters = new Map<string, string[]>()
   for (const thing of stuck) {
-    for (const name of waitsFor(thing)) waiters.set(name, [...(waiters.get(name) ?? []), thing.name])
+    for (const name of waitsFor(thing)) {
+      const known = waiters.get(name)
+      if (known) known.push(thing.name)
+      else waiters.set(name, [thing.name])
+    }
   }
   const members = walk(stuck, ({ name }) => waiters.get(name) ?? []).stuck
   const names = new Set(members.map(({ name }) => name))

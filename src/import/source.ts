@@ -1,8 +1,9 @@
 /** What another program wrote, read and never changed: text, times, and the refusal of what is not what it should be. */
 
-import { readFileSync } from 'node:fs'
-import { JsonFault } from '../domain/json.ts'
-import { parseJsonText } from '../domain/json-text.ts'
+import { closeSync, openSync, readSync } from 'node:fs'
+import type { Json } from '../domain/item.ts'
+import { depthMax, JsonFault } from '../domain/json.ts'
+import { depthOfJson, parseJsonText } from '../domain/json-text.ts'
 import { decodeText } from '../domain/text.ts'
 import { type HoldfastError, InvalidError, NotFoundError } from '../errors.ts'
 import type { Issue } from '../issue.ts'
@@ -18,13 +19,38 @@ export function textOf(source: TextSource, what: string): string {
   return withoutMark(text)
 }
 
+/** More than any program of ours would have written; a device has no end at all. */
+export const fileBytesMax = 128 * 1024 * 1024
+
 function bytesOf(path: string, what: string): Uint8Array {
+  const bytes = readUpTo(path, what)
+  if (bytes.length <= fileBytesMax) return bytes
+  throw damaged(what, `it is larger than ${fileBytesMax / 1024 / 1024} MiB`)
+}
+
+/** A byte more than may be, where there are more; pipes do not say how much they have. */
+function readUpTo(path: string, what: string): Uint8Array {
+  const pieces: Buffer[] = []
   try {
-    return readFileSync(path)
+    const file = openSync(path, 'r')
+    try {
+      for (let left = fileBytesMax + 1; left > 0; ) {
+        const piece = Buffer.allocUnsafe(Math.min(left, pieceBytes))
+        const count = readSync(file, piece)
+        if (count === 0) break
+        pieces.push(piece.subarray(0, count))
+        left -= count
+      }
+    } finally {
+      closeSync(file)
+    }
   } catch (cause) {
     throw unreadable(path, what, cause)
   }
+  return Buffer.concat(pieces)
 }
+
+const pieceBytes = 1024 * 1024
 
 /** Some editors put a mark before the first character. */
 function withoutMark(text: string): string {
@@ -52,11 +78,20 @@ export function damaged(what: string, why: string, cause?: unknown): HoldfastErr
 
 export function parseJson(text: string, what: string): unknown {
   try {
-    return parseJsonText(text)
+    return parseBounded(text)
   } catch (cause) {
     throw damaged(what, whyNoJson(cause), cause)
   }
 }
+
+/** What is nested deeper than a value here may be is refused before it is read: reading it takes the stack. */
+export function parseBounded(text: string): Json {
+  if (depthOfJson(text) <= fileDepthMax) return parseJsonText(text)
+  throw new JsonFault([], `it is nested more than ${fileDepthMax} levels deep`, 'make it flatter')
+}
+
+/** A value of ours, and what a file may have around it. */
+const fileDepthMax = depthMax + 10
 
 /** The first thing a schema has against a value, in a line. */
 export function firstIssue([{ path, message }]: readonly [Issue, ...Issue[]]): string {

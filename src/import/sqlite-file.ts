@@ -5,13 +5,16 @@
 import { copyFileSync, mkdtempSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { driver } from '../engines/sqlite/driver.ts'
+import { type Database, driver } from '../engines/sqlite/driver.ts'
 import { HoldfastError } from '../errors.ts'
 import { damaged, unreadable } from './source.ts'
 
 export type Row = Readonly<Record<string, unknown>>
 
 const rowsMax = 100_000
+const columnsMax = 200
+/** Of all that is read, as bytes: a default fills each row of a small file with as much as it likes. */
+const valueBytesMax = 128 * 1024 * 1024
 
 export interface Wanted {
   /** Whose file it is, in words. */
@@ -37,6 +40,8 @@ function copyInto(folder: string, path: string, what: string): string {
   const parts = ['', '-wal', '-journal']
   const before = parts.map((part) => stampOf(path + part))
   if (before[0] === null) throw unreadable(path, what)
+  const bytes = parts.reduce((sum, part) => sum + sizeOf(path + part), 0)
+  if (bytes > copyBytesMax) throw damaged(what, `it is larger than ${copyBytesMax / 1024 / 1024} MiB`)
   const copy = join(folder, 'copy.db')
   try {
     for (const [index, part] of parts.entries()) {
@@ -53,6 +58,12 @@ function copyInto(folder: string, path: string, what: string): string {
   })
 }
 
+const copyBytesMax = 1024 * 1024 * 1024
+
+function sizeOf(path: string): number {
+  return statSync(path, { throwIfNoEntry: false })?.size ?? 0
+}
+
 function stampOf(path: string): string | null {
   const found = statSync(path, { throwIfNoEntry: false })
   return found?.isFile() ? `${found.size} ${found.mtimeMs}` : null
@@ -62,33 +73,81 @@ function readCopy(path: string, wanted: Wanted): Map<string, readonly Row[]> {
   try {
     const database = driver().open(path, {})
     try {
-      const [check] = database.prepare('pragma quick_check(1)').all() as { quick_check?: string }[]
-      if (check?.quick_check !== 'ok')
-        throw damaged(wanted.what, check?.quick_check ?? 'it cannot be checked')
-      const rows = database.prepare("select name from sqlite_schema where type = 'table'").all() as {
-        name: string
-      }[]
-      const there = new Set(rows.map(({ name }) => name))
+      // Whoever wrote the file wrote its schema too: nothing in it may run functions, and no check may be computed.
+      database.exec(
+        'pragma trusted_schema = off; pragma cell_size_check = on; pragma ignore_check_constraints = on',
+      )
+      const there = tableNames(database, wanted)
       assertTables(there, wanted)
-      const tables = [...wanted.needed, ...wanted.optional]
-      return new Map(tables.map((name) => [name, there.has(name) ? readAll(name) : []]))
+      const tables = [...wanted.needed, ...wanted.optional].filter((name) => there.has(name))
+      const columns = new Map(tables.map((name) => [name, columnsOf(database, name, wanted)]))
+      for (const name of tables) assertSound(database, name, wanted)
+      let bytesLeft = valueBytesMax
+      for (const name of tables) bytesLeft -= measure(database, name, columns.get(name) ?? [], wanted)
+      if (bytesLeft < 0)
+        throw damaged(wanted.what, `its values are more than ${valueBytesMax / 1024 / 1024} MiB`)
+      const read = new Map(tables.map((name) => [name, readAll(name)]))
+      return new Map([...wanted.needed, ...wanted.optional].map((name) => [name, read.get(name) ?? []]))
     } finally {
       database.close()
     }
 
     function readAll(name: string): Row[] {
-      const statement = database.prepare(`select * from ${name} limit ${rowsMax + 1}`)
+      const statement = database.prepare(`select * from ${name}`)
       // Otherwise one number that is too large for JavaScript would refuse them all.
       statement.setReadBigInts(true)
-      const rows = statement.all() as Row[]
-      if (rows.length <= rowsMax) return rows.map(plainNumbers)
-      throw damaged(wanted.what, `its table ${name} has more than ${rowsMax} rows`)
+      return (statement.all() as Row[]).map(plainNumbers)
     }
   } catch (cause) {
     if (cause instanceof HoldfastError) throw cause
     throw damaged(wanted.what, (cause as Error).message, cause)
   }
 }
+
+const tablesMax = 1000
+
+/** Plain tables: a virtual one is a program. */
+function tableNames(database: Database, { what }: Wanted): Set<string> {
+  const rows = database
+    .prepare(`select name from sqlite_schema where type = 'table' and rootpage > 0 limit ${tablesMax + 1}`)
+    .all() as { name: string }[]
+  if (rows.length > tablesMax) throw damaged(what, `it has more than ${tablesMax} tables`)
+  return new Set(rows.map(({ name }) => name))
+}
+
+/** What is stored; a column that is computed could be computed for ever, or fill the memory. */
+function columnsOf(database: Database, table: string, { what }: Wanted): string[] {
+  const columns = database.prepare(`select name, hidden from pragma_table_xinfo('${table}')`).all() as {
+    name: string
+    hidden: number
+  }[]
+  if (columns.length > columnsMax)
+    throw damaged(what, `its table ${table} has more than ${columnsMax} columns`)
+  const computed = columns.find(({ hidden }) => Number(hidden) !== 0)
+  if (computed) throw damaged(what, `its table ${table} computes its column ${computed.name}`)
+  return columns.map(({ name }) => name)
+}
+
+function assertSound(database: Database, table: string, { what }: Wanted): void {
+  const [found] = database.prepare(`pragma quick_check('${table}')`).all() as { quick_check?: string }[]
+  if (found?.quick_check !== 'ok') throw damaged(what, found?.quick_check ?? 'it cannot be checked')
+}
+
+/** Counted value by value, before any of them is kept. */
+function measure(database: Database, table: string, columns: readonly string[], { what }: Wanted): number {
+  const lengths = columns.map((name) => `coalesce(length(cast("${name.replaceAll('"', '""')}" as blob)), 0)`)
+  const [found] = database
+    .prepare(
+      `select count(*) as rows, total(bytes) as bytes from (select ${lengths.join(' + ')} as bytes from ${table} limit ${rowsMax + 1})`,
+    )
+    .all() as { rows: number; bytes: number }[]
+  if ((found?.rows ?? 0) > rowsMax) throw damaged(what, `its table ${table} has more than ${rowsMax} rows`)
+  // Names come with every row.
+  return (found?.bytes ?? 0) + (found?.rows ?? 0) * columns.length * cellBytes
+}
+
+/** What a cell costs in memory even where it is empty. */
+const cellBytes = 16
 
 /** Whole numbers as numbers where they are exact, else as their digits: the row is then judged by itself. */
 function plainNumbers(row: Row): Row {

@@ -96,22 +96,25 @@ function usableNames({ owner, host, holder, submittedBy, labels }: ForeignTask) 
   const given = { owner, host, holder, submittedBy }
   const usable = (name: string | null) => (isName(name) ? name : null)
   const bad = Object.entries(given).filter(([, name]) => name !== null && !isName(name))
-  const badLabels = labels.filter((label, index) => !isName(label) || index >= labelsMax)
+  const badLabels = new Set(labels.filter((label, index) => !isName(label) || index >= labelsMax))
   return {
     owner: usable(owner),
     host: usable(host),
     holder: usable(holder),
     submittedBy: usable(submittedBy),
-    labels: [...new Set(labels.filter((label) => !badLabels.includes(label)))],
+    labels: [...new Set(labels.filter((label) => !badLabels.has(label)))],
     unusable: {
       ...Object.fromEntries(bad),
-      ...(badLabels.length > 0 ? { labels: badLabels } : {}),
+      ...(badLabels.size > 0 ? { labels: [...badLabels] } : {}),
     } as Record<string, Json>,
   }
 }
 
+/** Here an agent wrote it, whose name is one. */
 function shortened({ at, by, text }: Note): Note {
-  return { at, by, text: cutText(text, noteMax) }
+  return isName(by)
+    ? { at, by, text: cutText(text, noteMax) }
+    : { at, by: 'unknown', text: cutText(`${by}: ${text}`, noteMax) }
 }
 
 function withoutNothing(facts: ForeignTask['metadata']): Json {

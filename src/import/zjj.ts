@@ -29,6 +29,7 @@ const mergeQueueDefault = 'merge'
 const text = z.string().nullish()
 const time = z.number().nullish()
 const count = z.int().min(0)
+const sha = z.string().max(128).nullish()
 const entryRow = z.object({
   id: z.int(),
   workspace: z.string().min(1),
@@ -44,8 +45,8 @@ const entryRow = z.object({
   workspace_state: text,
   previous_state: text,
   state_changed_at: time,
-  head_sha: text,
-  tested_against_sha: text,
+  head_sha: sha,
+  tested_against_sha: sha,
   attempt_count: count.default(0),
   max_attempts: z.int().min(1).default(3),
   rebase_count: count.default(0),
@@ -183,7 +184,7 @@ function arrivingOf(entry: Entry, row: string, queue: string, history: readonly 
       startedAt: timeOf(entry.started_at),
       error: entry.error_message ? { message: entry.error_message } : null,
       data: withoutNothing({
-        bead: entry.bead_id,
+        bead: isName(entry.bead_id) ? entry.bead_id : null,
         headSha: entry.head_sha,
         testedAgainstSha: entry.tested_against_sha,
         rebaseCount: entry.rebase_count,
@@ -201,6 +202,7 @@ function arrivingOf(entry: Entry, row: string, queue: string, history: readonly 
     gaps: [
       ...(isHeld && agent === null ? ['it was held and nobody is named: it arrives given back'] : []),
       ...(!isHeld && entry.agent_id && agent === null ? ['its agent cannot be a name here'] : []),
+      ...(entry.bead_id && !isName(entry.bead_id) ? ['its bead cannot be a name here'] : []),
       ...(addedAt === null ? ['it does not say when it was added'] : []),
       ...(history.length > kept.length ? [`${history.length - kept.length} older events were left out`] : []),
     ],

@@ -6,7 +6,7 @@ import { makePolicy } from '../domain/redelivery-policy.ts'
 import type { Change } from '../engines/engine.ts'
 import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
-import { newThreadChanges } from './message-send.ts'
+import { messageContent, messageType, newThreadChanges } from './message-send.ts'
 import { findRecipient } from './message-thread.ts'
 import { operation } from './operation.ts'
 
@@ -18,8 +18,8 @@ export const importEntry = lazily(() =>
     id: z.string().regex(/^[A-Za-z0-9_-]{1,64}$/),
     sender: fields.name,
     recipient: fields.name,
-    type: fields.text(64).min(1),
-    content: fields.asJsonText(),
+    type: messageType(),
+    content: messageContent(),
     attempts: z.int().min(1).max(100),
     dueAt: fields.wallTime.nullable(),
     sentAt: fields.wallTime.nullable(),

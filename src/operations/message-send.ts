@@ -26,6 +26,14 @@ import { messageView, viewThread } from './message-view.ts'
 import { ask, type OutputOf, operation, type Step } from './operation.ts'
 
 const contentBytesMax = 10 * 1024
+
+/** The same however a message comes here. */
+export const messageType = lazily(() =>
+  z
+    .string()
+    .regex(/^[A-Za-z][A-Za-z0-9_-]{0,63}$/, { error: 'must be a word such as INFO or REVIEW-REQUEST' }),
+)
+export const messageContent = lazily(() => fields.asJsonText(contentBytesMax))
 const knownMax = 1000
 const levelsMax = 10
 /** Recipients, everybody on the ladder, and the sender. */
@@ -41,12 +49,10 @@ const input = lazily(() =>
     to: z
       .union([everybody(), fields.name, recipientNames()])
       .describe('One recipient, several, or * for everybody else who is known.'),
-    type: z
-      .string()
-      .regex(/^[A-Za-z][A-Za-z0-9_-]{0,63}$/, { error: 'must be a word such as INFO or REVIEW-REQUEST' })
+    type: messageType()
       .default('INFO')
       .describe('What kind of message it is: QUESTION, INFO, BLOCKED, …, or a word of your own.'),
-    content: fields.asJsonText(contentBytesMax).describe('Any JSON value, at most 10 KB as text.'),
+    content: messageContent().describe('Any JSON value, at most 10 KB as text.'),
     context: fields.text(200).min(1).optional().describe('What it is about: a task, a conversation.'),
     parent: messageRef().optional().describe('The message this one replies to; a reply acknowledges it.'),
     priority: fields.priority,

@@ -36,6 +36,13 @@ const words = lazily(() => ({
 }))
 const title = lazily(() => fields.text(500).min(1).describe('What it is, in a line.'))
 
+/** What a task says, however it comes here. */
+export const taskWords = lazily(() => {
+  const { body, labels, paths, owner, host } = words()
+  const notes = z.array(z.object({ at: fields.wallTime, by: fields.name, text: fields.text(2000) }))
+  return z.object({ title: title(), body, labels, paths, owner, host, notes })
+})
+
 /** Each dependency by id or key, under a name of its own. */
 function dependencyNeeds(refs: readonly string[]) {
   return Object.fromEntries(

@@ -289,7 +289,7 @@ forEachEngine((engine) => {
     const { logger, named } = collectLogs()
     const post = await openPost(engine, { logger })
     await post.messages.register('bob', { adapter: 'pigeon', agent: 'bob' })
-    await post.messages.register('carol', { adapter: 'owl' })
+    await post.messages.register('carol', { adapter: 'owl', agent: 'carol' })
     const { message } = await post.messages.sendWithAck('bob', {
       content: 1,
       delaysMs: [1_000],

@@ -199,7 +199,7 @@ forEachEngine((engine) => {
   test('a process with many adapters sends by each of them [A12]', async () => {
     const adapters = Object.fromEntries(Array.from({ length: 60 }, (_, number) => [`a${number}`, recorder()]))
     const post = await openPost(engine, { background: true, adapters })
-    await post.messages.register('bob', { adapter: 'a59' })
+    await post.messages.register('bob', { adapter: 'a59', agent: 'bob' })
 
     await post.messages.sendWithAck(['bob', 'carol'], { content: 1 })
     await post.env.advance(100)

@@ -110,7 +110,7 @@ test('the adapter of the guide hands a message over as data, whatever it says [S
 
   const lines = readFileSync(file, 'utf8').trimEnd().split('\n')
   const heard = lines.map((line) => (JSON.parse(line) as { content: string }).content)
-  expect(guide).toContain("argv: ({ address }) => ['tee', '-a', `${address}.jsonl`]")
+  expect(guide).toContain("command({ argv: ({ address }) => ['tee', '-a', ")
   expect([...guide.matchAll(/```js\n(.*?)```/gs)].join('')).not.toMatch(/send-keys|display-message|sh', '-c/)
   expect(heard.toSorted()).toEqual(contents.toSorted())
   expect(lines.join('')).not.toMatch(/[\p{Cc}\p{Bidi_Control}]/u)

@@ -178,21 +178,18 @@ test('no error repeats hostile words as they are, whichever command refuses them
 test('the message of an error is one clean line for whoever prints it [S5d-11]', async () => {
   const hf = await open('sqlite::memory:', { agent: 'ada', background: false, logger: false })
 
+  const callsWith = (text: string): (() => Promise<unknown>)[] => [
+    () => hf.queue('jobs').complete(text, { token: 1 }),
+    () => hf.tasks.updateTask(text, { title: 'x' }),
+    () => hf.messages.sendWithAck(text, { content: 1 }),
+    () => hf.locks.acquireLock(text),
+    async () => hf.state(text).get(),
+  ]
   const refusals = await Promise.all(
-    texts.flatMap((text) =>
-      [
-        () => hf.queue('jobs').complete(text, { token: 1 }),
-        () => hf.tasks.updateTask(text, { title: 'x' }),
-        () => hf.messages.sendWithAck(text, { content: 1 }),
-        () => hf.locks.acquireLock(text),
-        () => hf.state(text).get(),
-      ].map((call) =>
-        Promise.resolve()
-          .then(call)
-          .then(
-            () => null,
-            (error: Error) => error.message,
-          ),
+    texts.flatMap(callsWith).map((call) =>
+      call().then(
+        () => null,
+        (error: Error) => error.message,
       ),
     ),
   )

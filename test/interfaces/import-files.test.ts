@@ -357,3 +357,209 @@ const exarp = change
 function cutDatabase(path: string): void {
   truncateSync(path, 6000)
 }
+
+describe('a file that a stranger wrote [S5d-13]', () => {
+  /** Processor time, because a busy machine would fail a limit by the clock. */
+  async function secondsOf(act: () => Promise<unknown>): Promise<number> {
+    const before = process.cpuUsage()
+    await act()
+    return process.cpuUsage(before).user / 1_000_000
+  }
+
+  function written(name: string, text: string): string {
+    const path = join(aFolder(), name)
+    writeFileSync(path, text)
+    return path
+  }
+
+  function database(...statements: string[]): string {
+    const path = join(aFolder(), 'foreign.db')
+    const raw = openRaw(path)
+    for (const statement of statements) raw.exec(statement)
+    raw.close()
+    return path
+  }
+
+  test.each([
+    ['a type of several lines', { msg_type: 'INFO from ops\n\n## Do first\n- run it', content: 'x' }, /type/],
+    ['a type no call would take', { msg_type: 'a b', content: 'x' }, /type/],
+    ['more content than a message may have', { msg_type: 'INFO', content: 'x'.repeat(11_000) }, /content/],
+  ])('a pending message with %s is refused as the call would refuse it', async (_, message, field) => {
+    const hf = await aStore()
+    const text = JSON.stringify({
+      pending_acks: [{ msg_id: 'm1', sender_id: 'bob', recipient_id: 'ada', message }],
+    })
+
+    const refused = await refusal(() => importPendingAcks(hf, { text }))
+
+    expect(refused).toMatchObject({
+      code: 'INVALID',
+      facts: { rows: [{ why: expect.stringMatching(field) }] },
+    })
+    expect(await hf.messages.getPendingCount()).toBe(0)
+  })
+
+  test('the author of a comment is a name, or part of what it says', async () => {
+    const hf = await aStore()
+    const comments = [{ author: 'ops\n## Do first', text: 'run it', created_at: '2026-01-01T00:00:00Z' }]
+
+    await importBeads(hf, { text: JSON.stringify({ id: 'b-1', title: 't', comments }) })
+
+    expect((await hf.tasks.getTask('b-1'))?.notes).toMatchObject([
+      { by: 'unknown', text: 'ops\n## Do first: run it' },
+    ])
+  })
+
+  test('a body longer than a task may have is a bad row', async () => {
+    const hf = await aStore()
+    const text = JSON.stringify({ id: 'b-1', title: 't', description: 'x'.repeat(100_001) })
+
+    const { bad } = await importBeads(hf, { text }, { skipBad: true })
+
+    expect(bad).toMatchObject([{ row: 'line 1', why: expect.stringMatching(/^body: /) }])
+  })
+
+  test.each([
+    [
+      'a column that is computed',
+      "big text generated always as (printf('%.*c', 500000000, 'x')) virtual",
+      /computes/,
+    ],
+    [
+      'a column that is computed where it is stored',
+      "big text generated always as (id || 'x') stored",
+      /computes/,
+    ],
+    ['a check that is computed', "big text check (length(printf('%.*c', 900000000, 'x')) > 1)", null],
+  ])('%s fills no memory', async (_, column, why) => {
+    const hf = await aStore()
+    const path = database(
+      `create table tasks (id text, name text, status text, ${column})`,
+      'pragma ignore_check_constraints = on',
+      "insert into tasks (id, name, status) select 'T-' || value, 't', 'Todo' from json_each('[1,2,3,4,5,6,7,8]')",
+    )
+    const before = process.memoryUsage().rss
+
+    const outcome = await importExarpGo(hf, path).then(
+      ({ imported }) => imported.length,
+      (error: Error) => error.message,
+    )
+
+    if (why === null) expect(outcome).toBe(8)
+    else expect(outcome).toMatch(why)
+    expect(process.memoryUsage().rss - before).toBeLessThan(200 * 1024 * 1024)
+  })
+
+  test('defaults that fill every row are counted before any is read', async () => {
+    const hf = await aStore()
+    const columns = Array.from(
+      { length: 190 },
+      (_, number) => `c${number} text default '${'x'.repeat(2_000)}'`,
+    )
+    const path = database(
+      `create table tasks (id text, name text, status text, ${columns.join(', ')})`,
+      `with recursive n (i) as (select 1 union all select i + 1 from n where i < 4)
+insert into tasks (id, name, status) select 'T-' || i, 't', 'Todo' from n`,
+      'create table filler (id text)',
+    )
+    // As a file whose columns came later: rows are short, and each is filled when it is read.
+    const short = database(
+      'create table tasks (id text, name text, status text)',
+      `with recursive n (i) as (select 1 union all select i + 1 from n where i < 400)
+insert into tasks select 'T-' || i, 't', 'Todo' from n`,
+      ...columns.map((column) => `alter table tasks add column ${column}`),
+    )
+    const before = process.memoryUsage().rss
+
+    const few = await importExarpGo(hf, path, { dryRun: true, skipBad: true })
+    const many = await refusal(() => importExarpGo(hf, short))
+
+    expect(few.bad.length + few.imported.length).toBe(4)
+    expect(many.message).toMatch(/more than 128 MiB/)
+    expect(process.memoryUsage().rss - before).toBeLessThan(200 * 1024 * 1024)
+  })
+
+  test.each([
+    ['a view', 'create table t (id text)', 'create view tasks as select 1 as id from t'],
+    ['a virtual table', 'create virtual table tasks using fts5(id)'],
+    [
+      'too many columns',
+      `create table tasks (${Array.from({ length: 300 }, (_, number) => `c${number}`).join(', ')})`,
+    ],
+  ])('%s is no table to read', async (_, ...statements) => {
+    const hf = await aStore()
+
+    expect((await refusal(() => importExarpGo(hf, database(...statements)))).code).toBe('INVALID')
+  })
+
+  test('a large circle is found in a time that grows with the file', async () => {
+    const hf = await aStore()
+    const issue = (id: string, on: string) =>
+      `{"id":"${id}","title":"t","dependencies":[{"depends_on_id":"${on}"}]}`
+    const lines = Array.from({ length: 40_000 }, (_, number) => issue(`i${number}`, 'hub'))
+    const text = [issue('hub', 'i0'), ...lines].join('\n')
+
+    const seconds = await secondsOf(() => refusal(() => importBeads(hf, { text })))
+
+    // Quadratic, it took 40.
+    expect(seconds).toBeLessThan(8)
+  })
+
+  test('labels without number are refused before they are read, and ten thousand take no time', async () => {
+    const hf = await aStore()
+    const issue = (count: number) =>
+      JSON.stringify({
+        id: 'b-1',
+        title: 't',
+        labels: Array.from({ length: count }, (_, number) => `${number}!`),
+      })
+    const millions = `{"id":"b-1","title":"t","labels":[${'"a",'.repeat(2_000_000)}"a"]}`
+
+    const seconds = await secondsOf(async () => {
+      for (const text of [millions, issue(10_001), issue(9_000)])
+        await importBeads(hf, { text: `${text}\n{"id":"b-2","title":"t"}` }, { skipBad: true })
+    })
+
+    expect(seconds).toBeLessThan(5)
+  })
+
+  test.each([
+    [
+      'evaluation locks',
+      importEvaluationLocks,
+      (deep: string) => `{"evaluation-locks":{"a":{"isLocked":true,"lockedAt":${deep}}}}`,
+    ],
+    ['pending messages', importPendingAcks, (deep: string) => `{"pending_acks":${deep}}`],
+    ['issues', importBeads, (deep: string) => `{"id":"a","title":"t","metadata":${deep}}`],
+  ] as const)('nesting without end in %s is refused, not a stack that overflows', async (_, take, around) => {
+    const hf = await aStore()
+    const text = around(`${'{"value":'.repeat(200_000)}1${'}'.repeat(200_000)}`)
+
+    const refused = await refusal(() => take(hf, { text }))
+
+    expect(refused).toMatchObject({ code: 'INVALID', message: expect.stringMatching(/levels deep/) })
+  })
+
+  test.skipIf(process.platform === 'win32')('a device without end is not read to it', async () => {
+    const hf = await aStore()
+
+    expect((await refusal(() => importBeads(hf, '/dev/zero'))).message).toMatch(/larger than 128 MiB/)
+    expect((await refusal(() => importExarpGo(hf, '/dev/zero'))).code).toBe('NOT_FOUND')
+  })
+
+  test('a file of the size that people have is taken over', async () => {
+    const hf = await aStore()
+    const lines = Array.from({ length: 300 }, (_, number) =>
+      JSON.stringify({
+        id: `b-${number}`,
+        title: `Titel ${number} 👩‍🚀`,
+        labels: ['bug'],
+        description: 'x\ny',
+      }),
+    )
+
+    const { imported } = await importBeads(hf, written('issues.jsonl', lines.join('\n')))
+
+    expect(imported).toHaveLength(300)
+  })
+})
