@@ -132,7 +132,10 @@ function faultOf(
   if (!parsed.isSound) return firstIssue(parsed.issues)
   if (workflow !== 'task') return null
   // Its words go where any JSON may be, so they are checked as those of a task that is added here.
-  const words = check(taskWords(), { ...entry.data, ...(Object(entry.payload) as object) })
+  const words = check(taskWords(), {
+    ...(Object(entry.data) as object),
+    ...(Object(entry.payload) as object),
+  })
   return words.isSound ? null : firstIssue(words.issues)
 }
 

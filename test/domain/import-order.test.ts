@@ -25,3 +25,15 @@ test('those in a circle are named, those before and behind it are not', () => {
   expect(found.map(({ member }) => member.name)).toEqual(['b', 'c', 'd', 'f'])
   expect(found[0]?.others).toEqual(['d'])
 })
+
+test('a large circle is found in a time that grows with its length [S5d-13]', () => {
+  const spokes = Array.from({ length: 60_000 }, (_, number) => ({ name: `i${number}`, on: 'hub' }))
+  const things = [{ name: 'hub', on: 'i0' }, ...spokes]
+
+  const before = process.cpuUsage()
+  const circles = circlesOf(things, ({ on }) => [on])
+
+  expect(circles.map(({ member }) => member.name)).toEqual(['hub', 'i0'])
+  // Quadratic, a file of 9 MB took more than 100 s.
+  expect(process.cpuUsage(before).user / 1000).toBeLessThan(3_000)
+})

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { JsonFault } from '../../src/domain/json.ts'
-import { parseJsonText } from '../../src/domain/json-text.ts'
+import { depthOfJson, parseJsonText } from '../../src/domain/json-text.ts'
 
 test.each([
   ['12345678901234567890', '', '12345678901234567000'],
@@ -49,3 +49,14 @@ function faultOf(act: () => unknown): JsonFault {
   }
   return expect.fail('it was taken')
 }
+
+test.each([
+  ['1', 0],
+  ['[]', 1],
+  ['{"a":[1,{"b":2}],"c":{}}', 3],
+  ['["[[[[", "\\"[["]', 1],
+  ['"never closed [[[', 0],
+  [']]]][[', 0],
+])('%s is nested %d levels deep [S5d-13]', (text, depth) => {
+  expect(depthOfJson(text)).toBe(depth)
+})

@@ -492,19 +492,6 @@ insert into tasks select 'T-' || i, 't', 'Todo' from n`,
     expect((await refusal(() => importExarpGo(hf, database(...statements)))).code).toBe('INVALID')
   })
 
-  test('a large circle is found in a time that grows with the file', async () => {
-    const hf = await aStore()
-    const issue = (id: string, on: string) =>
-      `{"id":"${id}","title":"t","dependencies":[{"depends_on_id":"${on}"}]}`
-    const lines = Array.from({ length: 40_000 }, (_, number) => issue(`i${number}`, 'hub'))
-    const text = [issue('hub', 'i0'), ...lines].join('\n')
-
-    const seconds = await secondsOf(() => refusal(() => importBeads(hf, { text })))
-
-    // Quadratic, it took 40.
-    expect(seconds).toBeLessThan(8)
-  })
-
   test('labels without number are refused before they are read, and ten thousand take no time', async () => {
     const hf = await aStore()
     const issue = (count: number) =>
