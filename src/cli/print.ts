@@ -3,7 +3,7 @@ import { jsonLine } from '../domain/text.ts'
 import { type Drawn, drawn } from './drawing.ts'
 import type { Io } from './io.ts'
 
-export const schemaVersion = 1
+const schemaVersion = 1
 
 /** Data. */
 export function printText(io: Pick<Io, 'out'>, text: Drawn): void {

@@ -20,7 +20,7 @@ export function textOf(source: TextSource, what: string): string {
 }
 
 /** More than any program of ours would have written; a device has no end at all. */
-export const fileBytesMax = 128 * 1024 * 1024
+const fileBytesMax = 128 * 1024 * 1024
 
 function bytesOf(path: string, what: string): Uint8Array {
   const bytes = readUpTo(path, what)

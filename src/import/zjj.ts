@@ -185,6 +185,7 @@ function arrivingOf(entry: Entry, row: string, queue: string, history: readonly 
       error: entry.error_message ? { message: entry.error_message } : null,
       data: withoutNothing({
         bead: isName(entry.bead_id) ? entry.bead_id : null,
+        zjjBead: isName(entry.bead_id) ? null : entry.bead_id,
         headSha: entry.head_sha,
         testedAgainstSha: entry.tested_against_sha,
         rebaseCount: entry.rebase_count,
@@ -202,7 +203,7 @@ function arrivingOf(entry: Entry, row: string, queue: string, history: readonly 
     gaps: [
       ...(isHeld && agent === null ? ['it was held and nobody is named: it arrives given back'] : []),
       ...(!isHeld && entry.agent_id && agent === null ? ['its agent cannot be a name here'] : []),
-      ...(entry.bead_id && !isName(entry.bead_id) ? ['its bead cannot be a name here'] : []),
+      ...(entry.bead_id && !isName(entry.bead_id) ? ['its bead cannot be a name here: see its data'] : []),
       ...(addedAt === null ? ['it does not say when it was added'] : []),
       ...(history.length > kept.length ? [`${history.length - kept.length} older events were left out`] : []),
     ],

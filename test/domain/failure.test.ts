@@ -73,9 +73,9 @@ test('[S5-4] the log on stderr has the stack below its line, and neither can dra
 
   expect(written).toEqual([
     [
-      'holdfast warn item.failed queue="q" item="i" attempt=2 error="\\u001b[2J\u00b7"',
+      'holdfast warn item.failed queue="q" item="i" attempt=2 error="\\u001b[2J\\u009b"',
       '    Error: x',
-      '    holdfast error forged\u00b7[2J',
+      '    holdfast error forged\\u001b[2J',
       '',
     ].join('\n'),
   ])

@@ -207,6 +207,18 @@ export const timeComesThroughTheEnvironment: Rule = (files) => {
   ]
 }
 
+/** Whatever is written elsewhere would not be escaped. */
+const writers = ['print', 'live-screen', 'progress-line', 'output', 'main', 'program', 'io']
+
+export const outputGoesThroughItsWriters: Rule = (files) =>
+  findLines(
+    inSource(files).filter(
+      ({ path }) => path.startsWith('src/cli/') && !writers.some((name) => path === `src/cli/${name}.ts`),
+    ),
+    /\bio\.(?:out|err)\(|\bstd(?:out|err)\.write\(|\bconsole\./,
+    withoutComments,
+  )
+
 export const sqlStaysInItsFolders: Rule = (files) => {
   const start =
     /^\s*(?:select\s(?=[\s\S]*\bfrom\s|\s*\w+\()|with\s[\s\S]+\bselect\s|insert\s(?:or\s\w+\s)?into\s|update\s+\S+\s+set\s|delete\sfrom\s|create\s(?:unique\s)?(?:table|index)\s|pragma\s)/

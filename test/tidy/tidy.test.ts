@@ -30,6 +30,10 @@ describe('the source', () => {
     expect(rules.timeComesThroughTheEnvironment(source)).toEqual([])
   })
 
+  test('every word on a terminal goes through the writers that escape it [S5d-11]', () => {
+    expect(rules.outputGoesThroughItsWriters(source)).toEqual([])
+  })
+
   test('SQL is written only where stores are spoken to', () => {
     expect(rules.sqlStaysInItsFolders(source)).toEqual([])
   })
@@ -108,6 +112,8 @@ describe('the rules themselves', () => {
       rules.timeComesThroughTheEnvironment,
       at('src/cli/a.ts', "import * as timers from 'node:timers/promises'"),
     ],
+    [rules.outputGoesThroughItsWriters, at('src/cli/verbs/a.ts', 'call.io.out(text)')],
+    [rules.outputGoesThroughItsWriters, at('src/cli/a.ts', 'process.stderr.write(text)')],
     [rules.sqlStaysInItsFolders, at('src/runtime/a.ts', 'run(`\n  select id\n  from item\n`)')],
     [rules.sqlStaysInItsFolders, at('src/runtime/a.ts', "run('update item set a = 1')")],
     [rules.sqlStaysInItsFolders, at('src/runtime/a.ts', "run('pragma journal_mode')")],
