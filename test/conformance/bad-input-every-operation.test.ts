@@ -98,6 +98,7 @@ const refusals = [
   'ATTEMPTS_EXHAUSTED',
   'VERSION_MISMATCH',
   'LEASE_LOST',
+  'FORBIDDEN',
 ]
 
 async function answersOtherThan(

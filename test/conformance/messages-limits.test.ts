@@ -128,7 +128,8 @@ forEachEngine((engine) => {
 
   test('only a recipient changes how it is reached, also one that nobody registered [S5d-12]', async () => {
     const { messages, store } = await openPost(engine)
-    await store.open({ agent: 'frank', background: false })
+    const frank = await store.open({ agent: 'frank', background: false })
+    await frank.messages.inbox()
     const aside = { adapter: 'pigeon', address: 'the loft of eve' }
 
     const codes = [
