@@ -10,6 +10,6 @@ export function unquoted(word: string): string {
   return word.replace(
     /'([^']*)'?|"((?:\\.|[^"\\])*)"?|\\(.)/gs,
     (_, single?: string, double?: string, escaped?: string) =>
-      single ?? double?.replace(/\\(["\\$`])/g, '$1') ?? escaped ?? '',
+      single ?? double?.replace(/\\(["\\$`])/g, '$1') ?? (escaped as string),
   )
 }
