@@ -84,7 +84,6 @@ describe('a store that a stranger made [S5d-11]', () => {
   ]
 
   test.each([
-    ['as text', {}, []],
     ['on a terminal with colours', { hasColors: true, hasTalkColors: true, isTalkSeen: true, rows: 200 }, []],
     ['on a narrow terminal', { columns: 60, rows: 30, isTalkSeen: true }, []],
     ['as JSON', {}, ['--json']],
