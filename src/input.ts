@@ -81,5 +81,8 @@ export function given(input: object): Record<string, unknown> {
 
 function put(input: Record<string, unknown>, name: string, from: object): void {
   const value = (from as Record<string, unknown>)[name]
-  if (value !== undefined) input[name] = value
+  if (value === undefined) return
+  // Assigned, it would become the prototype, and what is in it would count as given.
+  if (name === '__proto__') Object.defineProperty(input, name, { value, enumerable: true })
+  else input[name] = value
 }

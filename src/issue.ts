@@ -33,7 +33,7 @@ export function check<Schema extends z.ZodType>(
 }
 
 function issueOf(issue: z.core.$ZodIssue, schema: z.ZodType, others: readonly string[]): Issue {
-  const path = issue.path.map(String).join('.')
+  const path = issue.path.map(stepText).join('.')
   if (issue.code === 'unrecognized_keys') {
     const known = [...namesAt(schema, issue.path), ...(issue.path.length === 0 ? others : [])]
     return {
@@ -46,6 +46,12 @@ function issueOf(issue: z.core.$ZodIssue, schema: z.ZodType, others: readonly st
   const told =
     issue.code === 'custom' ? (issue.params as Pick<Issue, 'next' | 'facts'> | undefined) : undefined
   return { path, message: issue.message, ...told }
+}
+
+/** A name in a path may be the caller's own, and of any length. */
+function stepText(step: PropertyKey): string {
+  const text = String(step)
+  return text.length > nameLengthMax ? `${text.slice(0, nameLengthMax)}…` : text
 }
 
 /** Names that are not known, as many as can be read. */
@@ -122,6 +128,7 @@ const typeWords: Readonly<Record<string, string>> = {
   array: 'a list',
   object: 'an object',
   record: 'an object',
+  map: 'an object',
   null: 'null',
 }
 

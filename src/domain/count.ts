@@ -1,4 +1,4 @@
-/** Counts in words. */
+/** Counts: in words, and by name. */
 
 /** `1 item`, `2 items`. */
 export function counted(count: number, noun: string): string {
@@ -20,4 +20,11 @@ export function bounded(found: number, limit: number): BoundedCount {
 
 export function boundedText({ count, more }: BoundedCount): string {
   return more ? `${count}+` : String(count)
+}
+
+/** The sum for each name. A name is somebody's own word: an ordinary object has something under `constructor` already. */
+export function sumByName(counts: Iterable<readonly [name: string, count: number]>): Record<string, number> {
+  const sums: Record<string, number> = Object.create(null)
+  for (const [name, count] of counts) sums[name] = (sums[name] ?? 0) + count
+  return sums
 }

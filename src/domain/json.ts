@@ -69,6 +69,14 @@ export function jsonCopy(value: unknown, bounds: Bounds): Json {
   return copy
 }
 
+/** One text for equal values, whatever the order of their fields. For plain data only. */
+export function canonicalJson(value: unknown): string {
+  return JSON.stringify(value, (_, part: unknown) => {
+    if (typeof part !== 'object' || part === null || Array.isArray(part)) return part
+    return Object.fromEntries(Object.entries(part).sort(([left], [right]) => (left < right ? -1 : 1)))
+  })
+}
+
 function fitting(text: string, bytesMax: number): string {
   // A character has at most three bytes for each of its units, so short texts need not be measured.
   const bytes = 3 * text.length <= bytesMax ? text.length : Buffer.byteLength(text)

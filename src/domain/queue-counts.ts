@@ -1,6 +1,6 @@
 /** What stands in a queue: each item is counted once, under what can be done with it. */
 import type { Standing } from './item.ts'
-import type { Workflow } from './workflow.ts'
+import { knownState, type Workflow } from './workflow.ts'
 
 export interface CountedItems {
   readonly byState: Readonly<Record<string, number>>
@@ -27,10 +27,10 @@ export function countQueue(
 ): QueueCounts {
   const sum = (counts: Readonly<Record<string, number>>, of: (state: string) => boolean = () => true) =>
     Object.entries(counts).reduce((total, [state, count]) => total + (of(state) ? count : 0), 0)
-  const closed = (state: string) => workflow.states[state]?.closed
+  const closed = (state: string) => knownState(workflow, state)?.closed
   /** Open, and nobody claims it before somebody says it may be tried again. */
   const awaitsRetry = (state: string) =>
-    workflow.states[state]?.retryTo !== undefined && closed(state) === undefined
+    knownState(workflow, state)?.retryTo !== undefined && closed(state) === undefined
   const isFailed = (state: string) => state !== workflow.cancelTo && closed(state) === 'badly'
 
   const total = sum(byState)

@@ -4,6 +4,7 @@
  * once, because every row it takes is checked again here and written under its version.
  */
 
+import { sumByName } from './count.ts'
 import { type Blame, blameFor, type Held } from './crash.ts'
 import { type Delivery, giveBackDelivery, reclaimDelivery } from './delivery.ts'
 import { type Item, type Moment, reclaimItem, setItemAside } from './item.ts'
@@ -148,14 +149,12 @@ export function countRecovered(
   items: readonly Reclaimed<Item>[],
   locks: readonly Reclaimed<Lock>[],
 ): RecoveryCounts {
-  const byState: Record<string, number> = Object.create(null)
-  for (const { before } of items) byState[before.state] = (byState[before.state] ?? 0) + 1
   return {
     // The end of a delay takes nothing from anybody: its holder was lost, and counted, before.
     locksCleaned: locks.filter(({ before }) => before.delayedSince === null).length,
     entriesReclaimed: items.length,
     quarantined: items.filter(({ after }) => after?.quarantinedAt != null).length,
     ids: items.map(({ before }) => before.id),
-    byState,
+    byState: sumByName(items.map(({ before }) => [before.state, 1])),
   }
 }

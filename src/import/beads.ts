@@ -81,7 +81,7 @@ function harvestOf(content: string, now: number): Harvest {
     read.flatMap((each) => (each.is === 'issue' && each.issue.status !== 'closed' ? [each.issue.id] : [])),
   )
   for (const each of read) {
-    if (each.is === 'issue') arriving.push(asArriving(taskOf(each.issue, each.row, open), now))
+    if (each.is === 'issue') arriving.push(asArriving(taskOf(each, open), now))
     else if (each.is === 'bad') bad.push({ row: each.row, why: each.why, name: each.id })
     else skipped.push({ id: each.id ?? each.row, why: each.why })
   }
@@ -91,7 +91,7 @@ function harvestOf(content: string, now: number): Harvest {
 }
 
 type Line =
-  | { readonly is: 'issue'; readonly issue: Issue }
+  | { readonly is: 'issue'; readonly issue: Issue; readonly rest: Json }
   | { readonly is: 'bad'; readonly why: string; readonly id?: unknown }
   | { readonly is: 'no work'; readonly id: string | null; readonly why: string }
 
@@ -108,7 +108,9 @@ function readLine(line: string): Line {
   const parsed = check(issue, value)
   if (!parsed.isSound) return { is: 'bad', why: firstIssue(parsed.issues), id }
   const why = noWork(parsed.value)
-  return why === null ? { is: 'issue', issue: parsed.value } : { is: 'no work', id: parsed.value.id, why }
+  return why === null
+    ? { is: 'issue', issue: parsed.value, rest: restOf(value as object, parsed.value) }
+    : { is: 'no work', id: parsed.value.id, why }
 }
 
 /** Why nobody is to work on it, or null. */
@@ -140,7 +142,10 @@ const placed = new Set([
 ])
 
 /** `open`: ids of all issues that are not closed. */
-function taskOf(found: Issue, row: string, open: ReadonlySet<string>): ForeignTask {
+function taskOf(
+  { issue: found, rest, row }: { issue: Issue; rest: Json; row: string },
+  open: ReadonlySet<string>,
+): ForeignTask {
   const { status, assignee, owner, comments, dependencies } = found
   const isHeld = status === 'in_progress' || status === 'hooked'
   const waitsFor = (dependencies ?? [])
@@ -168,7 +173,7 @@ function taskOf(found: Issue, row: string, open: ReadonlySet<string>): ForeignTa
       by: comment.author || 'unknown',
       text: comment.text,
     })),
-    metadata: { beads: restOf(found) },
+    metadata: { beads: rest },
     state: isHeld ? 'in_progress' : state,
     holder: isHeld ? assignee || null : null,
     keptBack: keptBack(found, waits, deferredUntil),
@@ -202,6 +207,8 @@ function headed(title: string, content: string | null | undefined): string {
   return content ? `## ${title}\n\n${content}` : ''
 }
 
-function restOf(found: Issue): Json {
-  return Object.fromEntries(Object.entries(found).filter(([name]) => !placed.has(name))) as Json
+/** As it was written: what was checked lacks a field named `__proto__`. */
+function restOf(written: object, checked: Issue): Json {
+  const fields = [...Object.entries(written), ...Object.entries(checked)]
+  return Object.fromEntries(fields.filter(([name]) => !placed.has(name))) as Json
 }

@@ -61,7 +61,7 @@ function harvestOf(tables: ReadonlyMap<string, readonly Row[]>, now: number): Ha
   const tasks = (tables.get('tasks') ?? []).flatMap((found, index) => {
     const parsed = check(taskRow, found)
     const row = `task ${typeof found.id === 'string' ? found.id : `number ${index + 1}`}`
-    if (parsed.isSound && statuses[parsed.value.status] !== undefined) return [{ task: parsed.value, row }]
+    if (parsed.isSound && statuses.has(parsed.value.status)) return [{ task: parsed.value, row }]
     bad.push({
       row,
       why: parsed.isSound ? `its status is ${parsed.value.status}` : firstIssue(parsed.issues),
@@ -70,7 +70,7 @@ function harvestOf(tables: ReadonlyMap<string, readonly Row[]>, now: number): Ha
     return []
   })
   const open = new Set(
-    tasks.filter(({ task }) => statuses[task.status] !== 'done').map(({ task }) => task.id),
+    tasks.filter(({ task }) => statuses.get(task.status) !== 'done').map(({ task }) => task.id),
   )
   const arriving: Arriving[] = tasks.map(({ task, row }) => {
     const waitsFor = (dependencies.get(task.id) ?? []).map((each) => String(each.depends_on_id))
@@ -97,21 +97,21 @@ function grouped(rows: readonly Row[] | undefined, column: string): Map<unknown,
 }
 
 /** Blocked and cancelled are states of later versions. */
-const statuses: Readonly<Record<string, ForeignTask['state'] | undefined>> = {
-  Todo: 'todo',
-  'In Progress': 'in_progress',
-  Review: 'review',
-  Done: 'done',
-  Blocked: 'todo',
-  Cancelled: 'done',
-}
+const statuses: ReadonlyMap<string, ForeignTask['state']> = new Map([
+  ['Todo', 'todo'],
+  ['In Progress', 'in_progress'],
+  ['Review', 'review'],
+  ['Done', 'done'],
+  ['Blocked', 'todo'],
+  ['Cancelled', 'done'],
+])
 
-const priorities: Readonly<Record<string, number | undefined>> = {
-  critical: 1,
-  high: 3,
-  medium: 5,
-  low: 7,
-}
+const priorities: ReadonlyMap<string, number> = new Map([
+  ['critical', 1],
+  ['high', 3],
+  ['medium', 5],
+  ['low', 7],
+])
 const priorityOfNone = 5
 
 /** Columns that have a place of their own here, and those that only serve searches there. */
@@ -150,7 +150,7 @@ interface Around {
 
 function taskOf(task: Task, { row, waitsFor, waits, tags, comments }: Around): ForeignTask {
   const title = task.name || firstLine(task.content) || task.id
-  const state = statuses[task.status] as ForeignTask['state']
+  const state = statuses.get(task.status) as ForeignTask['state']
   const isLost = task.metadata_format === 'protobuf' && !task.metadata
   return {
     from: 'exarp-go',
@@ -170,7 +170,7 @@ function taskOf(task: Task, { row, waitsFor, waits, tags, comments }: Around): F
     state,
     holder: state === 'in_progress' ? task.assignee || null : null,
     keptBack: task.status === 'Blocked' && !waits ? 'imported from exarp-go in status Blocked' : null,
-    priority: priorities[task.priority?.toLowerCase() ?? ''] ?? priorityOfNone,
+    priority: priorities.get(task.priority?.toLowerCase() ?? '') ?? priorityOfNone,
     submittedBy: null,
     addedAt: timeOf(task.created) ?? timeOf(task.created_ts) ?? timeOf(task.created_at),
     startedAt: timeOf(task.assigned_at),

@@ -139,14 +139,14 @@ function harvestOf(tables: ReadonlyMap<string, readonly Row[]>, queue: string): 
 }
 
 /** Words of earlier versions, still found in old files. */
-const legacyStates: Readonly<Record<string, string | undefined>> = {
-  processing: 'claimed',
-  completed: 'merged',
-  failed: 'failed_terminal',
-}
+const legacyStates: ReadonlyMap<string, string> = new Map([
+  ['processing', 'claimed'],
+  ['completed', 'merged'],
+  ['failed', 'failed_terminal'],
+])
 
 function stateOf({ status }: Entry): string {
-  return legacyStates[status] ?? status
+  return legacyStates.get(status) ?? status
 }
 
 function faultOf(entry: Entry, parents: ReadonlyMap<string, string | null>): string | null {

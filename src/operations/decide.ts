@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto'
 import type { Item } from '../domain/item.ts'
-import { depthMax, JsonFault, jsonCopy } from '../domain/json.ts'
+import { canonicalJson, depthMax, JsonFault, jsonCopy } from '../domain/json.ts'
 import { renew } from '../domain/lease.ts'
 import type { Lock } from '../domain/lock.ts'
 import { assertName, isName, nameLengthMax } from '../domain/name.ts'
@@ -134,13 +134,6 @@ function isSameRequest(one: string, other: string): boolean {
   const [[digest, token], [otherDigest, otherToken]] = [one.split('.'), other.split('.')]
   if (digest !== otherDigest) return false
   return token === otherToken || token === undefined || otherToken === undefined
-}
-
-function canonicalJson(value: unknown): string {
-  return JSON.stringify(value, (_, part: unknown) => {
-    if (typeof part !== 'object' || part === null || Array.isArray(part)) return part
-    return Object.fromEntries(Object.entries(part).sort(([left], [right]) => (left < right ? -1 : 1)))
-  })
 }
 
 /** What the clocks of the store show; whose server has one of its own says whether it may be believed. */

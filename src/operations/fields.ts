@@ -87,10 +87,22 @@ function readAt<Value>(value: unknown, context: z.core.$RefinementCtx, read: () 
   }
 }
 
+/**
+ * An object whose names are the caller's own words. A record of zod would leave out `__proto__` without a word; a map
+ * takes every name.
+ */
+function byName<Value extends z.ZodType>(name: z.ZodString, value: Value) {
+  const entries = (given: Json) => (z.core.util.isPlainObject(given) ? new Map(Object.entries(given)) : given)
+  return z
+    .preprocess(entries, z.map(name, value))
+    .transform((found): Record<string, z.output<Value>> => Object.fromEntries(found))
+    .meta({ type: 'object' })
+}
+
 export const payload = asJsonText().optional().describe('Any JSON value.')
 export const result = asJsonText().optional().describe('Any JSON value; kept with the item.')
 export const data = json()
-  .pipe(z.record(z.string().max(100), z.custom<Json>()))
+  .pipe(byName(z.string().max(100), z.custom<Json>()))
   .describe("The workflow's own facts.")
 
 /** What was put together must not be larger than what could have been given at once. */
@@ -131,6 +143,6 @@ export const workflow = z
     failsRetryably: z.boolean().default(true),
     retryForgives: z.boolean().default(true),
     slots: z.int().optional(),
-    states: z.record(stateName, state),
+    states: byName(stateName, state),
   })
   .describe('Its states, and which act leads from one to which.')

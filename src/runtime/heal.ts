@@ -1,5 +1,6 @@
 /** Healing: who is proven dead, then the bounded recovery command until nothing is left. Every trigger ends here. */
 import type { SignsOfLife } from '../domain/boot.ts'
+import { sumByName } from '../domain/count.ts'
 import type { Healer } from '../domain/healer.ts'
 import type { Instance } from '../domain/instance.ts'
 import type { Environment, Verdict } from '../environment.ts'
@@ -176,8 +177,6 @@ function logSummary(log: Healing['log'], report: RecoveryReport, trigger: Recove
 }
 
 export function addReports(left: RecoveryReport, right: RecoveryReport): RecoveryReport {
-  const byState = { ...left.byState }
-  for (const [state, count] of Object.entries(right.byState)) byState[state] = (byState[state] ?? 0) + count
   return {
     locksCleaned: left.locksCleaned + right.locksCleaned,
     entriesReclaimed: left.entriesReclaimed + right.entriesReclaimed,
@@ -189,7 +188,7 @@ export function addReports(left: RecoveryReport, right: RecoveryReport): Recover
     progressPaused: left.progressPaused + right.progressPaused,
     recoveryTimestamp: right.recoveryTimestamp,
     ids: [...left.ids, ...right.ids],
-    byState,
+    byState: sumByName([...Object.entries(left.byState), ...Object.entries(right.byState)]),
     reclaimed: [...left.reclaimed, ...right.reclaimed],
     more: right.more,
   }

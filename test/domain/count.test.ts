@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { counted } from '../../src/domain/count.ts'
+import { counted, sumByName } from '../../src/domain/count.ts'
 
 test.each([
   [0, 'item', '0 items'],
@@ -9,4 +9,12 @@ test.each([
   [2, 'delivery', '2 deliveries'],
 ])('%i of the noun %s is "%s"', (count, noun, words) => {
   expect(counted(count, noun)).toBe(words)
+})
+
+test('sums are kept under any name, also one that every object answers to [S5c-20]', () => {
+  const names = ['constructor', '__proto__', 'todo']
+
+  const sums = sumByName([...names, ...names].map((name) => [name, 2]))
+
+  expect(Object.entries(sums)).toEqual(names.map((name) => [name, 4]))
 })

@@ -136,6 +136,12 @@ describe('what cannot be taken over whole is refused whole, and nothing is chang
       /Odd/,
     ],
     [
+      'a task whose status every object answers to [S5c-20]',
+      importExarpGo,
+      (path) => exarp(path, "update tasks set status = 'constructor' where rowid = 1"),
+      /its status is constructor/,
+    ],
+    [
       'lines that are no issues',
       importBeads,
       (path) => writeFileSync(path, 'a\nb'),

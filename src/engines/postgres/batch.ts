@@ -426,7 +426,8 @@ export class Batch {
     const { waiting, steps } = member
     const locks = waiting.prepared.operation.effect !== 'read'
     try {
-      const rows: Record<string, unknown> = {}
+      // Some are named by the caller's own words.
+      const rows: Record<string, unknown> = Object.create(null)
       for (const { field, plan, answers } of needs) rows[field] = plan.read(answers, this.#itemsOf(plan))
       let step = steps.next(rows as Loaded<Needs>)
       if (!step.done && this.#isUnneeded(step.value)) step = steps.next(noneWait(step.value))

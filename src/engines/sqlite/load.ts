@@ -44,7 +44,8 @@ const loaders: Loaders = {
 }
 
 export function load(source: Source, needs: Needs): Loaded<Needs> {
-  const rows: Record<string, unknown> = {}
+  // Some are named by the caller's own words.
+  const rows: Record<string, unknown> = Object.create(null)
   for (const name in needs) {
     const selector = needs[name]
     rows[name] = selector

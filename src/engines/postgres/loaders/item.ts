@@ -1,4 +1,5 @@
 /** Items by id, by key, by lease, by time. */
+import { sumByName } from '../../../domain/count.ts'
 import type { Item, Standing } from '../../../domain/item.ts'
 import type { QueueCounts } from '../../engine.ts'
 import { planItems } from '../list.ts'
@@ -205,21 +206,13 @@ export const itemLoaders = {
     ],
     searched: ['item'],
     read([states, quarantined, oldest]): QueueCounts {
-      const byState: Record<string, number> = {}
       const byStanding: Record<Standing, number> = { ready: 0, suspect: 0, waiting: 0, held: 0, closed: 0 }
-      for (const [standing, state, count] of (states ?? []) as readonly (readonly [
-        Standing,
-        string,
-        number,
-      ])[]) {
-        byState[state] = (byState[state] ?? 0) + Number(count)
-        byStanding[standing] += Number(count)
-      }
+      for (const [standing, , count] of states ?? []) byStanding[standing as Standing] += Number(count)
       return {
-        byState,
+        byState: sumByName((states ?? []).map(([, state, count]) => [String(state), Number(count)])),
         byStanding,
         quarantined: (quarantined ?? []).reduce((sum, [, count]) => sum + Number(count), 0),
-        quarantinedByState: Object.fromEntries(
+        quarantinedByState: sumByName(
           (quarantined ?? []).map(([state, count]) => [String(state), Number(count)]),
         ),
         oldestReadyAt: (oldest?.[0]?.[0] ?? null) as number | null,

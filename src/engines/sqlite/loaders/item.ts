@@ -1,4 +1,5 @@
 /** Items by id, by key, by line, by lease. */
+import { sumByName } from '../../../domain/count.ts'
 import type { Item, Standing } from '../../../domain/item.ts'
 import type { Value } from '../driver.ts'
 import { filterText, filterValues } from '../filter.ts'
@@ -179,7 +180,7 @@ limit ${limit}`,
   },
 
   counts(source, { queue }) {
-    const byState: Record<string, number> = {}
+    const states: [string, number][] = []
     const byStanding: Record<Standing, number> = { ready: 0, suspect: 0, waiting: 0, held: 0, closed: 0 }
     for (const standing of Object.keys(byStanding) as Standing[]) {
       const sql = `select state, count(*) from item where namespace = ? and queue = ? and standing = '${standing}' group by state`
@@ -187,7 +188,7 @@ limit ${limit}`,
         string,
         number,
       ][]) {
-        byState[state] = (byState[state] ?? 0) + count
+        states.push([state, count])
         byStanding[standing] += count
       }
     }
@@ -207,10 +208,10 @@ limit ${limit}`,
       queue,
     )
     return {
-      byState,
+      byState: sumByName(states),
       byStanding,
       quarantined: quarantined.reduce((sum, [, count]) => sum + count, 0),
-      quarantinedByState: Object.fromEntries(quarantined),
+      quarantinedByState: sumByName(quarantined),
       oldestReadyAt: (oldest?.[0] ?? null) as number | null,
     }
   },
