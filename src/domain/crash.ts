@@ -5,6 +5,7 @@
  * process, so that the next crash tells.
  */
 import type { Item, Json } from './item.ts'
+import { canonicalJson } from './json.ts'
 
 /**
  * `own`: the item was alone, or the only suspect. `exposed`: it was lost along with others. `none`: nothing was
@@ -85,7 +86,7 @@ export function clearedBy(
 ): Partial<Pick<Item, 'crashes' | 'exposures' | 'suspectedAt' | 'progressAtLoss' | 'crashResets'>> {
   const isClear = item.crashes === 0 && item.exposures === 0
   if (isClear || item.crashResets >= crashResetsMax) return {}
-  if (JSON.stringify(progress) === JSON.stringify(item.progressAtLoss)) return {}
+  if (canonicalJson(progress) === canonicalJson(item.progressAtLoss)) return {}
   const crashResets = item.crashResets + 1
   if (crashResets <= suspicionResetsMax) return { ...noSuspicion, crashResets }
   return item.crashes === 0 ? {} : { crashes: 0, crashResets }

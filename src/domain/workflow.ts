@@ -3,6 +3,7 @@
  * path, one recovery and one set of tests serve all of them, the built-in ones and those users define.
  */
 import { InvalidError } from '../errors.ts'
+import { canonicalJson } from './json.ts'
 import { isName, nearestName } from './name.ts'
 
 export interface State {
@@ -194,6 +195,18 @@ function actTargets(state: State): [act: string, to: string][] {
     ['returnToRebasing', state.returnTo],
   ]
   return acts.filter((pair): pair is [string, string] => pair[1] !== undefined)
+}
+
+/** Whether two definitions mean the same; the order in which states, fields and moves were written says nothing. */
+export function isSameWorkflow(left: Workflow, right: Workflow): boolean {
+  return canonicalJson(unordered(left)) === canonicalJson(unordered(right))
+}
+
+function unordered(workflow: Workflow) {
+  const states = Object.entries(workflow.states).map(
+    ([name, state]) => [name, { ...state, moves: [...new Set(state.moves)].sort() }] as const,
+  )
+  return { ...workflow, states: Object.fromEntries(states) }
 }
 
 /** Refuses a bad definition when it is defined, with every fault at once; nothing is checked again later. */

@@ -14,6 +14,7 @@ import {
   builtInWorkflow,
   builtInWorkflows,
   isOneStep,
+  isSameWorkflow,
   type Workflow,
 } from '../domain/workflow.ts'
 import type { Change, Context, DefinedQueue } from '../engines/engine.ts'
@@ -73,7 +74,7 @@ export const defineWorkflow = operation({
   decide({ stored }, input, context) {
     const workflow = input.workflow as Workflow
     assertWorkflow(workflow)
-    if (stored && JSON.stringify(stored.definition) !== JSON.stringify(workflow)) {
+    if (stored && !isSameWorkflow(stored.definition, workflow)) {
       throw new InvalidError({
         what: `workflow "${workflow.name}" is already defined differently`,
         next: 'choose another name: items already stand in the states of the old one',

@@ -106,6 +106,15 @@ describe('a suspect', () => {
     expect(promoteItem(failed, job)).toMatchObject({ standing: 'ready', exposures: 0 })
   })
 
+  test('stays one where its progress is what it was, in another order of fields [S5c-21]', () => {
+    const before = recordProgress(claimed(newItem(job)), { done: 1, left: 2 })
+    const lost = reclaimItem(before, job, loss('own'), at)
+
+    const same = recordProgress(claimed(lost), { left: 2, done: 1 })
+
+    expect([same.crashes, same.crashResets]).toEqual([1, 0])
+  })
+
   test('is none any more once it made new progress', () => {
     const held = recordProgress(claimed(lostTimes(2, 'exposed')), 'half')
 

@@ -14,6 +14,7 @@ import {
   assertWorkflow,
   builtInWorkflows,
   isOneStep,
+  isSameWorkflow,
   type State,
   stateOf,
   type Workflow,
@@ -502,4 +503,18 @@ test('whoever claims a job or a task can finish it at once; a merge takes more s
   expect([job, task, printing, merge].map(isOneStep)).toEqual([true, true, false, false])
   expect(isOneStep(dangling)).toBe(false)
   expect(isOneStep(failless as unknown as Workflow)).toBe(false)
+})
+
+test('two definitions are the same whatever their order, and differ where one arrow does [S5c-21]', () => {
+  const states = Object.entries(job.states).reverse()
+  const shuffled = {
+    ...Object.fromEntries(Object.entries(job).reverse()),
+    states: Object.fromEntries(
+      states.map(([name, { moves, ...rest }]) => [name, { moves: [...moves, ...moves].reverse(), ...rest }]),
+    ),
+  } as unknown as Workflow
+  const shorter = { ...job, states: { ...job.states, pending: { claimTo: 'running', moves: [] } } }
+
+  expect(isSameWorkflow(job, shuffled)).toBe(true)
+  expect(isSameWorkflow(job, shorter)).toBe(false)
 })
