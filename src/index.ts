@@ -119,6 +119,7 @@ export type {
   ClaimTaskOptions,
   ListTasksOptions,
   NextTask,
+  RemoveTaskOptions,
   Task,
   TaskChanges,
   TaskClaim,

@@ -255,9 +255,14 @@ export class Session {
   #caller(options: CallOptions): Caller {
     const agent = options.agent ?? this.agent
     const { quotas, leaseMs } = this.settings
-    if (options.instance !== undefined) return { agent, instance: options.instance, renews: false, quotas }
-    if (!this.isBound(options)) return { agent, instance: null, quotas }
-    return { agent, instance: this.instance, leaseMs, quotas }
+    // A machine without a name is an unknown one.
+    const host = this.environment.host.identity.hostName || undefined
+    if (options.instance !== undefined)
+      return { agent, instance: options.instance, renews: false, quotas, host }
+    if (this.isBound(options)) return { agent, instance: this.instance, leaseMs, quotas, host }
+    return agent === this.agent
+      ? { agent, instance: null, quotas, host }
+      : { agent, instance: null, quotas, host, isForAnother: true }
   }
 
   /** Work for a queue was asked to be added in this turn: what is asked next shares its transaction. */

@@ -76,6 +76,17 @@ export interface UpdateTaskOptions extends TaskChanges, TokenOptions {
   /** Why; kept in the audit. */
   readonly reason?: string
 }
+/** How a task is dropped, and why. */
+export interface RemoveTaskOptions extends MutationOptions {
+  /** Why; kept in the audit. */
+  readonly reason: string
+  /** Also while it is held; its holder loses it. */
+  readonly force?: boolean
+  /** `release`: what waits for it waits for it no longer. Left out, it is refused while anything does. */
+  readonly dependents?: 'release'
+  /** Refuse unless the item is at this version. */
+  readonly expectedVersion?: number
+}
 /** Which tasks are meant: with all of these labels, of this owner and host (null = of none), at least this urgent. */
 export interface TaskFilter {
   /** Tasks that have all of these. */
@@ -109,9 +120,11 @@ export interface ClaimTaskOptions extends ClaimOptions {
 }
 /** Which task is wanted, and how many this agent and this host may hold. */
 export interface ClaimNextOptions extends TaskFilter, Omit<ClaimOptions, 'token'> {
+  /** Also tasks that belong on other machines than this one. */
+  readonly anyHost?: boolean
   /** Most tasks this agent may hold. */
   readonly agentMax?: number
-  /** Most tasks processes of this host may hold. */
+  /** Most tasks that may be held on this host, by its processes or by hand; what is claimed for another agent counts nowhere. */
   readonly hostMax?: number
 }
 
@@ -175,6 +188,14 @@ export class Tasks {
   }
 
   /**
+   * Drops a task that nobody needs any more; its events stay. False when there is none. HELD while somebody works on
+   * it, unless forced; ILLEGAL_MOVE while others wait for it, unless they are released.
+   */
+  removeTask(ref: string, options: RemoveTaskOptions): Promise<boolean> {
+    return this.#write('tasks.removeTask', options, { ref })
+  }
+
+  /**
    * Reads, lets `change` say what to change, writes; after a conflict again, in all `attemptsMax` times (5), then
    * VERSION_MISMATCH. `change` may run several times, so it must have no effects of its own. Null from it leaves the
    * task as it is.
@@ -235,8 +256,9 @@ export class Tasks {
   }
 
   /**
-   * Claims the next task that fits: priority, then age; only where every dependency is done. With `waitMs` it waits
-   * while there is none, tasks are paused, or as many are held as allowed.
+   * Claims the next task that fits: priority, then age; only where every dependency is done. A task that belongs on
+   * another machine is passed over, unless you name that `host` or say `anyHost`. With `waitMs` it waits while there is
+   * none, tasks are paused, or as many are held as allowed.
    */
   claimNext(options?: Own<ClaimNextOptions> & WaitOptions): Promise<NextTask<Lease>>
   claimNext(options: ClaimNextOptions & WaitOptions): Promise<NextTask>

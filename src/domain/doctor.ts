@@ -64,6 +64,11 @@ export interface DoctorFacts {
     readonly isHealingDue: boolean
     readonly isSendingDue: boolean
   }[]
+  /** The first ready tasks that belong on a machine where no process is running, and whether there are more. */
+  readonly stranded: {
+    readonly tasks: readonly { readonly title: string; readonly host: string }[]
+    readonly more: boolean
+  }
   /** Those open for longer than `longTransactionMs`. */
   readonly transactions: readonly OpenTransaction[]
   /** Open items that wait for one that closed badly or is gone; at most `vainWaitsMax`. */
@@ -112,6 +117,7 @@ export function examine(facts: DoctorFacts): Finding[] {
     checkLeases(facts),
     ...checkNamespaces(facts.neglected),
     ...checkProcesses(facts.processes),
+    ...checkHosts(facts.stranded),
     checkRecovery(facts.store),
     ...facts.alerts
       .filter(({ code }) => !saidByChecks.has(code))
@@ -339,6 +345,19 @@ function checkProcesses(processes: DoctorFacts['processes']): Finding[] {
         `process ${pid} of ${agent} is stopped`,
         'let it go on or end it: stopped while it writes, it keeps everybody from writing',
       ),
+    ),
+  ]
+}
+
+function checkHosts({ tasks, more }: DoctorFacts['stranded']): Finding[] {
+  if (tasks.length === 0) return []
+  const named = tasks.map(({ title, host }) => `${title} (on ${host})`)
+  return [
+    finding(
+      'hosts',
+      'notice',
+      `ready tasks belong on machines where no process is running: ${named.join(', ')}${more ? ' and more' : ''}`,
+      'run a process there, claim them by name or with anyHost, or change their host',
     ),
   ]
 }

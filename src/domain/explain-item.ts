@@ -18,6 +18,8 @@ export interface ItemFacts {
   readonly position: number | null
   /** Live holders of the processing lock, where the queue has one. */
   readonly lockHolders: readonly Holding[]
+  /** The machine a task belongs on, and whether a process runs there; null for what may be taken anywhere. */
+  readonly host: { readonly name: string; readonly isRunning: boolean } | null
   readonly wall: number
 }
 
@@ -104,7 +106,7 @@ function explainBlocked({ item, blockers }: ItemFacts): Explanation {
       })
 }
 
-function explainReady({ item, queue, position, lockHolders }: ItemFacts): Explanation {
+function explainReady({ item, queue, position, lockHolders, host }: ItemFacts): Explanation {
   const evidence = [...(position === null ? [] : [`place ${position} in line`]), ...story(item)]
   if (queue.pausedAt !== null) {
     const reason = queue.pauseReason === null ? '' : `: ${queue.pauseReason}`
@@ -121,8 +123,21 @@ function explainReady({ item, queue, position, lockHolders }: ItemFacts): Explan
       next: [{ what: 'the processing lock lapses, unless it is renewed', inMs: holder.remainingMs }],
     })
   }
+  if (host !== null && !host.isRunning) {
+    return explanation('stuck', `it belongs on ${host.name}, and no process is running there`, {
+      evidence,
+      can: [
+        {
+          operation: 'tasks.claimTaskForAgent',
+          input: { ref: refOf(item) },
+          because: 'whoever asks for it by name gets it on any machine',
+        },
+      ],
+    })
+  }
+  const where = host === null ? '' : ` on ${host.name}`
   const how = item.standing === 'suspect' ? ', as the only suspect of its process' : ''
-  return explanation('ready', `it can be claimed now${how}`, { evidence })
+  return explanation('ready', `it can be claimed now${where}${how}`, { evidence })
 }
 
 /** How it fared so far. */

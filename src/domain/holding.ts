@@ -69,6 +69,13 @@ export function judgeProcess(
   }
 }
 
+/** Machines with a process that has the store open and that nobody has found dead. */
+export function runningHosts({ instances, judged }: Processes): ReadonlySet<string> {
+  const dead = new Set(judged.filter(({ liveness }) => liveness === 'dead').map(({ instance }) => instance))
+  const running = instances.filter(({ id, endedAt }) => endedAt === null && !dead.has(id))
+  return new Set(running.map(({ hostName }) => hostName))
+}
+
 /** The lease is over, or its holder is proven dead: the next recovery takes it. */
 export function isLost({ status, liveness, kind }: Holding): boolean {
   return status === 'expired' || status === 'stale' || (kind === 'bound' && liveness === 'dead')

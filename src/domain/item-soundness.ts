@@ -6,6 +6,7 @@ const rules: Readonly<Record<string, (item: Item) => boolean>> = {
     (standing === 'held') === (agent !== null),
   'it is held exactly while its lease has an end': ({ standing, expiresAt }) =>
     (standing === 'held') === (expiresAt !== null),
+  'only a holder has a machine': ({ standing, holderHost }) => standing === 'held' || holderHost === null,
   'what is held was started': ({ standing, startedAt }) => standing !== 'held' || startedAt !== null,
   'it was started before its state changed last': ({ startedAt, stateChangedAt }) =>
     startedAt === null || startedAt <= stateChangedAt,

@@ -3,7 +3,7 @@
  * afterwards, one version higher. Who may act (token and agent) is checked by `assertHolds`, first thing in
  * every act of a holder.
  */
-import { AttemptsExhaustedError, IllegalMoveError, InvalidError } from '../errors.ts'
+import { AttemptsExhaustedError, HoldfastError, IllegalMoveError, InvalidError } from '../errors.ts'
 import { type Backoff, backoffMs } from './backoff.ts'
 import { type Blame, clearedBy, markLoss, noSuspicion } from './crash.ts'
 import { assertNoCircle, dependenciesOf, waitsFor } from './dependency.ts'
@@ -33,6 +33,8 @@ export interface Failure {
 }
 
 export interface Item extends LeaseColumns {
+  /** The machine that a manual claim came from, if anybody knows; that of a bound one is its instance's. */
+  readonly holderHost: string | null
   readonly id: string
   readonly queue: string
   readonly workflow: string
@@ -176,6 +178,7 @@ export function createItem(input: NewItem, workflow: Workflow, wall: number): It
       renewedAt: null,
       expiresAt: null,
       leaseMs: null,
+      holderHost: null,
       error: null,
       progress: null,
       result: null,
@@ -276,6 +279,7 @@ function grantItem(
     renewedAt: lease.renewedAt,
     expiresAt: lease.expiresAt,
     leaseMs: lease.leaseMs,
+    holderHost: lease.instance === null ? (holder.holderHost ?? null) : null,
     attempts: item.attempts + 1,
     startedAt: at.wall,
   }
@@ -404,6 +408,7 @@ export function setItemAside(item: Item, reason: string, at: Moment): Item {
   return {
     ...item,
     ...noLease,
+    holderHost: null,
     standing: 'waiting',
     startedAt: null,
     quarantinedAt: at.wall,
@@ -465,6 +470,17 @@ export function unblockItem(item: Item, workflow: Workflow, blocker: string): It
   return settle({ ...item, waitingFor, version: item.version + 1 }, workflow)
 }
 
+/** What others wait for is not removed from under them: they would wait for ever. `waiting`: some of them. */
+export function assertUnneeded(item: Item, waiting: readonly Pick<Item, 'id'>[], next: string): void {
+  if (waiting.length === 0) return
+  const ids = waiting.map(({ id }) => id)
+  throw new HoldfastError('ILLEGAL_MOVE', {
+    what: `${describeItem(item)} cannot be removed: ${ids.join(', ')} ${ids.length === 1 ? 'waits' : 'wait'} for it`,
+    next,
+    facts: { waiting: ids },
+  })
+}
+
 function lostTo(item: Item, workflow: Workflow): string {
   const state = stateOf(workflow, item.state)
   if (state.lostTo === undefined) throw illegal(item, 'given back', state)
@@ -497,6 +513,7 @@ export function enter(item: Item, to: string, workflow: Workflow, wall: number):
       renewedAt: held ? item.renewedAt : null,
       expiresAt: held ? item.expiresAt : null,
       leaseMs: held ? item.leaseMs : null,
+      holderHost: held ? item.holderHost : null,
     },
     workflow,
   )

@@ -20,6 +20,8 @@ export interface LeaseColumns {
 export interface Holder {
   readonly agent: string
   readonly instance: string | null
+  /** The machine of a holder without an instance, if anybody knows. */
+  readonly holderHost?: string | null
 }
 
 export type LeaseStatus = 'live' | 'near' | 'expired' | 'stale'

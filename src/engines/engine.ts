@@ -75,6 +75,10 @@ export interface ItemFilter {
   /** This one's, or nobody's. */
   readonly ownerOrNone?: string | undefined
   readonly host?: string | null | undefined
+  /** Of this machine, or of none; null: only of none. */
+  readonly hostOrNone?: string | null | undefined
+  /** Of a machine that is none of these. */
+  readonly hostNotIn?: readonly string[] | undefined
   /** At least this urgent: the number is not higher. */
   readonly priorityMax?: number | undefined
   /** Held by this agent. */
@@ -165,7 +169,7 @@ export interface SealedEvents {
   readonly count: number
 }
 
-/** An item that closed well and for which more items waited than its own transaction freed. */
+/** An item that closed well or was removed, and for which more items waited than that transaction freed. */
 export interface Cascade {
   readonly blocker: string
   readonly at: number
@@ -249,9 +253,12 @@ export interface Selectors {
   ]
   /** Every slot of every lock, soonest expiry first. */
   heldLocks: [{ limit: number }, readonly Lock[]]
-  /** How many items of a queue an agent holds, and running processes of an instance's host; null is not counted. */
+  /**
+   * How many items of a queue an agent holds, and how many are held on a machine: that of an instance, or the named one.
+   * There they are held by running processes, or by hand. Null is not counted.
+   */
   heldCounts: [
-    { queue: string; agent: string | null; instance: string | null },
+    { queue: string; agent: string | null; instance: string | null; host: string | null },
     { byAgent: number; onHost: number },
   ]
   /** What an agent holds by hand, by this instance, or by a process registered for it. */
@@ -290,8 +297,8 @@ export interface Selectors {
   /** Of the first `window` waits of open items: those for one that closed badly, or is gone. */
   vainWaits: [{ window: number; limit: number }, readonly VainWait[]]
   /**
-   * Items still waiting for one that closed well and is closed, each with that blocker; and cascades with nothing left to
-   * free: a blocker that started over is waited for until its next end.
+   * Items still waiting for one that closed well and is closed, or was removed, each with that blocker; and cascades with
+   * nothing left to free: a blocker that started over is waited for until its next end.
    */
   freedDependents: [
     { limit: number },
@@ -630,6 +637,10 @@ export interface Caller {
   readonly instance: string | null
   /** False: that instance is a process which renews nothing, so its leases have the length of manual ones. */
   readonly renews?: false | undefined
+  /** The machine of the process that asks; absent where nobody knows it. */
+  readonly host?: string | undefined
+  /** It asks for another agent, which may be on any machine. */
+  readonly isForAnother?: true | undefined
   /** Length of the leases that process renews, where neither the claim nor the queue says one. */
   readonly leaseMs?: number | undefined
   /** How much of what all share this agent may take. */

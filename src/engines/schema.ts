@@ -115,6 +115,7 @@ export const schema: { readonly [Name in TableName]: Schema } = {
     previousState: 'text',
     version: 'integer',
     ...lease,
+    holderHost: 'text',
     error: 'json',
     progress: 'json',
     result: 'text',

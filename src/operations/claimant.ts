@@ -7,7 +7,8 @@ import { endedError } from '../errors.ts'
 export const claimant = ({ agent, instance }: Caller) => ({ select: 'claimant', agent, instance }) as const
 
 /** Refused where that process has ended: what it was granted would be lost at once. */
-export function holderWith({ agent }: Caller, { instance, hasEnded }: Claimant): Holder {
+export function holderWith({ agent, host, isForAnother }: Caller, { instance, hasEnded }: Claimant): Holder {
   if (hasEnded) throw endedError(instance)
-  return { agent, instance }
+  // Whoever claims for another does not know where that one works.
+  return { agent, instance, holderHost: isForAnother ? null : (host ?? null) }
 }

@@ -189,13 +189,15 @@ function contextOf(
   { caller, chance }: Command,
   { now, wall, isDoubtful = false, manualGraceMs = 0, outage }: Moment,
 ): Context {
-  const { agent, instance, renews, leaseMs, quotas } = caller
+  const { agent, instance, renews, leaseMs, quotas, host, isForAnother } = caller
   return {
     agent,
     instance,
     renews,
     leaseMs,
     quotas,
+    host,
+    isForAnother,
     now,
     wall,
     isDoubtful,

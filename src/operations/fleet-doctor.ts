@@ -3,9 +3,20 @@ import * as z from 'zod'
 import { lossOf, lossSubject } from '../domain/commit-loss.ts'
 import { examine, isUnhealthy, longTransactionMs, vainWaitsMax } from '../domain/doctor.ts'
 import { healerSilentMs } from '../domain/healer.ts'
+import { type Processes, runningHosts } from '../domain/holding.ts'
+import { taskQueue, wordIn } from '../domain/task.ts'
 import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
-import { alertsFor, fleetNeeds, glancesOf, heldThings, judged, queueRows, sweptAt } from './fleet.ts'
+import {
+  alertsFor,
+  fleetNeeds,
+  glancesOf,
+  heldThings,
+  judged,
+  queueRows,
+  sweptAt,
+  titleOf,
+} from './fleet.ts'
 import { ask, type OutputOf, operation } from './operation.ts'
 
 const { text } = fields
@@ -16,6 +27,7 @@ const lossesMax = 100
 const namespacesMax = 1000
 /** So far a look at what waits goes: it must not hold the store up. */
 const waitsWindow = 100_000
+const strandedMax = 5
 const size = lazily(() => z.number().min(0).nullable())
 
 const storeFacts = lazily(() =>
@@ -97,8 +109,9 @@ export const doctor = operation({
     lockBlockers: { select: 'lockBlockers', limit: transactionsMax } as const,
   }),
   decide(rows, input, context) {
-    return ask(glancesOf(rows.queues.queues), ({ glances }) => {
-      const held = heldThings(rows, { instances: rows.running, judged: input.judged }, context.now)
+    const processes = { instances: rows.running, judged: input.judged }
+    return ask({ ...glancesOf(rows.queues.queues), ...strandedNeeds(processes) }, ({ glances, stranded }) => {
+      const held = heldThings(rows, processes, context.now)
       const findings = examine({
         store: input.store,
         leaseClockAheadMs: context.now - context.wall,
@@ -109,6 +122,12 @@ export const doctor = operation({
         }),
         lapsed: rows.lapsed.items + rows.lapsed.locks + rows.lapsed.deliveries,
         neglected: rows.neglected,
+        stranded: {
+          tasks: stranded
+            .slice(0, strandedMax)
+            .map((item) => ({ title: titleOf(item), host: wordIn(item.data.host) ?? '' })),
+          more: stranded.length > strandedMax,
+        },
         transactions: rows.transactions,
         vainWaits: rows.vainWaits,
         lockBlockers: rows.lockBlockers,
@@ -128,3 +147,15 @@ export const doctor = operation({
     })
   },
 })
+
+/** Ready tasks that nobody will be handed: their machine has no running process. */
+function strandedNeeds(processes: Processes) {
+  return {
+    stranded: {
+      select: 'claimableMatching',
+      queue: taskQueue,
+      filter: { hostNotIn: [...runningHosts(processes)] },
+      limit: strandedMax + 1,
+    },
+  } as const
+}

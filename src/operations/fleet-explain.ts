@@ -4,10 +4,17 @@ import { suspectAgents } from '../domain/crash-pattern.ts'
 import type { StoredEvent } from '../domain/event.ts'
 import type { Explanation } from '../domain/explain.ts'
 import { explainAgent, explainQueue } from '../domain/explain-fleet.ts'
-import { explainItem } from '../domain/explain-item.ts'
+import { explainItem, type ItemFacts } from '../domain/explain-item.ts'
 import { explainLock, explainRun } from '../domain/explain-lock.ts'
 import { explainMessage } from '../domain/explain-message.ts'
-import { describeHolding, type Holding, isLost, type Judged, judgeProcess } from '../domain/holding.ts'
+import {
+  describeHolding,
+  type Holding,
+  isLost,
+  type Judged,
+  judgeProcess,
+  runningHosts,
+} from '../domain/holding.ts'
 import type { Instance } from '../domain/instance.ts'
 import type { Item } from '../domain/item.ts'
 import type { Lock } from '../domain/lock.ts'
@@ -16,6 +23,7 @@ import type { Message } from '../domain/message.ts'
 import { nameLengthMax } from '../domain/name.ts'
 import type { Progress } from '../domain/progress.ts'
 import { processingLockName } from '../domain/queue.ts'
+import { readWords, taskQueue } from '../domain/task.ts'
 import type { Context, DefinedQueue } from '../engines/engine.ts'
 import { NotFoundError } from '../errors.ts'
 import { lazily } from '../lazily.ts'
@@ -270,10 +278,16 @@ function itemStep(item: Item, of: Asked): Step<FleetExplanation> {
       blockers,
       position: item.standing === 'ready' ? line.ahead + 1 : null,
       lockHolders: liveHolders(locks, of),
+      host: hostOf(item, of),
       wall: context.wall,
     })
     return tell(of, explained, { title: titleOf(item), queue: item.queue, history })
   })
+}
+
+function hostOf(item: Item, { processes }: Asked): ItemFacts['host'] {
+  const name = item.queue === taskQueue ? readWords({ ...item, payload: null }).host : null
+  return name === null ? null : { name, isRunning: runningHosts(processes).has(name) }
 }
 
 /** Of a queue's processing lock, soonest expiry first. */

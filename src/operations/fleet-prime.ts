@@ -20,6 +20,7 @@ import {
 import { lockRef } from './lease.ts'
 import { letterView, viewLetter } from './message-view.ts'
 import { ask, type OutputOf, operation } from './operation.ts'
+import { atHome } from './task.ts'
 import { taskView, viewTask } from './task-view.ts'
 import { viewItem } from './view.ts'
 
@@ -54,7 +55,7 @@ export const prime = operation({
   effect: 'read',
   input: () => z.strictObject({ judged: judged() }),
   output: primeView,
-  needs: (_input, { agent }) => ({
+  needs: (_input, { agent, host }) => ({
     ...heldNeeds,
     registered: { select: 'registeredInstance', agent } as const,
     letters: {
@@ -65,8 +66,19 @@ export const prime = operation({
       limit: lettersShown,
       after: null,
     } as const,
-    tasks: { select: 'claimable', queue: taskQueue, limit: tasksShown } as const,
-    offers: { select: 'offered', queue: taskQueue, agent, filter: null, limit: tasksShown } as const,
+    tasks: {
+      select: 'claimableMatching',
+      queue: taskQueue,
+      filter: atHome({ host }),
+      limit: tasksShown,
+    } as const,
+    offers: {
+      select: 'offered',
+      queue: taskQueue,
+      agent,
+      filter: atHome({ host }),
+      limit: tasksShown,
+    } as const,
     queues: watchedNeed,
   }),
   decide(rows, input, context) {

@@ -170,8 +170,8 @@ export const next = operation({
     if (!candidate) return emptyAnswer()
     const leaseMs = leaseLength(input.leaseMs, context, defined.queue)
     // Field by field: a spread costs ten times as much, and this runs for every claim.
-    const { agent, instance } = holderWith(context, process)
-    const holder = { agent, instance, leaseMs }
+    const { agent, instance, holderHost = null } = holderWith(context, process)
+    const holder = { agent, instance, holderHost, leaseMs }
     const { item, change } = claim(candidate, workflowOf(defined), holder, context)
     return {
       changes: [change],

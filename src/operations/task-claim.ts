@@ -4,7 +4,7 @@ import type { Claimant, Process } from '../domain/instance.ts'
 import { compareInLine, type Item } from '../domain/item.ts'
 import { isExpired } from '../domain/lease.ts'
 import { claimTask, type TaskClaim, type TaskRequest, taskLeaseMs, taskQueue } from '../domain/task.ts'
-import type { Change, Context, Decision, DefinedQueue, Grant, ItemFilter } from '../engines/engine.ts'
+import type { Caller, Change, Context, Decision, DefinedQueue, Grant, ItemFilter } from '../engines/engine.ts'
 import { isHoldfastError } from '../errors.ts'
 import { lazily } from '../lazily.ts'
 import { claimant, holderWith } from './claimant.ts'
@@ -13,7 +13,7 @@ import { ask, type OutputOf, operation, type Step } from './operation.ts'
 import { empty, emptyAnswer, leaseLength, suspectsOf } from './queue-claim.ts'
 import { itemReclaim, lossRecords, processNeeds, rulesFor } from './reclaim.ts'
 import { itemChange, requireItem, requireQueue } from './subject.ts'
-import { filter, itemFilter, type TaskFilter } from './task.ts'
+import { atHome, filter, itemFilter, type TaskFilter } from './task.ts'
 import { ref, taskNeeds, taskView, viewTask } from './task-view.ts'
 import { viewItem } from './view.ts'
 
@@ -210,9 +210,10 @@ export const claimTaskForAgent = operation({
   },
 })
 
-/** What a caller asks for as the engines know it; null = anything. */
-function filterFor(wanted: TaskFilter, agent: string): ItemFilter | null {
-  const asked = itemFilter(wanted, agent)
+/** What a caller asks for as the engines know it; null = anything. A host that is named stands for the caller's own. */
+function filterFor(wanted: TaskFilter, anyHost: boolean, caller: Caller): ItemFilter | null {
+  const isAnywhere = anyHost || wanted.host !== undefined
+  const asked = { ...itemFilter(wanted, caller.agent), ...(isAnywhere ? {} : atHome(caller)) }
   return Object.values(asked).every((value) => value === undefined) ? null : asked
 }
 
@@ -220,7 +221,8 @@ const holdsMax = 1_000_000
 
 export const claimNext = operation({
   name: 'tasks.claimNext',
-  summary: 'Claim the next task that fits: priority, then age; only where every dependency is done.',
+  summary:
+    'Claim the next task that fits: priority, then age; only where every dependency is done, and on its own machine.',
   effect: 'write',
   introduces: 'unbound',
   claims: () => taskQueue,
@@ -228,6 +230,10 @@ export const claimNext = operation({
   input: () =>
     z.strictObject({
       ...filter(),
+      anyHost: z
+        .boolean()
+        .optional()
+        .describe('Also tasks that belong on other machines than the one that asks.'),
       leaseMs: claimInput().leaseMs,
       agentMax: z.int().min(1).max(holdsMax).optional().describe('Most tasks this agent may hold.'),
       hostMax: z
@@ -235,11 +241,11 @@ export const claimNext = operation({
         .min(1)
         .max(holdsMax)
         .optional()
-        .describe('Most tasks processes of this host may hold.'),
+        .describe('Most tasks that may be held on this host, by its processes or by hand.'),
     }),
   output: nextClaim,
-  needs({ agentMax, hostMax, leaseMs, ...wanted }, caller) {
-    const filter = filterFor(wanted, caller.agent)
+  needs({ agentMax, hostMax, leaseMs, anyHost = false, ...wanted }, caller) {
+    const filter = filterFor(wanted, anyHost, caller)
     return {
       defined: { select: 'queue', name: taskQueue } as const,
       candidates:
@@ -276,13 +282,13 @@ interface HoldLimits {
   readonly hostMax?: number | undefined
 }
 
-/** Manual leases belong to no host. */
-function heldBy({ agent, instance }: TaskRequest, { agentMax, hostMax }: HoldLimits) {
+function heldBy({ agent, instance, holderHost = null }: TaskRequest, { agentMax, hostMax }: HoldLimits) {
   return {
     select: 'heldCounts',
     queue: taskQueue,
     agent: agentMax === undefined ? null : agent,
     instance: hostMax === undefined ? null : instance,
+    host: hostMax === undefined ? null : holderHost,
   } as const
 }
 

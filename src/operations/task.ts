@@ -13,7 +13,7 @@ import {
   taskQueue,
 } from '../domain/task.ts'
 import { builtInWorkflow } from '../domain/workflow.ts'
-import type { Context, ItemFilter } from '../engines/engine.ts'
+import type { Caller, Context, ItemFilter } from '../engines/engine.ts'
 import { DuplicateError, InvalidError, NotFoundError } from '../errors.ts'
 import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
@@ -161,6 +161,11 @@ type Statuses = z.output<ReturnType<typeof status>>
 
 function statesOf(wanted: Statuses | Statuses[] | undefined): string[] | null {
   return wanted === undefined ? null : [wanted].flat().map(stateOfStatus)
+}
+
+/** What belongs on the machine of the process that asks, or on none. */
+export function atHome({ host }: Pick<Caller, 'host'>): ItemFilter {
+  return { hostOrNone: host ?? null }
 }
 
 export const listTasks = operation({

@@ -403,11 +403,11 @@ forEachEngine((engine) => {
       const full = await hf.tasks.claimNext({ ...long, agentMax: 2 })
       const onHost = await hf.tasks.claimNext({ ...long, hostMax: 2 })
       const many = await crowd.tasks.claimNext({ agentMax: 1_050 })
-      const allowed = await hf.tasks.claimNext({ ...long, agentMax: 3, hostMax: 3 })
+      const allowed = await hf.tasks.claimNext({ ...long, agentMax: 3, hostMax: 1_053 })
 
       expect([full, onHost, many]).toEqual([
         { outcome: 'full', holds: 2 },
-        { outcome: 'full', holds: 2 },
+        { outcome: 'full', holds: 1_052 },
         { outcome: 'full', holds: 1_050 },
       ])
       expect(allowed.outcome).toBe('claimed')

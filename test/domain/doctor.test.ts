@@ -32,6 +32,7 @@ const sound: DoctorFacts = {
   lapsed: 0,
   orphaned: 0,
   neglected: [],
+  stranded: { tasks: [], more: false },
   transactions: [],
   vainWaits: [],
   lockBlockers: [],
@@ -315,3 +316,18 @@ test.each([
     expect(wrong({ lockBlockers: [own] }, { engine: 'postgres' })).toHaveLength(count)
   },
 )
+
+test.each([
+  [false, 'T-1 Fix it (on workshop), Sweep (on attic)'],
+  [true, 'T-1 Fix it (on workshop), Sweep (on attic) and more'],
+])('ready tasks whose machine has no running process are named; more of them: %s [S5c-48]', (more, named) => {
+  const tasks = [
+    { title: 'T-1 Fix it', host: 'workshop' },
+    { title: 'Sweep', host: 'attic' },
+  ]
+
+  const [found] = wrong({ stranded: { tasks, more } })
+
+  expect(found).toMatchObject({ check: 'hosts', level: 'notice', isFixable: false })
+  expect(found?.what).toMatch(new RegExp(`: ${named.replace(/[()]/g, '\\$&')}$`))
+})

@@ -31,10 +31,31 @@ function explained(workflow: Workflow, item: ItemFacts['item'], facts: Partial<I
     blockers: [],
     position: null,
     lockHolders: [],
+    host: null,
     wall: at.wall,
     ...facts,
   })
 }
+
+describe('a task that belongs on a machine', () => {
+  const todo = itemIn(task, 'todo', { key: 'T-1' })
+
+  test('where a process runs can be claimed there [S5c-48]', () => {
+    const told = explained(task, todo, { host: { name: 'workshop', isRunning: true } })
+
+    expect(told).toMatchObject({ verdict: 'ready', why: 'it can be claimed now on workshop', can: [] })
+  })
+
+  test('where none runs is stuck, and can be claimed by name [S5c-48]', () => {
+    const told = explained(task, todo, { host: { name: 'workshop', isRunning: false } })
+
+    expect(told).toMatchObject({
+      verdict: 'stuck',
+      why: 'it belongs on workshop, and no process is running there',
+      can: [{ operation: 'tasks.claimTaskForAgent', input: { ref: 'T-1' } }],
+    })
+  })
+})
 
 describe('an item', () => {
   test('that can be claimed is ready, with its place in line', () => {

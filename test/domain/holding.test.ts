@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { describeHolding, isLost, type Judged, judgeProcess } from '../../src/domain/holding.ts'
+import { describeHolding, isLost, type Judged, judgeProcess, runningHosts } from '../../src/domain/holding.ts'
 import type { Instance } from '../../src/domain/instance.ts'
 import { ada, aLock, at, later } from './samples.ts'
 
@@ -80,4 +80,19 @@ test('a lease is lost when it lapsed, or when the process behind it is dead', ()
   expect(isLost(bound('alive', ada.leaseMs + 1))).toBe(true)
   expect(isLost(bound('alive', ada.leaseMs + 300_002))).toBe(true)
   expect(isLost(describeHolding(aLock({ instance: null }), nobody, at.now))).toBe(false)
+})
+
+test('a machine counts as running while a process there has neither ended nor been found dead [S5c-48]', () => {
+  const instances = [
+    instance({ id: 'a', hostName: 'alive' }),
+    instance({ id: 'b', hostName: 'unseen' }),
+    instance({ id: 'c', hostName: 'ended', endedAt: at.wall }),
+    instance({ id: 'd', hostName: 'dead' }),
+  ]
+  const judged = [
+    { ...seen('alive'), instance: 'a' },
+    { ...seen('dead'), instance: 'd' },
+  ]
+
+  expect([...runningHosts({ instances, judged })]).toEqual(['alive', 'unseen'])
 })

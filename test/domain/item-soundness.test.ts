@@ -16,6 +16,7 @@ test.each<[rule: string, item: Item]>([
   ['it is held exactly while it has a holder', { ...held, agent: null }],
   ['it is held exactly while it has a holder', { ...ready, agent: 'ada' }],
   ['it is held exactly while its lease has an end', { ...held, expiresAt: null }],
+  ['only a holder has a machine', { ...ready, holderHost: 'workshop' }],
   ['what is held was started', { ...held, startedAt: null }],
   ['it was started before its state changed last', { ...held, startedAt: held.stateChangedAt + 1 }],
   ['it is closed exactly when it has an outcome', { ...ready, outcome: 'well' }],

@@ -4,6 +4,7 @@ import type { Blame } from '../../src/domain/crash.ts'
 import { dependentsMax } from '../../src/domain/dependency.ts'
 import {
   assertHolds,
+  assertUnneeded,
   cancelItem,
   claimItem,
   claimItemByName,
@@ -1191,4 +1192,37 @@ describe('promises at the edges of an item', () => {
     const isClosed = released.standing === 'closed'
     expect([released.outcome !== null, released.closedAt !== null]).toEqual([isClosed, isClosed])
   })
+})
+
+test('the machine of a manual claim is kept while it is held, that of a bound one is its instance [S5c-45]', () => {
+  const holder = { ...ada, holderHost: 'workshop' }
+  const byHand = claimItem(newItem(job), job, { ...holder, instance: null }, at)
+  const unknown = claimItem(newItem(job), job, { ...ada, instance: null }, at)
+  const bound = claimItem(newItem(job), job, holder, at)
+
+  const free = releaseItem(byHand, job, at)
+
+  expect([byHand, unknown, bound, free].map(({ holderHost }) => holderHost)).toEqual([
+    'workshop',
+    null,
+    null,
+    null,
+  ])
+})
+
+test.each([
+  [[], null],
+  [['b'], 'b waits for it'],
+  [['b', 'c'], 'b, c wait for it'],
+])('an item for which %j wait may be removed or not', (ids, words) => {
+  const remove = () =>
+    assertUnneeded(
+      newItem(job),
+      ids.map((id) => ({ id })),
+      'remove those first',
+    )
+
+  if (words === null) expect(remove).not.toThrow()
+  else expect(refusalOf(remove)).toMatchObject({ code: 'ILLEGAL_MOVE', facts: { waiting: ids } })
+  if (words !== null) expect(refusalOf(remove).what).toContain(words)
 })

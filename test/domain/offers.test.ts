@@ -41,7 +41,15 @@ describe('a task that is handed over', () => {
 
   test('is explained by its offer', () => {
     const queue = createQueue('tasks', task, {}, at.wall)
-    const facts = { queue, workflow: task, holder: null, blockers: [], position: null, lockHolders: [] }
+    const facts = {
+      queue,
+      workflow: task,
+      holder: null,
+      blockers: [],
+      position: null,
+      lockHolders: [],
+      host: null,
+    }
 
     expect(JSON.stringify(explainItem({ ...facts, item: offered(), wall: at.wall }))).toContain(
       'offered to bob',
@@ -104,7 +112,15 @@ test('an error whose stack has no frames keeps its words', () => {
 test('a suspect is explained with what speaks against it', () => {
   const queue = createQueue('q', job, {}, at.wall)
   const item = itemIn(job, 'pending', { exposures: 2, suspectedAt: at.wall })
-  const facts = { queue, workflow: job, holder: null, blockers: [], position: null, lockHolders: [] }
+  const facts = {
+    queue,
+    workflow: job,
+    holder: null,
+    blockers: [],
+    position: null,
+    lockHolders: [],
+    host: null,
+  }
 
   const explained = JSON.stringify(explainItem({ ...facts, item, wall: at.wall }))
 

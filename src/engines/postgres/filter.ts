@@ -6,7 +6,7 @@ import type { Parameters } from './rows.ts'
 
 /** As many conditions as fields are asked for; the values are parameters. */
 export function filterText(filter: ItemFilter | null, parameters: Parameters): string {
-  const { labels, owner, ownerOrNone, host, priorityMax, agent } = filter ?? {}
+  const { labels, owner, ownerOrNone, host, hostOrNone, hostNotIn, priorityMax, agent } = filter ?? {}
   const conditions: string[] = []
   if (labels !== undefined) {
     conditions.push(...labels.map((label) => contains(JSON.stringify(label))))
@@ -16,6 +16,16 @@ export function filterText(filter: ItemFilter | null, parameters: Parameters): s
   if (ownerOrNone !== undefined)
     conditions.push(`coalesce(holdfast.json_field(t.data, 'owner') = ${parameters.add(ownerOrNone)}, true)`)
   if (host !== undefined) conditions.push(...equals('host', host))
+  if (hostOrNone !== undefined) {
+    const isOwn = `coalesce(${itsHost} = ${parameters.add(hostOrNone)}, ${itsHost} is null)`
+    // Most have none, and that needs no parsing.
+    conditions.push(`(not ${contains('"host":"')} or ${isOwn})`)
+  }
+  if (hostNotIn !== undefined)
+    conditions.push(
+      contains('"host":"'),
+      `${itsHost} is not null and ${itsHost} <> all(${parameters.add(hostNotIn)}::text[])`,
+    )
   if (priorityMax !== undefined) conditions.push(`t.priority <= ${parameters.add(priorityMax)}`)
   if (agent !== undefined) conditions.push(`t.standing = 'held' and t.agent = ${parameters.add(agent)}`)
   return conditions.map((condition) => `and ${condition}`).join('\n')
@@ -31,15 +41,20 @@ export function filterText(filter: ItemFilter | null, parameters: Parameters): s
   }
 }
 
+const itsHost = "holdfast.json_field(t.data, 'host')"
+
 export function passes(item: Item, filter: ItemFilter): boolean {
-  const { labels, owner, ownerOrNone, host, priorityMax, agent } = filter
+  const { labels, owner, ownerOrNone, host, hostOrNone, hostNotIn, priorityMax, agent } = filter
   const own = wordsIn(item.data.labels)
   const itsOwner = wordIn(item.data.owner)
+  const itsHost = wordIn(item.data.host)
   return (
     (labels === undefined || labels.every((label) => own.includes(label))) &&
     (owner === undefined || itsOwner === owner) &&
     (ownerOrNone === undefined || (itsOwner ?? ownerOrNone) === ownerOrNone) &&
-    (host === undefined || wordIn(item.data.host) === host) &&
+    (host === undefined || itsHost === host) &&
+    (hostOrNone === undefined || itsHost === null || itsHost === hostOrNone) &&
+    (hostNotIn === undefined || (itsHost !== null && !hostNotIn.includes(itsHost))) &&
     (priorityMax === undefined || item.priority <= priorityMax) &&
     (agent === undefined || (item.standing === 'held' && item.agent === agent))
   )

@@ -13,6 +13,8 @@ const conditions = {
   owner: `and ${word('owner')} is ?`,
   ownerOrNone: `and ifnull(${word('owner')} = ?, 1)`,
   host: `and ${word('host')} is ?`,
+  hostOrNone: `and ifnull(${word('host')} = ?, ${word('host')} is null)`,
+  hostNotIn: `and ${word('host')} is not null and ${word('host')} not in (select value from json_each(?))`,
   priorityMax: 'and priority <= ?',
   agent: "and standing = 'held' and agent = ?",
 } as const satisfies Record<keyof ItemFilter, string>

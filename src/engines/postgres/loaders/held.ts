@@ -54,23 +54,27 @@ limit ${parameters.add(limit)}`
     }
   },
 
-  heldCounts({ queue, agent, instance }, place) {
+  heldCounts({ queue, agent, instance, host }, place) {
+    const itsHost =
+      'select own.host_name from holdfast.instance own where own.namespace = $1 and own.id = $4 and own.ended_at is null'
     const text = `select
   (select count(*) from holdfast.item t where t.namespace = $1 and t.standing = 'held' and t.queue = $2 and t.agent = $3),
   (
     select count(*)
-    from holdfast.item t
-    where t.namespace = $1 and t.standing = 'held' and t.queue = $2 and t.instance in (
-      select peer.id
-      from holdfast.instance own
-      join holdfast.instance peer on peer.namespace = own.namespace and peer.host_name = own.host_name
-      where own.namespace = $1 and own.id = $4 and own.ended_at is null and peer.ended_at is null
+    from (select case when $4::text is null then $5::text else (${itsHost}) end as host) asked
+    join holdfast.item t on t.namespace = $1 and t.standing = 'held' and t.queue = $2 and (
+      (t.instance is null and t.holder_host = asked.host)
+      or t.instance in (
+        select peer.id
+        from holdfast.instance peer
+        where peer.namespace = $1 and peer.host_name = asked.host and peer.ended_at is null
+      )
     )
   )`
     return {
       // Who counts takes turns: locking what is held would keep its holders from renewing.
       names: [`held:${queue}`],
-      queries: [{ text, values: [place.namespace, queue, agent, instance] }],
+      queries: [{ text, values: [place.namespace, queue, agent, instance, host] }],
       searched: ['item', 'instance'],
       read: ([rows]) => ({ byAgent: Number(rows?.[0]?.[0]), onHost: Number(rows?.[0]?.[1]) }),
     }

@@ -113,6 +113,8 @@ create table holdfast.item (
   renewed_at bigint,
   expires_at bigint,
   lease_ms bigint,
+  -- The machine that a manual claim came from.
+  holder_host text collate "C",
   error text,
   progress text,
   result text,
@@ -150,7 +152,7 @@ create table holdfast.blocker (
   primary key (namespace, blocker, item)
 );
 
--- Items that closed well and for which more waited than one transaction frees.
+-- Items that closed well or were removed, and for which more waited than one transaction frees.
 create table holdfast.cascade (
   namespace text collate "C" not null,
   blocker text collate "C" not null,

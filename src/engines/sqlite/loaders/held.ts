@@ -4,6 +4,7 @@ import type { Delivery } from '../../../domain/delivery.ts'
 import type { Item } from '../../../domain/item.ts'
 import { thresholds } from '../../../domain/lease.ts'
 import type { Lock } from '../../../domain/lock.ts'
+import type { ItemFilter } from '../../engine.ts'
 import { filterText, filterValues } from '../filter.ts'
 import { inList, items, packed, readable, type Source, select } from '../rows.ts'
 import { decode, tables } from '../tables.ts'
@@ -12,6 +13,7 @@ import { inPairs, readableLock } from './lock.ts'
 
 /** A filtered claim looks no further down the line: it must not hold up other writers. */
 const lineMax = 10_000
+const nearMax = 100
 const ready = "namespace = ? and queue = ? and standing = 'ready'"
 
 const lastEvent =
@@ -20,9 +22,12 @@ const lastEvent =
 const isRegistered =
   'exists (select 1 from instance as process where process.namespace = item.namespace and process.id = item.instance and registered_by is not null)'
 
-const onSameHost = `select peer.id
-from instance as own join instance as peer on peer.namespace = own.namespace and peer.host_name = own.host_name
-where own.namespace = ?1 and own.id = ?3 and own.ended_at is null and peer.ended_at is null`
+const selectHost = 'select host_name from instance where namespace = ? and id = ? and ended_at is null'
+
+const isOnHost = `(
+  (instance is null and holder_host = ?3)
+  or instance in (select id from instance where namespace = ?1 and host_name = ?3 and ended_at is null)
+)`
 
 /** Told already, as far as the newest thousand events of the thing say. */
 const isWarned = (subject: 'item' | 'lock' | 'delivery', id: string) =>
@@ -59,23 +64,37 @@ function locks(source: Source, where: string, ...values: (string | bigint)[]): L
     .map((row) => decode<Lock>(tables.lock, row))
 }
 
+/** Among so many from the front of the line; `isAll`: the line is no longer than that. */
+function matching(
+  source: Source,
+  { queue, filter, limit }: { queue: string; filter: ItemFilter; limit: number },
+  most: number,
+): { found: Item[]; isAll: boolean } {
+  // The place where the look ends, so that a line of a million that all do not fit is not read through.
+  const end = source.connection.get(
+    `select priority, added_at, id from item where ${ready} order by priority, added_at, id limit 1 offset ${most}`,
+    source.namespace,
+    queue,
+  ) as [number, number, string] | undefined
+  const before = end ? 'and (priority, added_at, id) < (?, ?, ?)' : ''
+  const place = end ? [BigInt(end[0]), BigInt(end[1]), end[2]] : []
+  const found = items(
+    source,
+    `where ${ready} ${before}\n${filterText(filter)}\norder by priority, added_at, id\nlimit ${limit}`,
+    queue,
+    ...place,
+    ...filterValues(filter),
+  )
+  return { found, isAll: end === undefined }
+}
+
 export const heldLoaders = {
   claimableMatching(source, { queue, filter, limit }) {
-    // The place where the look ends, so that a line of a million that all do not fit is not read through.
-    const end = source.connection.get(
-      `select priority, added_at, id from item where ${ready} order by priority, added_at, id limit 1 offset ${lineMax}`,
-      source.namespace,
-      queue,
-    ) as [number, number, string] | undefined
-    const before = end ? 'and (priority, added_at, id) < (?, ?, ?)' : ''
-    const place = end ? [BigInt(end[0]), BigInt(end[1]), end[2]] : []
-    return items(
-      source,
-      `where ${ready} ${before}\n${filterText(filter)}\norder by priority, added_at, id\nlimit ${limit}`,
-      queue,
-      ...place,
-      ...filterValues(filter),
-    )
+    // Most claims find what they want near the front, and even to count so far as the end of the look takes time.
+    const near = matching(source, { queue, filter, limit }, nearMax)
+    return near.isAll || near.found.length === limit
+      ? near.found
+      : matching(source, { queue, filter, limit }, lineMax).found
   },
 
   offered: (source, { queue, agent, filter, limit }) =>
@@ -101,11 +120,15 @@ limit ${limit}`
     }))
   },
 
-  heldCounts({ connection, namespace }, { queue, agent, instance }) {
+  heldCounts({ connection, namespace }, { queue, agent, instance, host }) {
     const held = "select count(*) from item where namespace = ?1 and standing = 'held' and queue = ?2"
     const count = (condition: string, value: string | null) =>
       value === null ? 0 : Number(connection.get(`${held} and ${condition}`, namespace, queue, value)?.[0])
-    return { byAgent: count('agent = ?3', agent), onHost: count(`instance in (${onSameHost})`, instance) }
+    const where =
+      instance === null
+        ? host
+        : ((connection.get(selectHost, namespace, instance)?.[0] ?? null) as string | null)
+    return { byAgent: count('agent = ?3', agent), onHost: count(isOnHost, where) }
   },
 
   heldLocks: (source, { limit }) =>

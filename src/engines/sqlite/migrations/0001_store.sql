@@ -94,6 +94,8 @@ create table item (
   renewed_at integer,
   expires_at integer,
   lease_ms integer,
+  -- The machine that a manual claim came from.
+  holder_host text,
   error text,
   progress text,
   result text,
@@ -103,6 +105,7 @@ create table item (
   -- A holder is there exactly while the item is held, and a held item says when it was started.
   check ((standing = 'held') = (agent is not null)),
   check ((standing = 'held') = (expires_at is not null)),
+  check (standing = 'held' or holder_host is null),
   check (standing <> 'held' or started_at is not null),
   check (started_at is null or started_at <= state_changed_at),
   check ((standing = 'closed') = (outcome is not null)),
@@ -138,7 +141,7 @@ create table blocker (
   primary key (namespace, blocker, item)
 ) strict, without rowid;
 
--- Items that closed well and for which more waited than one transaction frees.
+-- Items that closed well or were removed, and for which more waited than one transaction frees.
 create table cascade (
   namespace text not null,
   blocker text not null,
