@@ -82,7 +82,7 @@ export interface RemoveTaskOptions extends MutationOptions {
   readonly reason: string
   /** Also while it is held; its holder loses it. */
   readonly force?: boolean
-  /** `release`: what waits for it waits for it no longer. Left out, it is refused while anything does. */
+  /** What becomes of tasks that wait for it: they wait for it no longer. */
   readonly dependents?: 'release'
   /** Refuse unless the item is at this version. */
   readonly expectedVersion?: number
@@ -120,11 +120,11 @@ export interface ClaimTaskOptions extends ClaimOptions {
 }
 /** Which task is wanted, and how many this agent and this host may hold. */
 export interface ClaimNextOptions extends TaskFilter, Omit<ClaimOptions, 'token'> {
-  /** Also tasks that belong on other machines than this one. */
+  /** Also tasks that belong on other machines than the one that asks. */
   readonly anyHost?: boolean
   /** Most tasks this agent may hold. */
   readonly agentMax?: number
-  /** Most tasks that may be held on this host, by its processes or by hand; what is claimed for another agent counts nowhere. */
+  /** Most tasks that may be held on this host, by its processes or by hand. */
   readonly hostMax?: number
 }
 

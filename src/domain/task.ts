@@ -15,7 +15,15 @@ import {
   recordProgress,
   setItemPriority,
 } from './item.ts'
-import { type Claimant, type Holder, isExpired, isSameHolder, type Judging, renew } from './lease.ts'
+import {
+  type Claimant,
+  type Holder,
+  hasLapsed,
+  isExpired,
+  isSameHolder,
+  type Judging,
+  renew,
+} from './lease.ts'
 import { type ItemRules, type ReclaimedItem, recoverItem } from './recovery.ts'
 import { stateOf, type Workflow } from './workflow.ts'
 
@@ -121,6 +129,15 @@ export function assertMayEdit(
   throw new HeldError(
     { subject: describeItem(item), holder: item.agent ?? 'an unknown agent', expiresAt: item.expiresAt },
     'give the token of your grant, wait until the lease ends, or use force with a reason',
+  )
+}
+
+/** A task somebody is at work on is dropped only by force; what lapsed is held by nobody. */
+export function assertMayRemove(item: Item, { force }: { force?: boolean | undefined }, at: Judging): void {
+  if (item.standing !== 'held' || force || hasLapsed(item, at)) return
+  throw new HeldError(
+    { subject: describeItem(item), holder: item.agent ?? 'an unknown agent', expiresAt: item.expiresAt },
+    'let its holder release it, wait until the lease ends, or remove it with force',
   )
 }
 

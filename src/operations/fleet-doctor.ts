@@ -7,16 +7,7 @@ import { type Processes, runningHosts } from '../domain/holding.ts'
 import { taskQueue, wordIn } from '../domain/task.ts'
 import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
-import {
-  alertsFor,
-  fleetNeeds,
-  glancesOf,
-  heldThings,
-  judged,
-  queueRows,
-  sweptAt,
-  titleOf,
-} from './fleet.ts'
+import { alertsFor, fleetNeeds, glancesOf, heldThings, judged, queueRows, sweptAt, titleOf } from './fleet.ts'
 import { ask, type OutputOf, operation } from './operation.ts'
 
 const { text } = fields

@@ -1,6 +1,7 @@
 /** Acts of an operator or submitter: retry, cancel, setPriority, remove, cleanup, releaseFromQuarantine. */
 import * as z from 'zod'
 import {
+  assertUnneeded,
   cancelItem,
   describeItem,
   type Item,
@@ -10,7 +11,7 @@ import {
 } from '../domain/item.ts'
 import { processingLockName } from '../domain/queue.ts'
 import type { Change } from '../engines/engine.ts'
-import { DuplicateError, HeldError, HoldfastError } from '../errors.ts'
+import { DuplicateError, HeldError } from '../errors.ts'
 import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
 import { agreedPast, beforeOf } from './horizon.ts'
@@ -169,19 +170,15 @@ export const remove = operation({
       )
     }
     return ask({ waiting: { select: 'dependents', ids: [item.id], limit: 10 } as const }, ({ waiting }) => {
-      if (waiting.length > 0) {
-        throw new HoldfastError('ILLEGAL_MOVE', {
-          what: `${describeItem(item)} cannot be removed: ${waiting.map(({ item: { id } }) => id).join(', ')} wait for it`,
-          next: 'cancel or remove those first',
-          facts: { waiting: waiting.map((dependent) => dependent.item.id) },
-        })
-      }
+      const items = waiting.map((dependent) => dependent.item)
+      assertUnneeded(item, items, 'cancel or remove those first')
       return { changes: [removal(item, context.agent, why(input.reason))], result: true, wakes: true }
     })
   },
 })
 
-function removal(item: Item, agent: string, detail?: { reason: string }): Change {
+/** Removed, and only its events stay. */
+export function removal(item: Item, agent: string, detail?: { reason: string }): Change {
   return {
     table: 'item',
     before: item,

@@ -59,21 +59,26 @@ export function finish(change: Change & { table: 'item'; after: Item }, context:
   const wakes = concernsClaimers(after) || endsSuspicion(before)
   const decision = { changes: [change], result: viewItem(after, context.now), wakes }
   if (after.outcome !== 'well') return decision
-  return ask(
-    { waiting: { select: 'dependents', ids: [after.id], limit: dependentsMax } as const },
-    ({ waiting }) => ({
-      ...decision,
-      wakes: wakes || waiting.length > 0,
-      changes: [
-        change,
-        ...waiting.flatMap((dependent) => unblocked(dependent, after.id, context)),
-        // More wait than one transaction should free: recovery frees the rest.
-        ...(waiting.length === dependentsMax
-          ? [{ table: 'cascade', before: null, after: { blocker: after.id, at: context.wall } } as const]
-          : []),
-      ],
-    }),
-  )
+  return ask(dependentsOf(after.id), ({ waiting }) => ({
+    ...decision,
+    wakes: wakes || waiting.length > 0,
+    changes: [change, ...freed(waiting, after.id, context)],
+  }))
+}
+
+/** What waits for an item, as much of it as one transaction frees. */
+export const dependentsOf = (id: string) => ({
+  waiting: { select: 'dependents', ids: [id], limit: dependentsMax } as const,
+})
+
+/** Nothing waits for this blocker any more; where that is too much for one transaction, recovery frees the rest. */
+export function freed(waiting: readonly Dependent[], blocker: string, context: Context): Change[] {
+  return [
+    ...waiting.flatMap((dependent) => unblocked(dependent, blocker, context)),
+    ...(waiting.length === dependentsMax
+      ? [{ table: 'cascade', before: null, after: { blocker, at: context.wall } } as const]
+      : []),
+  ]
 }
 
 /** A process takes one suspect at a time: when it lets go of one, it may take the next. */

@@ -54,6 +54,7 @@ import * as taskClaim from './task-claim.ts'
 import * as taskCleanup from './task-cleanup.ts'
 import * as taskFinish from './task-finish.ts'
 import * as taskHint from './task-hint.ts'
+import * as taskRemove from './task-remove.ts'
 
 const all: readonly AnyOperation[] = [
   queueDefine.defineWorkflow,
@@ -174,6 +175,7 @@ const all: readonly AnyOperation[] = [
   taskFinish.reviewTask,
   taskFinish.completeTask,
   taskFinish.handoff,
+  taskRemove.removeTask,
   taskCleanup.cleanupExpiredLocks,
   taskCleanup.cleanupDeadAgentLocks,
   taskHint.hints,

@@ -45,7 +45,9 @@ forEachEngine((engine) => {
       [`${word}-done`, 1],
     ])
     expect(stats).toMatchObject({ total: 3, pending: 2, completed: 1 })
-    expect(queues).toMatchObject([{ name: word, ready: 2, closed: 1, succeeded: 1 }])
+    expect(queues).toMatchObject([
+      { name: word, ready: { count: 2 }, closed: { count: 1 }, succeeded: { count: 1 } },
+    ])
   })
 
   test.each(words)('what lapsed in a state called %s is counted by recovery [S5c-20]', async (word) => {

@@ -102,6 +102,7 @@ describe('a new item', () => {
       renewedAt: null,
       expiresAt: null,
       leaseMs: null,
+      holderHost: null,
       error: null,
       progress: null,
       result: null,

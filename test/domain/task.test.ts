@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest'
 import type { Item } from '../../src/domain/item.ts'
 import {
   assertMayEdit,
+  assertMayRemove,
   claimTask,
   editTask,
   noteTask,
@@ -137,6 +138,28 @@ describe('a change of a task', () => {
     expect(stranger).toMatchObject({ code: 'HELD', facts: { holder: 'ada', expiresAt: held.expiresAt } })
     expect(nameless.facts.holder).toBe('an unknown agent')
     expect(former.code).toBe('LEASE_LOST')
+  })
+})
+
+describe('a task is removed', () => {
+  const held = aTask('in_progress')
+
+  test.each([
+    ['while it is free', aTask('todo'), {}, at],
+    ['from its holder, by force', held, { force: true }, at],
+    ['once its lease has lapsed', held, {}, later(30_001)],
+  ])('%s [S5c-48]', (_, item, how, moment) => {
+    expect(() => assertMayRemove(item, how, moment)).not.toThrow()
+  })
+
+  test('but not while somebody holds it, nor by a clock in doubt [S5c-48]', () => {
+    const refused = refusalOf(() => assertMayRemove(held, {}, at))
+    const doubtful = refusalOf(() => assertMayRemove(held, {}, { ...later(30_001), isDoubtful: true }))
+    const nameless = refusalOf(() => assertMayRemove({ ...held, agent: null }, {}, at))
+
+    expect(refused).toMatchObject({ code: 'HELD', facts: { holder: 'ada' } })
+    expect(doubtful.code).toBe('HELD')
+    expect(nameless.facts.holder).toBe('an unknown agent')
   })
 })
 

@@ -21,6 +21,7 @@ export const optionInterfaces: readonly (readonly [
   ['AddTaskOptions', 'tasks', ['tasks.addTask']],
   ['TaskChanges', 'tasks', ['tasks.updateTask']],
   ['UpdateTaskOptions', 'tasks', ['tasks.updateTask']],
+  ['RemoveTaskOptions', 'tasks', ['tasks.removeTask']],
   ['TaskFilter', 'tasks', ['tasks.listTasks']],
   ['ListTasksOptions', 'tasks', ['tasks.listTasks']],
   ['ClaimTaskOptions', 'tasks', ['tasks.claimTaskForAgent']],

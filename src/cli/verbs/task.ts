@@ -116,7 +116,7 @@ function claimText(claim: TaskClaimOutcome | NextTaskOutcome, view: View): strin
     case 'empty':
       return 'nothing to claim'
     case 'full':
-      return `${claim.holds} tasks are held already, as many as allowed`
+      return `${counted(claim.holds, 'task')} held already, as many as allowed`
     default:
       return claim satisfies never
   }
@@ -225,6 +225,16 @@ const done = verb<TaskView>({
   holds: 'task',
   isOver: isTaskOver,
   text: taskLine,
+})
+
+const remove = verb<boolean>({
+  name: 'remove',
+  operation: 'tasks.removeTask',
+  positional: ['ref'],
+  help: "  holdfast task remove T-1 --reason 'the feature was dropped' --dependents release",
+  text: (removed, _view, { ref }) => (removed ? `removed ${ref}` : `there is no task "${ref}"`),
+  json: (removed) => ({ removed }),
+  exit: (removed) => (removed ? 0 : errorCodes.NOT_FOUND.exit),
 })
 
 const handoff = verb<{ tasks: { id: string; token: number }[] }>({
@@ -344,6 +354,7 @@ export const taskVerbs = [
   update,
   review,
   done,
+  remove,
   handoff,
   conflict,
   lockStatus,

@@ -95,7 +95,8 @@ limit ${parameters.add(limit)}`
   freedDependents({ limit }, place) {
     const some = 'select c.blocker from holdfast.cascade c where c.namespace = $1 order by c.blocker limit 10'
     // Finished is what nothing waits for at all: an item that somebody is at work on still waits.
-    const cascades = `select ${columnsOf(tables.cascade)}, exists (select 1 from holdfast.blocker b where b.namespace = $1 and b.blocker = t.blocker)
+    const cascades = `select ${columnsOf(tables.cascade)}, exists (select 1 from holdfast.blocker b where b.namespace = $1 and b.blocker = t.blocker),
+  exists (select 1 from holdfast.item i where i.namespace = $1 and i.id = t.blocker)
 from holdfast.cascade t
 where t.namespace = $1 and t.blocker = any(array(${some}))${lockClause(place, 'skip')}`
     // Locked, so that none starts over before the commit: what waits for it then waits for its next end.
@@ -115,6 +116,7 @@ join holdfast.item t on t.namespace = $1 and t.id = waiting.item
 ${withQueue}
 limit $2${lockClause(place, 'skip')}`
     const hasDependentsAt = youngerAt(tables.cascade) + 1
+    const isThereAt = hasDependentsAt + 1
     return {
       queries: [
         { text: cascades, values: [place.namespace], youngerAt: youngerAt(tables.cascade) },
@@ -126,13 +128,19 @@ limit $2${lockClause(place, 'skip')}`
         const outcomes = new Map(
           decodeDamaged<Item>(tables.item, closed).map(({ id, outcome }) => [id, outcome]),
         )
-        const isOver = (row: Row) => {
+        const isFinished = (row: Row) => {
           const { blocker } = decode<Cascade>(tables.cascade, row)
           return row[hasDependentsAt] === false || (outcomes.has(blocker) && outcomes.get(blocker) !== 'well')
         }
+        const removed = new Set(
+          (found ?? [])
+            .filter((row) => row[isThereAt] === false)
+            .map((row) => decode<Cascade>(tables.cascade, row).blocker),
+        )
+        const isOver = (blocker: string) => outcomes.get(blocker) === 'well' || removed.has(blocker)
         return {
-          dependents: dependentsOf(waiting).filter(({ blocker }) => outcomes.get(blocker) === 'well'),
-          finished: (found ?? []).filter(isOver).map((row) => decode<Cascade>(tables.cascade, row)),
+          dependents: dependentsOf(waiting).filter(({ blocker }) => isOver(blocker)),
+          finished: (found ?? []).filter(isFinished).map((row) => decode<Cascade>(tables.cascade, row)),
         }
       },
     }

@@ -33,10 +33,10 @@ function hasBlockers({ connection, namespace, known }: Source): boolean {
   return known.hasBlockers
 }
 
-function closedWell({ connection, namespace }: Source, id: string): boolean {
-  const [outcome] =
-    connection.get('select outcome from item where namespace = ? and id = ?', namespace, id) ?? []
-  return outcome === 'well'
+/** It closed well, or was removed: nothing has to wait for it. */
+function isOver({ connection, namespace }: Source, id: string): boolean {
+  const row = connection.get('select outcome from item where namespace = ? and id = ?', namespace, id)
+  return row === undefined || row[0] === 'well'
 }
 
 export const dependentLoaders = {
@@ -78,7 +78,7 @@ limit ${limit}`
       .map((row) => decode<Cascade>(tables.cascade, row))
     const waiting = cascades.map((cascade) => ({
       cascade,
-      dependents: closedWell(source, cascade.blocker)
+      dependents: isOver(source, cascade.blocker)
         ? source.connection
             .all(dependentsQuery(limit), source.namespace, cascade.blocker)
             .map((row) => ({ ...dependent(row), blocker: cascade.blocker }))
