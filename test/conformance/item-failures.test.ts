@@ -64,7 +64,7 @@ forEachEngine((engine) => {
     const { error } = await present(q.get(item.id))
     expect(error?.stack?.length).toBeLessThanOrEqual(4_000)
     expect(error?.stack).toContain('item-failures.test')
-    expect(error?.stack).toContain('caused by: Error: \u00b7[2Jcleared\u00b7')
+    expect(error?.stack).toContain('caused by: Error: \\u001b[2Jcleared\\u009b')
     expect(error?.stack).not.toMatch(/[^\P{Cc}\n\t]/u)
   })
 
