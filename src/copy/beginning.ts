@@ -1,5 +1,5 @@
 /** What to do with a target: begin, go on, begin anew, or leave it alone. */
-import { type CopyMark, type MovedMark, movedError } from '../engines/marks.ts'
+import { type CopyMark, movedError, parseCopy, parseMoved, quoted } from '../engines/marks.ts'
 import { type Transfer, transferTables } from '../engines/transfer.ts'
 import { HoldfastError } from '../errors.ts'
 
@@ -28,7 +28,7 @@ export async function findBeginning(
   { restart }: { restart: boolean },
 ): Promise<Beginning> {
   const text = await target.readMark('copy')
-  const mark = text === null ? null : (JSON.parse(text) as CopyMark)
+  const mark = text === null ? null : parseCopy(target.location, text)
   if (mark === null || (mark.finishedAt !== null && mark.source !== source.id)) {
     await assertNotMoved(target)
     await assertEmpty(target)
@@ -48,7 +48,7 @@ function hasChanged(mark: CopyMark, { newestEvent, shiftMs, shutBy }: SourceStat
 /** It would stay shut, and its source would be shut as well. */
 async function assertNotMoved(target: Transfer): Promise<void> {
   const text = await target.readMark('moved')
-  if (text !== null) throw movedError(target.location, (JSON.parse(text) as MovedMark).to)
+  if (text !== null) throw movedError(target.location, parseMoved(target.location, text).to)
 }
 
 async function assertEmpty(target: Transfer): Promise<void> {
@@ -68,7 +68,7 @@ async function assertEmpty(target: Transfer): Promise<void> {
 
 function holdsAnother(location: string, { from }: CopyMark): HoldfastError {
   return new HoldfastError('STORE_UNFIT', {
-    what: `${location} holds an unfinished copy of another store, ${from}; it was left as it is`,
+    what: `${location} holds an unfinished copy of another store, ${quoted(from)}; it was left as it is`,
     next: 'finish that copy, or copy to a new file, database or schema',
     facts: { location, from },
   })

@@ -9,7 +9,7 @@
  * 4. Both stores are read side by side and compared.
  * 5. The source is shut, naming the target; then the target is open to all. Never are both usable.
  */
-import { type CopyMark, type MovedMark, movedError } from '../engines/marks.ts'
+import { type CopyMark, type MovedMark, movedError, quoted } from '../engines/marks.ts'
 import { absoluteUrl, openTransfer } from '../engines/open.ts'
 import { interrupted, type Transfer } from '../engines/transfer.ts'
 import type { Environment } from '../environment.ts'
@@ -236,7 +236,7 @@ function isUnfinished(beginning: Beginning): beginning is Unfinished {
 
 function alreadyCopied(location: string, { from, finishedAt }: CopyMark): HoldfastError {
   return new HoldfastError('STORE_UNFIT', {
-    what: `${location} holds a finished copy of ${from} and may have gone on since; it was left as it is`,
+    what: `${location} holds a finished copy of ${quoted(from)} and may have gone on since; it was left as it is`,
     next: 'use it, or copy to a new file, database or schema',
     facts: { location, from, finishedAt },
   })

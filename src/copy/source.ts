@@ -1,5 +1,5 @@
 /** The store that is copied: who it is, whether it may be copied, and how it is when the copy begins. */
-import { assertUsable, type MovedMark } from '../engines/marks.ts'
+import { assertUsable, type MovedMark, parseMoved } from '../engines/marks.ts'
 import { type Transfer, transferTables } from '../engines/transfer.ts'
 import type { Environment } from '../environment.ts'
 import { open } from '../holdfast.ts'
@@ -44,7 +44,7 @@ export async function holdSource(source: Transfer, environment: Environment): Pr
 /** Null while the store has not moved; throws when it holds half a copy itself. */
 export async function readMoved(source: Transfer): Promise<MovedMark | null> {
   const moved = await source.readMark('moved')
-  if (moved !== null) return JSON.parse(moved) as MovedMark
+  if (moved !== null) return parseMoved(source.location, moved)
   assertUsable(source.location, { copy: await source.readMark('copy'), moved })
   return null
 }

@@ -36,21 +36,60 @@ export interface Marks {
 
 /** Refuses a store that holds half a copy, and one that has moved. Every opener asks, and who has it open already. */
 export function assertUsable(location: string, { copy, moved }: Marks): void {
-  if (moved !== null) throw movedError(location, (JSON.parse(moved) as MovedMark).to)
-  const mark = copy === null ? null : (JSON.parse(copy) as CopyMark)
+  if (moved !== null) throw movedError(location, parseMoved(location, moved).to)
+  const mark = copy === null ? null : parseCopy(location, copy)
   if (mark === null || mark.finishedAt !== null) return
   throw new HoldfastError('STORE_UNFIT', {
-    what: `${location} holds an unfinished copy of ${mark.from}`,
-    next: `finish it: holdfast copy --from ${mark.from} --to ${location}`,
+    what: `${location} holds an unfinished copy of ${quoted(mark.from)}`,
+    next: 'finish it with `holdfast copy` from the store that you were copying, or remove it and copy again',
     facts: { location, from: mark.from },
   })
 }
 
+/** The address is only what the store says: whoever wrote the file chose it, so it is shown and never to be typed. */
 export function movedError(location: string, to: string, cause?: unknown): HoldfastError {
   return new HoldfastError('STORE_UNFIT', {
-    what: `the store ${location} has moved to ${to}; nothing is changed here any more`,
-    next: `open ${to} instead`,
+    what: `the store ${location} has moved to ${quoted(to)}; nothing is changed here any more`,
+    next: 'open it there if you know that address; this file alone is no reason to trust it',
     facts: { location, movedTo: to },
     ...(cause === undefined ? {} : { cause }),
+  })
+}
+
+export function parseMoved(location: string, text: string): MovedMark {
+  const { copy, to, at } = parse(text)
+  if (typeof copy !== 'string' || typeof to !== 'string') throw damagedMark(location, 'moved')
+  return { copy, to, at: Number(at) }
+}
+
+export function parseCopy(location: string, text: string): CopyMark {
+  const mark = parse(text)
+  const isNamed = [mark.id, mark.source, mark.from].every((each) => typeof each === 'string')
+  const isFinished = mark.finishedAt === null || typeof mark.finishedAt === 'number'
+  if (isNamed && isFinished && typeof mark.positions === 'object' && mark.positions !== null)
+    return mark as unknown as CopyMark
+  throw damagedMark(location, 'copy')
+}
+
+function parse(text: string): Readonly<Record<string, unknown>> {
+  try {
+    return Object(JSON.parse(text))
+  } catch {
+    return {}
+  }
+}
+
+/** As text of one line, recognisable as a quotation. */
+export function quoted(text: string): string {
+  return JSON.stringify(text.length > quotedMax ? `${text.slice(0, quotedMax)}…` : text)
+}
+
+const quotedMax = 300
+
+function damagedMark(location: string, mark: keyof Marks): HoldfastError {
+  return new HoldfastError('STORE_UNFIT', {
+    what: `the mark "${mark}" of ${location} cannot be read`,
+    next: 'restore a backup; the store was left as it is',
+    facts: { location, mark },
   })
 }

@@ -15,6 +15,8 @@ const rowsMax = 100_000
 const columnsMax = 200
 /** Of all that is read, as bytes: a default fills each row of a small file with as much as it likes. */
 const valueBytesMax = 128 * 1024 * 1024
+/** Far more than any field that is imported. */
+const lengthMax = 16 * 1024 * 1024
 
 export interface Wanted {
   /** Whose file it is, in words. */
@@ -71,12 +73,10 @@ function stampOf(path: string): string | null {
 
 function readCopy(path: string, wanted: Wanted): Map<string, readonly Row[]> {
   try {
-    const database = driver().open(path, {})
+    const database = driver().open(path, { lengthMax })
     try {
-      // Whoever wrote the file wrote its schema too: nothing in it may run functions, and no check may be computed.
-      database.exec(
-        'pragma trusted_schema = off; pragma cell_size_check = on; pragma ignore_check_constraints = on',
-      )
+      // Whoever wrote the file wrote its schema too: no check may be computed. The driver allows it no functions.
+      database.exec('pragma ignore_check_constraints = on')
       const there = tableNames(database, wanted)
       assertTables(there, wanted)
       const tables = [...wanted.needed, ...wanted.optional].filter((name) => there.has(name))

@@ -288,8 +288,9 @@ forEachEngine((engine) => {
       await hf.queue('q').add(1)
       await hf.queue('q').next({ leaseMs: 0, renew: false })
       await env.advance(10)
+      const patient = await store.open({ recovery: { onOpen: false } })
       const mend = await store.damage.failRecovery()
-      const patient = await store.open()
+      await patient.queue('q').next()
       await mend()
 
       const { healthy, findings } = await patient.fleet.doctor()

@@ -8,6 +8,7 @@ export interface RawDatabase {
     all(...values: (string | number)[]): unknown[]
   }
   close(): void
+  readonly isOpen: boolean
 }
 
 /**

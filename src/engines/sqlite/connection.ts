@@ -15,6 +15,9 @@ const logPagesMax = 8192
 /** More rows than any list that users ask for has on a page. */
 const rowsTriedMax = 1000n
 
+/** Wide enough for an answer that repeats a thousand payloads. */
+const lengthMax = 400_000_000
+
 /** A process that works, heals and looks around uses about a hundred. */
 const statementsMax = 1000
 
@@ -24,7 +27,7 @@ export class Connection {
   readonly #statements = new Map<string, Statement>()
 
   constructor(path: string, options: { readOnly?: boolean } = {}) {
-    this.#database = driver().open(path, options)
+    this.#database = driver().open(path, { ...options, lengthMax })
     // Waiting is done by the engine, which does not block the event loop; SQLite itself never waits.
     this.#database.exec('pragma busy_timeout = 0')
   }

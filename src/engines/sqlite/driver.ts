@@ -22,12 +22,20 @@ export interface Database {
   function(name: string, options: { directOnly: boolean }, call: (value: unknown) => null): void
   close(): void
   readonly isTransaction: boolean
+  /** Node's own has had them since 24.15. */
+  readonly limits?: { length: number; sqlLength: number }
 }
 
 interface Driver {
   readonly name: string
   readonly sqliteVersion: string
-  open(path: string, options: { readOnly?: boolean }): Database
+  open(path: string, options: OpenOptions): Database
+}
+
+interface OpenOptions {
+  readonly readOnly?: boolean
+  /** The longest value and row, in bytes. */
+  readonly lengthMax: number
 }
 
 interface SqliteModule {
@@ -60,7 +68,8 @@ function choose(): Driver {
       return {
         name,
         sqliteVersion: version,
-        open: (path, options) => new DatabaseSync(path, { ...options, timeout: 0 }),
+        open: (path, { lengthMax, ...options }) =>
+          guarded(new DatabaseSync(path, { ...options, timeout: 0 }), lengthMax),
       }
     }
     unfit.push(`${name} has ${version}`)
@@ -70,6 +79,19 @@ function choose(): Driver {
     next: 'update Node or @photostructure/sqlite; 3.51.3 or newer (not 3.52) is needed, older ones can corrupt a shared store',
     facts: { unfit },
   })
+}
+
+/** Our longest statement is a few kilobytes. */
+const sqlLengthMax = 1_000_000
+
+/** A file may come from anybody: nothing in its schema may call a function with side effects, and no page is believed unchecked. */
+function guarded(database: Database, lengthMax: number): Database {
+  database.exec('pragma trusted_schema = off; pragma cell_size_check = on')
+  if (database.limits) {
+    database.limits.length = lengthMax
+    database.limits.sqlLength = sqlLengthMax
+  }
+  return database
 }
 
 /**

@@ -26,10 +26,13 @@ export function schemaVersion(): number {
   return readMigrations().at(-1)?.number ?? 0
 }
 
-/** True when the store is as new as this program; throws for a foreign, newer or damaged one. Reads only. */
+/**
+ * True when the store is as new as this program; throws for a foreign, newer or damaged one. Reads only, and only what no
+ * schema can redefine: a file may come from anybody, and a view or a trigger in it would run with the next statement.
+ */
 export function isCurrent(connection: Connection, location: string): boolean {
-  const { version, owner, tables: found } = readHeader(connection)
-  if (owner !== applicationId && (version !== 0 || found.length > 0)) {
+  const { version, owner, rows } = readHeader(connection, location)
+  if (owner !== applicationId && (version !== 0 || rows.length > 0)) {
     throw unfit(
       `${location} is a SQLite file of another program`,
       'give the path of a new file; this one was left as it is',
@@ -43,45 +46,88 @@ export function isCurrent(connection: Connection, location: string): boolean {
       { location, schemaVersion: version, known: schemaVersion() },
     )
   }
-  const missing = tablesUpTo(version).filter((name) => !found.includes(name))
-  const extra = version === 0 ? found : []
-  if (missing.length > 0 || extra.length > 0) {
-    throw unfit(
-      `the schema of ${location} is damaged (schema ${version}, tables ${found.join(', ')})`,
-      'restore a backup; the file was left as it is',
-      { location, missing },
-    )
-  }
+  assertSchema(location, version, rows)
   return version === schemaVersion()
 }
 
 /** Whether there is a store of any age; throws as above. */
 export function isMade(connection: Connection, location: string): boolean {
-  return isCurrent(connection, location) || readHeader(connection).version > 0
+  return isCurrent(connection, location) || readHeader(connection, location).version > 0
 }
 
 interface Header {
   readonly version: number
   readonly owner: number
-  readonly tables: readonly string[]
+  readonly rows: readonly SchemaRow[]
 }
 
+/** A row of SQLite's own table of tables: type, name, table, text. */
+type SchemaRow = readonly [type: string, name: string, table: string, sql: string]
+
 /** In one statement, so all of it is of one moment. */
-function readHeader(connection: Connection): Header {
+function readHeader(connection: Connection, location: string): Header {
+  // The functions for pragmas give way to tables and views of the same name.
+  const [shadow] = connection.peek(
+    "select name as text from sqlite_schema where name like 'pragma\\_%' escape '\\' limit 1",
+  )
+  if (shadow !== undefined) throw foreignSchema(location, [shadow])
+  // Indexes without a text belong to a table's own keys, and SQLite itself refuses one that belongs to none.
   const [text = '{}'] = connection.peek(`select json_object(
   'version', (select user_version from pragma_user_version),
   'owner', (select application_id from pragma_application_id),
-  'tables', json((select json_group_array(name) from sqlite_schema where type = 'table'))
+  'rows', json((select json_group_array(json_array(type, name, tbl_name, sql)) from sqlite_schema where sql <> ''))
 ) as text`)
   return JSON.parse(text) as Header
 }
 
-/** Tables a store of this version must have, read off the migrations themselves. */
-function tablesUpTo(version: number): string[] {
-  const texts = readMigrations().filter(({ number }) => number <= version)
-  return texts.flatMap(({ sql }) =>
-    [...sql.matchAll(/^create table (\w+)/gm)].map(([, name]) => String(name)),
+/** Every row is one that our migrations make, and none is missing. */
+function assertSchema(location: string, version: number, rows: readonly SchemaRow[]): void {
+  const expected = rowsUpTo(version)
+  const found = new Map(rows.map(([type, name, table, sql]) => [name, textOf([type, name, table, sql])]))
+  const missing = [...expected.keys()].filter((name) => !found.has(name))
+  const extra = rows.map(([, name]) => name).filter((name) => expected.get(name) !== found.get(name))
+  if (missing.length > 0) {
+    throw unfit(
+      `the schema of ${location} is damaged (schema ${version}, missing ${missing.slice(0, namesShown).join(', ')})`,
+      'restore a backup; the file was left as it is',
+      { location, missing },
+    )
+  }
+  if (extra.length > 0 || rows.length > expected.size) throw foreignSchema(location, extra)
+}
+
+const namesShown = 5
+
+function foreignSchema(location: string, names: readonly string[]): HoldfastError {
+  return unfit(
+    `the schema of ${location} is not Holdfast's: somebody has added or changed tables, views or triggers in it`,
+    'do not use this file unless you know who changed it; restore a backup, or remove what was added; it was left as it is',
+    { location, foreign: names.slice(0, namesShown) },
   )
+}
+
+const textOf = (row: SchemaRow) => row.join('\n')
+
+const rowsOf = new Map<number, ReadonlyMap<string, string>>()
+
+/**
+ * The rows that a store of this version has, by name, read off the migrations themselves: SQLite keeps the text of a
+ * statement from the name on. Letting it make them in memory would cost every command 2 ms.
+ */
+function rowsUpTo(version: number): ReadonlyMap<string, string> {
+  const known = rowsOf.get(version)
+  if (known) return known
+  const texts = readMigrations().filter(({ number }) => number <= version)
+  const rows = new Map(texts.flatMap(({ sql }) => [...sql.matchAll(creation)].map(rowOf)))
+  rowsOf.set(version, rows)
+  return rows
+}
+
+const creation = /^create (table|(?:unique )?index) ((\w+)(?: on (\w+))?[\s\S]*?);$/gm
+
+function rowOf([, kind = '', text = '', name = '', table = name]: RegExpMatchArray): [string, string] {
+  const type = kind === 'table' ? 'table' : 'index'
+  return [name, textOf([type, name, table, `CREATE ${kind.toUpperCase()} ${text}`])]
 }
 
 function unfit(what: string, next: string, facts: Facts): HoldfastError {

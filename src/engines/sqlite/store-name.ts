@@ -13,6 +13,7 @@ import { HoldfastError } from '../../errors.ts'
 import type { StoreWarning } from '../engine.ts'
 import { Connection } from './connection.ts'
 import { lookAt } from './file-stats.ts'
+import { isCurrent } from './migrate.ts'
 import { assertNoLogAt } from './store-log.ts'
 
 interface StoreName {
@@ -63,6 +64,8 @@ function isSame(left: StoreName, right: StoreName): boolean {
 function readUnlogged(location: string): StoreName | null {
   const connection = new Connection(`${pathToFileURL(location).href}?immutable=1`, { readOnly: true })
   try {
+    // What is no store of ours could answer anything, or never.
+    isCurrent(connection, location)
     return readName(connection)
   } catch {
     return null
@@ -94,8 +97,8 @@ function linked(location: string, links: bigint): StoreWarning {
 function refuse(location: string, links: bigint, kept: StoreName | null): never {
   const name = kept?.path ?? null
   throw new HoldfastError('STORE_UNFIT', {
-    what: `${location} is one of ${links} names (hard links) of a file${name === null ? ', and which is its own is not known' : ` whose own name is ${name}`}; a store that is opened by two names loses changes`,
-    next: name === null ? 'remove the other names' : `open ${name}, or remove the other names`,
+    what: `${location} is one of ${links} names (hard links) of a file${name === null ? ', and which is its own is not known' : ` whose own name is ${JSON.stringify(name)}`}; a store that is opened by two names loses changes`,
+    next: name === null ? 'remove the other names' : 'open it by its own name, or remove the other names',
     facts: { location, links: Number(links), name },
   })
 }
