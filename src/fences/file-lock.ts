@@ -130,7 +130,7 @@ async function readChain(folder: string): Promise<Owner[]> {
 /** A process that died while it released may have left heirs of a chain that is no more. */
 async function removeLeftHeirs(folder: string): Promise<void> {
   for (const name of await readdir(folder)) {
-    if (name.endsWith('.heir')) await rm(join(folder, name), { force: true })
+    if (/^[\w-]{1,64}\.heir$/.test(name)) await rm(join(folder, name), { force: true })
   }
 }
 

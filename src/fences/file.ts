@@ -9,14 +9,16 @@
  *
  * Not guaranteed: anything against writers that do not use this function; network file systems (refused where
  * they are recognised); processes in different containers that share the folder (BUSY rather than a guess);
- * Windows without the right to make symbolic links. The file is a new one: it keeps the mode of the old one, not
- * its owner, and other hard links keep the old content.
+ * Windows without the right to make symbolic links. The file is a new one: it keeps the permissions of the old one, not
+ * its owner nor a setuid or setgid bit, and other hard links keep the old content.
  */
-import { mkdir, open, readFile, readlink, realpath, rename, rm, stat } from 'node:fs/promises'
+import { open, readlink, realpath, rename, rm, stat } from 'node:fs/promises'
 import { basename, dirname, isAbsolute, join } from 'node:path'
 import type { Environment } from '../environment.ts'
 import { HoldfastError, isHoldfastError } from '../errors.ts'
+import { fileModeIn } from '../host/access.ts'
 import { systemEnvironment } from '../host/system.ts'
+import { assertOwnFence, makeFenceFolder, readFenceFile } from './fence-folder.ts'
 import { withFileLock } from './file-lock.ts'
 import { assertNotLate, type FencedResource, type Grant, isResource, isToken, readGrant } from './grant.ts'
 import { assertDuration, assertOptions, assertText, invalid } from './input.ts'
@@ -50,11 +52,11 @@ export async function writeFileFenced(
     const folder = `${file}.fence`
     await refuseOther(file)
     refuseNetwork(environment, file)
-    const isNew = await mkdir(folder, { recursive: true })
-    if (isNew) await syncFolder(dirname(folder))
+    if (await makeFenceFolder(folder)) await syncFolder(dirname(folder))
+    await assertOwnFence(folder)
     await withFileLock(folder, { environment, waitMs }, async () => {
       await passFence(folder, fenced)
-      await replaceFile(file, content, join(folder, 'content.tmp'))
+      await replaceFile(file, content, { temporary: join(folder, 'content.tmp') })
     })
   } catch (error) {
     if (isHoldfastError(error)) throw error
@@ -84,12 +86,13 @@ async function passFence(folder: string, fenced: FencedResource): Promise<void> 
   }
   if (kept) assertNotLate(fenced, kept.token)
   if (kept?.token !== fenced.token) {
-    await replaceFile(path, `${JSON.stringify(fenced)}\n`, join(folder, 'token.tmp'))
+    const mode = fileModeIn(folder)
+    await replaceFile(path, `${JSON.stringify(fenced)}\n`, { temporary: join(folder, 'token.tmp'), mode })
   }
 }
 
 async function readKept(path: string): Promise<FencedResource | null> {
-  const text = await unlessMissing(readFile(path, 'utf8'))
+  const text = await unlessMissing(readFenceFile(path))
   if (text === null) return null
   const kept = parse(text)
   if (isResource(kept.resource) && isToken(kept.token)) return { resource: kept.resource, token: kept.token }
@@ -109,15 +112,21 @@ function parse(text: string): { resource?: unknown; token?: unknown } {
 }
 
 /** All or nothing, and on disk when it returns. Only under the lock: the temporary file has one name. */
-async function replaceFile(path: string, content: string | Uint8Array, temporary: string): Promise<void> {
+async function replaceFile(
+  path: string,
+  content: string | Uint8Array,
+  { temporary, ...given }: { temporary: string; mode?: number },
+): Promise<void> {
+  // What the old content was trusted with is not passed on to the new: no setuid, no setgid.
   const previous = await unlessMissing(stat(path))
+  const mode = given.mode ?? (previous && previous.mode & 0o777)
   // What a killed writer left may be read-only, as the file is.
   await rm(temporary, { force: true })
   // Closed to others until it has the mode of the old one, which may be closed to them too.
-  const file = await open(temporary, 'wx', previous ? 0o600 : 0o666)
+  const file = await open(temporary, 'wx', mode === null ? 0o666 : 0o600)
   try {
     await file.writeFile(content)
-    if (previous) await file.chmod(previous.mode & 0o7777)
+    if (mode !== null) await file.chmod(mode)
     await file.sync()
   } finally {
     await file.close()

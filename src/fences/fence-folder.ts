@@ -1,0 +1,74 @@
+/**
+ * The folder `<file>.fence`. Whoever can write to it decides which tokens pass, so it is used only if it is this user's,
+ * or a shared one of a group, and so is everything in it.
+ */
+import { constants, type Stats } from 'node:fs'
+import { chmod, lstat, mkdir, open, readdir, stat } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { HoldfastError } from '../errors.ts'
+import { isOpenToOthers, isOwn, isShared } from '../host/access.ts'
+
+/** False when something is there already. As open as the folder it lies in: for this user, or for a group that shares it. */
+export async function makeFenceFolder(folder: string): Promise<boolean> {
+  const above = await stat(dirname(folder))
+  try {
+    await mkdir(folder, { mode: 0o700 })
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false
+    throw error
+  }
+  if (isShared(above)) await chmod(folder, 0o2770)
+  return true
+}
+
+/** Throws for a folder, or anything in it, that somebody else has put there. */
+export async function assertOwnFence(folder: string): Promise<void> {
+  if (process.getuid === undefined) return
+  const found = await lstat(folder)
+  if (!found.isDirectory()) throw notOurs(folder, 'it is not a folder')
+  const isGroups = isShared(found) && isShared(await stat(dirname(folder)))
+  if (!isGroups && !isTrusted(found)) throw notOurs(folder, `it belongs to another user (uid ${found.uid})`)
+  if (!isGroups && isOpenToOthers(found)) throw notOurs(folder, 'others may write to it')
+  for (const name of await readdir(folder)) {
+    const entry = await lstat(join(folder, name)).catch(() => null)
+    const fault = entry && faultOf(name, entry, isGroups ? found.gid : null)
+    if (fault) throw notOurs(join(folder, name), fault)
+  }
+}
+
+/** What a fence makes: files with tokens and content, and links that are locks. */
+const isFile = /^(token\.json|(token|content)\.tmp)$/
+const isLink = /^(lock|[\w-]{1,64}\.heir)$/
+
+/** `group`: of a shared folder; null where only this user and root are trusted. */
+function faultOf(name: string, entry: Stats, group: number | null): string | null {
+  const isExpected = isFile.test(name) ? entry.isFile() : isLink.test(name) && entry.isSymbolicLink()
+  if (!isExpected) return 'no fence has made it'
+  if (isTrusted(entry) || entry.gid === group) return null
+  return `it belongs to another user (uid ${entry.uid})`
+}
+
+function isTrusted(found: Stats): boolean {
+  return isOwn(found) || found.uid === 0
+}
+
+/** Never through a link, whatever was put there meanwhile. */
+export async function readFenceFile(path: string): Promise<string> {
+  const file = await open(
+    path,
+    constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0),
+  )
+  try {
+    return await file.readFile('utf8')
+  } finally {
+    await file.close()
+  }
+}
+
+function notOurs(path: string, why: string): HoldfastError {
+  return new HoldfastError('FORBIDDEN', {
+    what: `${path} is not used: ${why}`,
+    next: 'look at what it is and who put it there; remove it when no former holder is left that could write',
+    facts: { path },
+  })
+}
