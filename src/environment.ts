@@ -77,7 +77,8 @@ export interface Host {
 }
 
 interface OwnMark {
-  enter(self: ProcessIdentity): void
+  /** Answers why nobody can judge this process, or null. */
+  enter(self: ProcessIdentity): string | null
   refresh(self: ProcessIdentity): void
   leave(self: ProcessIdentity): void
 }

@@ -69,7 +69,8 @@ export async function open(store: string, options: OpenOptions = {}): Promise<Ho
       logger.warn({ trigger, queue, error: String(error) }, 'recovery.failed'),
     log: (level, name, facts) => logger[level]?.(facts, name),
   })
-  for (const { what, remedy } of engine.status.warnings ?? []) logger.warn({ what, remedy }, 'store.warning')
+  for (const { what, remedy, isLasting } of engine.status.warnings ?? [])
+    if (!isLasting) logger.warn({ what, remedy }, 'store.warning')
   try {
     return await begin({ url, engine, environment, settings, logger, failures, agent })
   } catch (error) {
@@ -77,6 +78,9 @@ export async function open(store: string, options: OpenOptions = {}): Promise<Ho
     throw error
   }
 }
+
+const unmarkedRemedy =
+  'remove what is there instead; until then the death of this process is noticed only when its leases end'
 
 function assertUrl(url: unknown): void {
   if (typeof url === 'string' && url !== '') return
@@ -119,7 +123,8 @@ async function begin({ url, ...parts }: Beginning): Promise<Holdfast> {
   const atOpen = settings.recovery.onOpen ? await session.healIfPossible('open') : null
   if (instance === null) return new Holdfast(session, atOpen)
   await session.call('instance.start', { id: instance, ...environment.host.identity })
-  if (!session.storeIsLocal) environment.host.ownMark.enter(environment.host.identity)
+  const unmarked = session.storeIsLocal ? null : environment.host.ownMark.enter(environment.host.identity)
+  if (unmarked !== null) logger.warn({ what: unmarked, remedy: unmarkedRemedy }, 'store.warning')
   try {
     await keeper.employ(() =>
       employCaretaker({

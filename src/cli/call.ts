@@ -62,7 +62,10 @@ export class CommandCall implements Call {
     this.view = viewFor(parts.io, now, () => this.#known)
     const { store, namespace, agent } = parts.settings
     const owner = { namespace: namespace.value, agent: agent.value }
-    this.leases = new LeaseFiles(leaseFolder(store.value, parts.io), owner)
+    this.leases = new LeaseFiles(
+      leaseFolder(store.value, parts.io, (what) => printTalk(parts.io, `warning  ${what}`)),
+      owner,
+    )
   }
 
   open(): Promise<Holdfast> {

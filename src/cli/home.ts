@@ -1,26 +1,37 @@
 /** Makes `.holdfast/`: ignored by git as a whole, with a file of settings that says nothing yet. */
-import { existsSync, mkdirSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { serverScheme } from '../domain/store-url.ts'
 import { HoldfastError } from '../errors.ts'
+import { fileModeIn } from '../host/access.ts'
 import { configText } from './config-file.ts'
 import { configName, type Home } from './location.ts'
 
-/** True when it was not there. */
+/** True when it was not there. Closed to others; what is made in it follows the folder. */
 export function makeHome({ folder }: Pick<Home, 'folder'>): boolean {
   const isNew = !existsSync(folder)
-  makeFolder(folder)
+  makeFolder(folder, 0o700)
   writeOnce(join(folder, '.gitignore'), '*\n')
   writeOnce(join(folder, configName), configText)
   return isNew
 }
 
+/**
+ * Opens it to its group: what is made in it from then on belongs to that group and may be written by it, whatever the
+ * umask of whoever makes it. What is there already is opened too, by its name and without following links.
+ */
+export function shareHome(folder: string): void {
+  making(folder, () => chmodSync(folder, 0o2770))
+  for (const entry of readdirSync(folder, { withFileTypes: true }))
+    if (entry.isFile()) making(folder, () => chmodSync(join(folder, entry.name), 0o660))
+}
+
 /** With its parents. By hand: where nothing can be created, as in /proc, Node's own `recursive` never returns. */
-function makeFolder(folder: string): void {
+function makeFolder(folder: string, mode?: number): void {
   if (existsSync(folder) && statSync(folder).isDirectory()) return
   const above = dirname(folder)
   if (above !== folder && !existsSync(above)) makeFolder(above)
-  making(folder, () => mkdirSync(folder))
+  making(folder, () => mkdirSync(folder, mode))
 }
 
 /** Another command may be making it at the same moment. What cannot be created is the user's to change: the place, or its permissions. */
@@ -40,7 +51,7 @@ function making(path: string, make: () => void): void {
 }
 
 function writeOnce(path: string, text: string): void {
-  making(path, () => writeFileSync(path, text, { flag: 'wx' }))
+  making(path, () => writeFileSync(path, text, { flag: 'wx', mode: fileModeIn(dirname(path)) }))
 }
 
 /** The file behind a store's URL; null for a store that is no file. */

@@ -5,20 +5,26 @@
  */
 import { createHash } from 'node:crypto'
 import {
-  copyFileSync,
+  accessSync,
+  chownSync,
+  constants,
   existsSync,
+  lstatSync,
+  lutimesSync,
   mkdirSync,
   readdirSync,
   renameSync,
   rmSync,
+  type Stats,
   statSync,
-  utimesSync,
   writeFileSync,
 } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { serverScheme } from '../domain/store-url.ts'
+import { isOwn } from '../host/access.ts'
 import { realPath } from '../host/store-path.ts'
 import type { Io } from './io.ts'
+import { readPlainFile } from './plain-file.ts'
 import { stateFolder } from './state-folder.ts'
 
 /** What is leased. */
@@ -33,6 +39,10 @@ const keptMs = 48 * 60 * 60 * 1000
 const pruneAt = 50
 /** A completion is repeated soon or never. */
 const completedMax = 20
+/** Whatever else lies in the folder is not ours to remove. */
+const isLeaseFile = /^(done-)?(item|lock)-[0-9a-f]{24}-\d+\.json(\.\d+)?$/
+const folderEnd = '-leases'
+const leaseFileBytes = 8192
 
 export class LeaseFiles {
   readonly #folder: string | null
@@ -51,12 +61,9 @@ export class LeaseFiles {
 
   keep(leased: Leased, token: number, now: number): void {
     if (this.#folder === null) return
-    mkdirSync(this.#folder, { recursive: true, mode: 0o700 })
-    const file = join(this.#folder, this.#fileOf(leased, token))
-    const fresh = `${file}.${process.pid}`
+    makeFolder(this.#folder)
     const { kind, name } = leased
-    writeFileSync(fresh, `${JSON.stringify({ kind, name, token })}\n`, { mode: 0o600 })
-    renameSync(fresh, file)
+    place(join(this.#folder, this.#fileOf(leased, token)), `${JSON.stringify({ kind, name, token })}\n`)
     if (kind === 'item') this.#remove(leased, (each) => each < token)
     this.#prune(now)
   }
@@ -65,7 +72,7 @@ export class LeaseFiles {
   touch(leased: Leased, token: number, now: number): void {
     if (this.#folder === null) return
     try {
-      utimesSync(join(this.#folder, this.#fileOf(leased, token)), now / 1000, now / 1000)
+      lutimesSync(join(this.#folder, this.#fileOf(leased, token)), now / 1000, now / 1000)
     } catch {
       // It was given by hand and never kept here.
     }
@@ -80,12 +87,10 @@ export class LeaseFiles {
   complete(leased: Leased, token: number): void {
     this.forget(leased, token)
     if (this.#folder === null) return
-    mkdirSync(this.#folder, { recursive: true, mode: 0o700 })
+    makeFolder(this.#folder)
     const { kind, name } = leased
     const text = `${JSON.stringify({ kind, name, token })}\n`
-    writeFileSync(join(this.#folder, `${completedPrefix}${this.#fileOf(leased, token)}`), text, {
-      mode: 0o600,
-    })
+    place(join(this.#folder, `${completedPrefix}${this.#fileOf(leased, token)}`), text)
     const files = this.#names().filter((file) => file.startsWith(completedPrefix))
     if (files.length <= completedMax) return
     // Tokens grow with the time at which they were granted.
@@ -110,7 +115,7 @@ export class LeaseFiles {
   #names(): string[] {
     if (this.#folder === null) return []
     try {
-      return readdirSync(this.#folder)
+      return readdirSync(this.#folder).filter((name) => isLeaseFile.test(name))
     } catch {
       return []
     }
@@ -137,8 +142,8 @@ export class LeaseFiles {
     if (names.length < pruneAt) return
     for (const file of names) {
       const path = join(this.#folder as string, file)
-      const changedAt = statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? now
-      if (changedAt < now - keptMs) rmSync(path, { force: true })
+      const found = lstatSync(path, { throwIfNoEntry: false })
+      if (found?.isFile() && found.mtimeMs < now - keptMs) rmSync(path, { force: true })
     }
   }
 }
@@ -150,29 +155,83 @@ function tokenOf(file: string): number {
   return Number(/-(\d+)\.json$/.exec(file)?.[1])
 }
 
+/** Beside root's own files, those of a store's user stay that user's, as SQLite keeps its log. */
+function makeFolder(folder: string): void {
+  const isNew = mkdirSync(folder, { recursive: true, mode: 0o700 }) !== undefined
+  if (!isNew || process.getuid?.() !== 0) return
+  const store = statSync(folder.slice(0, -folderEnd.length), { throwIfNoEntry: false })
+  if (store?.isFile()) chownSync(folder, store.uid, store.gid)
+}
+
+/** Whole or not at all, and never through a link that somebody has put there. */
+function place(path: string, text: string): void {
+  const fresh = `${path}.${process.pid}`
+  rmSync(fresh, { force: true })
+  writeFileSync(fresh, text, { mode: 0o600, flag: 'wx' })
+  renameSync(fresh, path)
+}
+
 /**
  * The tokens go with a store that is copied: their files say what is leased, not where. What is there already is left
  * alone, so this can be repeated.
  */
 export function copyLeaseFiles(from: string | null, to: string | null): void {
   if (from === null || to === null || !existsSync(from)) return
-  mkdirSync(to, { recursive: true, mode: 0o700 })
-  for (const entry of readdirSync(from, { withFileTypes: true })) {
-    const file = entry.name
-    // A link may lead anywhere; what was being written when its command died is of no use.
-    if (!entry.isFile() || !file.endsWith('.json') || existsSync(join(to, file))) continue
-    const fresh = join(to, `${file}.${process.pid}`)
-    copyFileSync(join(from, file), fresh)
-    renameSync(fresh, join(to, file))
+  makeFolder(to)
+  for (const file of readdirSync(from)) {
+    // What was being written when its command died is of no use.
+    if (!isLeaseFile.test(file) || !file.endsWith('.json') || existsSync(join(to, file))) continue
+    const found = readPlainFile(join(from, file), leaseFileBytes)
+    if (found !== null && 'text' in found) place(join(to, file), found.text)
   }
 }
 
-/** Beside the store; for a store that is no file, where the user's programs keep their state. */
-export function leaseFolder(store: string, io: Io): string | null {
+/**
+ * Beside the store; for a store that is no file, and where the folder beside it is not ours to use, where the user's
+ * programs keep their state. `warn` hears of a folder that is none.
+ */
+export function leaseFolder(store: string, io: Io, warn: (what: string) => void = () => {}): string | null {
   if (store === 'sqlite::memory:' || store === ':memory:') return null
-  if (serverScheme(store) === null) return `${realPath(store.replace(/^sqlite:/, ''))}-leases`
+  if (serverScheme(store) === null) {
+    const file = realPath(store.replace(/^sqlite:/, ''))
+    const folder = `${file}${folderEnd}`
+    const found = lookAt(folder)
+    if (found ? isUsable(found, file) : canMakeIn(dirname(folder))) return folder
+    if (found && !found.isDirectory())
+      warn(`${folder} is not used: it is not a folder; look at what it is, and remove it`)
+    return stateFolderFor(file, io)
+  }
   // Without user and password: the next command may be given another one.
-  const place = store.replace(/\/\/[^/@]*@/, '//')
+  return stateFolderFor(store.replace(/\/\/[^/@]*@/, '//'), io)
+}
+
+/** Null for what is not there or out of reach. */
+function lookAt(path: string): Stats | null {
+  try {
+    return lstatSync(path)
+  } catch {
+    return null
+  }
+}
+
+/** The user's own; for root also that of the store's user, which only root could have opened to others. */
+function isUsable(folder: Stats, store: string): boolean {
+  if (!folder.isDirectory()) return false
+  if (isOwn(folder)) return true
+  return process.getuid?.() === 0 && folder.uid === lookAt(store)?.uid
+}
+
+function canMakeIn(folder: string): boolean {
+  try {
+    accessSync(folder, constants.W_OK)
+    return true
+  } catch (error) {
+    // A store that is still to be made may have no folder yet.
+    return (error as NodeJS.ErrnoException).code === 'ENOENT'
+  }
+}
+
+function stateFolderFor(place: string, io: Io): string {
   const digest = createHash('sha256').update(place).digest('hex').slice(0, 16)
-  return join(stateFolder(io), `${digest}-leases`)
+  return join(stateFolder(io), `${digest}${folderEnd}`)
 }

@@ -702,6 +702,8 @@ export interface StoreWarning {
   readonly check: string
   readonly what: string
   readonly remedy: string
+  /** Somebody may have wanted it so: `doctor` tells it, and no log at every start. */
+  readonly isLasting?: true
 }
 
 export interface StoreStatus {

@@ -1,5 +1,7 @@
 /** Retention: removes what is old, a bounded piece per transaction, until nothing is left or the process closes. */
-import { appendFileSync, closeSync, fsyncSync, openSync } from 'node:fs'
+import { appendFileSync, closeSync, constants, fstatSync, fsyncSync, openSync } from 'node:fs'
+import { HoldfastError } from '../errors.ts'
+import { isOwn } from '../host/access.ts'
 import type { EventPage, EventView } from '../operations/event.ts'
 import type { Past } from '../operations/horizon.ts'
 import type { RetentionOptions } from '../options.ts'
@@ -53,11 +55,38 @@ async function sealSome(execute: Execute, past: Past, path: string | undefined):
 }
 
 function appendDurably(path: string, events: readonly EventView[]): void {
-  const file = openSync(path, 'a')
+  const file = openExport(path)
   try {
     appendFileSync(file, events.map((event) => `${JSON.stringify(event)}\n`).join(''))
     fsyncSync(file)
   } finally {
     closeSync(file)
   }
+}
+
+/** Not through a link, and into nothing but a plain file of the user: whoever may write to its folder may have put another there. */
+function openExport(path: string): number {
+  const { O_WRONLY, O_APPEND, O_CREAT, O_NOFOLLOW, O_NONBLOCK } = constants
+  const flags = O_WRONLY | O_APPEND | O_CREAT | (O_NOFOLLOW ?? 0) | (O_NONBLOCK ?? 0)
+  let file: number
+  try {
+    file = openSync(path, flags, 0o600)
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === 'ELOOP')
+      throw unusable(path, 'it is a symbolic link', cause)
+    throw cause
+  }
+  const found = fstatSync(file)
+  if (found.isFile() && (isOwn(found) || found.uid === 0)) return file
+  closeSync(file)
+  throw unusable(path, found.isFile() ? 'it belongs to another user' : 'it is not a plain file')
+}
+
+function unusable(path: string, why: string, cause?: unknown): HoldfastError {
+  return new HoldfastError('STORE_UNAVAILABLE', {
+    what: `events are not exported to ${path}: ${why}; none is removed meanwhile`,
+    next: 'name a plain file of your own as eventsExport',
+    facts: { path },
+    cause,
+  })
 }

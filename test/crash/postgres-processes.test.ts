@@ -96,7 +96,7 @@ test('a process that closes leaves no mark behind, one that is killed does [S5-3
   const machine = newMachine()
   const [closes, dies] = await Promise.all([openActorOn(machine, store), openActorOn(machine, store)])
   const pids = () =>
-    readdirSync(join(machine, 'holdfast-processes'))
+    readdirSync(join(machine, `holdfast-${process.getuid?.()}`))
       .filter((name) => /^\d/.test(name))
       .map((name) => Number.parseInt(name, 10))
   const whileOpen = pids()

@@ -1,132 +1,171 @@
-/** Marks of processes in the temporary folder of their machine, which belongs to all its users. */
+/** Marks of processes, in folders of their user alone. */
 import {
+  chmodSync,
+  chownSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
   rmSync,
+  statSync,
   symlinkSync,
   utimesSync,
   writeFileSync,
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { Marks } from '../../src/host/mark.ts'
 import { identify } from '../../src/host/process.ts'
 
 const self = identify()
 const other = { ...self, pid: 4711, startTime: 'a while ago' }
 const dayMs = 24 * 3_600_000
+const isRoot = process.getuid?.() === 0
 let folder: string
-let marks: typeof import('../../src/host/mark.ts')
+/** As /run/user/<uid>/holdfast, which is there while its user is logged in, and <tmp>/holdfast-<uid>. */
+let [runtime, temporary] = ['', '']
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'holdfast-marks-'))
+  runtime = join(folder, 'runtime', 'holdfast')
+  temporary = join(folder, 'holdfast-1000')
+})
+afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
 /** As a process that has just been started finds them. */
-async function startAnew(): Promise<void> {
-  vi.resetModules()
-  marks = await import('../../src/host/mark.ts')
+function startAnew(): Marks {
+  return new Marks(() => [runtime, temporary])
 }
 
-beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'holdfast-marks-'))
-  vi.stubEnv('TMPDIR', folder)
-  await startAnew()
-})
-afterEach(() => {
-  vi.unstubAllEnvs()
-  rmSync(folder, { recursive: true, force: true })
-})
-
 function left(): string[] {
-  return readdirSync(join(folder, 'holdfast-processes')).filter((name) => !name.startsWith('swept'))
+  return readdirSync(temporary).filter((name) => name !== 'swept')
 }
 
 function age(name: string, ms: number): void {
   const at = new Date(Date.now() - ms)
-  utimesSync(join(folder, 'holdfast-processes', name), at, at)
+  utimesSync(join(temporary, name), at, at)
 }
 
 describe("a process's own mark", () => {
   test('is gone after its last store is closed [S5-33]', () => {
-    marks.ownMark.enter(self)
-    marks.ownMark.enter(self)
-    marks.ownMark.leave(self)
-    const withOneOpen = marks.hasMark(self)
-    marks.ownMark.leave(self)
+    const marks = startAnew()
+    marks.enter(self)
+    marks.enter(self)
+    marks.leave(self)
+    const withOneOpen = marks.has(self)
+    marks.leave(self)
 
     expect(withOneOpen).toBe(true)
-    expect(marks.hasMark(self)).toBe(false)
+    expect(marks.has(self)).toBe(false)
     expect(left()).toEqual([])
   })
 
   test('goes without that of its registration, which others rely on [S5-33]', () => {
+    const marks = startAnew()
     marks.leaveMark(self)
-    marks.ownMark.enter(self)
+    marks.enter(self)
 
-    marks.ownMark.leave(self)
+    marks.leave(self)
 
-    expect(marks.hasMark(self)).toBe(true)
+    expect(marks.has(self)).toBe(true)
+  })
+
+  test('is left in a folder of the user alone, and seen by those who know only the other folder [S5d-6]', () => {
+    startAnew().enter(other)
+    mkdirSync(join(folder, 'runtime'))
+    const marks = startAnew()
+
+    marks.enter(self)
+
+    expect(statSync(temporary).mode & 0o777).toBe(0o700)
+    expect(statSync(runtime).mode & 0o777).toBe(0o700)
+    expect(readdirSync(runtime).filter((name) => name !== 'swept')).toHaveLength(1)
+    expect([startAnew().has(self), startAnew().has(other)]).toEqual([true, true])
+    rmSync(join(folder, 'runtime'), { recursive: true })
+    marks.refresh(self)
+    expect(startAnew().has(self)).toBe(true)
   })
 })
 
 describe('marks of others', () => {
-  test('are removed when no lease of theirs can still run, and not before [S5-33]', async () => {
-    marks.leaveMark(other)
+  test('are removed when no lease of theirs can still run, and not before [S5-33]', () => {
+    startAnew().leaveMark(other)
     const [name] = left()
     age(name as string, dayMs)
-    await startAnew()
-    marks.leaveMark(self)
-    const afterADay = marks.hasMark(other)
-    rmSync(join(folder, 'holdfast-processes', `swept-${process.getuid?.() ?? 0}`), { force: true })
+    startAnew().leaveMark(self)
+    const afterADay = startAnew().has(other)
+    rmSync(join(temporary, 'swept'), { force: true })
     age(name as string, dayMs + 2 * 3_600_000)
 
-    await startAnew()
-    marks.leaveMark(self)
+    startAnew().leaveMark(self)
 
-    expect([afterADay, marks.hasMark(other)]).toEqual([true, false])
+    expect([afterADay, startAnew().has(other)]).toEqual([true, false])
   })
 
-  test('are looked through by one start in an hour, not by all [S5-33]', async () => {
-    marks.leaveMark(self)
-    await startAnew()
-    marks.leaveMark(self)
-    marks.leaveMark(other)
+  test('are looked through by one start in an hour, not by all [S5-33]', () => {
+    startAnew().leaveMark(self)
+    startAnew().leaveMark(other)
     const [name] = left().filter((each) => each.startsWith('4711'))
     age(name as string, 10 * dayMs)
 
-    await startAnew()
-    marks.leaveMark(self)
+    startAnew().leaveMark(self)
 
-    expect(marks.hasMark(other)).toBe(true)
+    expect(startAnew().has(other)).toBe(true)
   })
 })
 
-describe('what somebody else has put into the folder', () => {
+describe('what somebody else has put there', () => {
   test('is not written through, when it is a link in the place of a mark [S5-33]', () => {
     const precious = join(folder, 'precious')
     writeFileSync(precious, 'kept')
+    const marks = startAnew()
     marks.leaveMark(other)
-    const path = join(folder, 'holdfast-processes', left()[0] as string)
+    const path = join(temporary, left()[0] as string)
     rmSync(path)
     symlinkSync(precious, path)
 
     marks.leaveMark(other)
 
     expect(readFileSync(precious, 'utf8')).toBe('kept')
+    expect(marks.has(other)).toBe(false)
   })
 
-  test('is not removed, when it is no mark or the folder is a link [S5-33]', async () => {
+  test('is not removed, when it is no mark or the folder is a link [S5-33]', () => {
     const documents = join(folder, 'documents')
     mkdirSync(documents)
     writeFileSync(join(documents, 'letter'), '')
     writeFileSync(join(documents, '4711-0123456789abcdef'), '')
     for (const name of readdirSync(documents)) utimesSync(join(documents, name), 0, 0)
-    symlinkSync(documents, join(folder, 'holdfast-processes'))
+    symlinkSync(documents, temporary)
+    const marks = startAnew()
 
-    marks.ownMark.enter(self)
-    marks.ownMark.leave(self)
+    const fault = marks.enter(self)
+    marks.leave(self)
 
+    expect(fault).toContain(temporary)
     expect(existsSync(join(documents, 'letter'))).toBe(true)
     expect(readdirSync(documents).sort()).toEqual(['4711-0123456789abcdef', 'letter'])
+  })
+
+  test('is neither used nor believed, when others can enter the folder [S5d-6]', () => {
+    const marks = startAnew()
+    marks.enter(other)
+    chmodSync(temporary, 0o755)
+
+    expect(marks.has(other)).toBe(false)
+    expect(marks.enter(self)).toContain('mode 700')
+  })
+
+  test.skipIf(!isRoot)("is neither used nor believed, when the folder is a stranger's [S5d-6]", () => {
+    const marks = startAnew()
+    marks.enter(other)
+    chownSync(temporary, 65_534, 65_534)
+
+    expect(marks.has(other)).toBe(false)
+    expect(marks.enter(self)).toContain(temporary)
+    mkdirSync(join(folder, 'runtime'))
+    expect(marks.enter(self)).toBeNull()
   })
 })

@@ -1,6 +1,6 @@
 /** Places that cannot be written, and output that nobody takes: each ends with words and an exit code. */
 import { spawn } from 'node:child_process'
-import { accessSync, chmodSync, cpSync, existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { accessSync, chmodSync, cpSync, existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { pathToFileURL } from 'node:url'
@@ -131,6 +131,8 @@ test.runIf(isRoot).each(['nobody else has open', 'others have open'])(
     mkdirSync(folder, { mode: 0o755 })
     chmodSync(shell.folder, 0o755)
     const store = join(folder, 'store.db')
+    await (await open(store)).close()
+    for (const name of readdirSync(folder)) chmodSync(join(folder, name), 0o644)
     const writer = await open(store, { agent: 'writer' })
     await writer.queue('builds').add(1)
     if (how === 'nobody else has open') await writer.close()

@@ -179,9 +179,10 @@ describe('the token of a lease', () => {
     await shell.run('queue', 'add', 'q', '1', '--key', 'k')
     writeFileSync(join(shell.folder, '.holdfast', 'store.db-leases'), 'no folder')
 
-    const claimed = await shell.run('queue', 'next', 'q', '--json')
+    const nowhere = { env: { XDG_STATE_HOME: join(shell.folder, '.holdfast', 'store.db') } }
+    const claimed = await shell.runWith(nowhere, 'queue', 'next', 'q', '--json')
     const { item } = JSON.parse(claimed.stdout) as Claimed
-    const done = await shell.run('queue', 'done', 'q', 'k', '--token', String(item.token))
+    const done = await shell.runWith(nowhere, 'queue', 'done', 'q', 'k', '--token', String(item.token))
 
     expect([claimed.code, done.code]).toEqual([0, 0])
     expect(claimed.stderr).toContain('--token')

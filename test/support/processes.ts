@@ -41,7 +41,7 @@ export function machine(env: MovableEnvironment, place: Partial<ProcessIdentity>
         ...env.host,
         identity: { ...env.host.identity, ...place, pid, startTime: `start of ${pid}` },
         leaveMark: () => {},
-        ownMark: { enter() {}, refresh() {}, leave() {} },
+        ownMark: { enter: () => null, refresh() {}, leave() {} },
         identify: (other) =>
           dead.has(other)
             ? null

@@ -1,8 +1,9 @@
 /** `holdfast config`. */
-import { renameSync, writeFileSync } from 'node:fs'
+import { chmodSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { withoutPassword } from '../../domain/store-url.ts'
 import { InvalidError } from '../../errors.ts'
+import { fileModeIn } from '../../host/access.ts'
 import { trustedOwners } from '../../host/user.ts'
 import { type ConfigKey, configKeys, readConfig, withSetting } from '../config-file.ts'
 import { lines } from '../drawing.ts'
@@ -97,7 +98,8 @@ const set = verb<Written>({
     if (foreign && !isTrusted(config, io)) throw refusal(foreign, config)
     const text = await withSetting(config, setting, value)
     const fresh = `${config.path}.${process.pid}`
-    writeFileSync(fresh, text, { flag: 'wx' })
+    writeFileSync(fresh, text, { flag: 'wx', mode: 0o600 })
+    chmodSync(fresh, fileModeIn(home.folder))
     renameSync(fresh, config.path)
     trust({ path: config.path, text }, io)
     return { file: config.path, setting, value: withoutPassword(value, ':…') }

@@ -1,7 +1,7 @@
 /** `holdfast init`. */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { makeHome, storeFile } from '../home.ts'
+import { makeHome, shareHome, storeFile } from '../home.ts'
 import { configName, folderName } from '../location.ts'
 import { verb } from '../verb.ts'
 
@@ -15,15 +15,22 @@ interface Made {
 export const init = verb<Made>({
   name: 'init',
   summary: 'Make a store: .holdfast/ with its own .gitignore and config.toml; harmless when it is there.',
-  options: [{ flags: '--here', description: 'in this folder, also where a store is found further up' }],
+  options: [
+    { flags: '--here', description: 'in this folder, also where a store is found further up' },
+    {
+      flags: '--shared',
+      description: 'for all users of its group: the folder gets mode 2770, its files 0660',
+    },
+  ],
   makesStore: true,
-  help: 'In a git repository it is made in the main work tree, so that agents in all work trees share it.',
+  help: 'In a git repository it is made in the main work tree, so that agents in all work trees share it. Its files are closed to other users; with --shared, set the group of the folder (chgrp) to theirs.',
   async act(call) {
     const { settings, io } = call
     const folder = call.options.here === true ? join(io.cwd, folderName) : settings.home.folder
     const isHere = call.options.here === true && settings.home.folder !== folder
     const file = storeFile(settings.store.value)
     const isNew = makeHome({ folder }) || (file !== null && !existsSync(file))
+    if (call.options.shared === true) shareHome(folder)
     // A store elsewhere is opened by the next command that is run here.
     const store = isHere ? join(folder, 'store.db') : (await call.open()).status.location
     return {

@@ -90,7 +90,7 @@ async function openWritable(place: Place, options: EngineOptions): Promise<Sqlit
     await turn.take(() => opened.configure(location, options.durability))
     const prepared = await prepareStore(opened, place, options)
     file?.assertThere(options.environment.monotonic())
-    if (file) turn.share(`${location}-turn`)
+    if (file) turn.share()
     return new SqliteEngine(place, { ...prepared, connection: opened, readable: null }, options)
   } catch (error) {
     connection?.close()

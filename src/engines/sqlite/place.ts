@@ -1,7 +1,9 @@
 /** Where a store file may lie. */
+import { statSync } from 'node:fs'
 import { basename, dirname } from 'node:path'
 import type { Environment } from '../../environment.ts'
 import { HoldfastError } from '../../errors.ts'
+import { isShared } from '../../host/access.ts'
 import type { StoreWarning } from '../engine.ts'
 
 /** Refuses a place where SQLite's locks, or its log, do not reach everybody. */
@@ -21,6 +23,18 @@ export function assertLocal(location: string, { host }: Environment): void {
       facts: { location },
     })
   }
+}
+
+/** Who else may read or write the store: what it holds are tokens and payloads, and a reader can keep writers waiting. */
+export function accessWarnings(location: string, mode: number): StoreWarning[] {
+  const folder = statSync(dirname(location))
+  if (process.getuid === undefined || (folder.mode & 0o011) === 0) return []
+  const groupMay = isShared(folder) || (folder.mode & 0o010) === 0 ? 0 : 0o060
+  const open = mode & (((folder.mode & 0o001) === 0 ? 0 : 0o006) | groupMay)
+  if (open === 0) return []
+  const what = `${location} can be ${(open & 0o022) === 0 ? 'read' : 'written'} by other users`
+  const remedy = `close it while no process has it open: chmod 600 on it and on its -wal and -shm; several users share a store in a folder that \`holdfast init --shared\` made`
+  return [{ check: 'access', what, remedy, isLasting: true }]
 }
 
 /** What may go wrong in a place that is not refused. */

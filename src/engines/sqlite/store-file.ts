@@ -1,18 +1,21 @@
 /**
  * The file of a store, known by device and inode. SQLite goes on writing to a file that was deleted, renamed or
  * replaced, while whoever opens the path gets another store and is granted the same locks. So the path is looked at
- * again and again. The file is never opened here: closing any descriptor of it would drop all locks that SQLite holds on
+ * again and again. A file that exists is never opened here: closing any descriptor of it would drop all locks that SQLite holds on
  * it in this process.
  */
-import { type BigIntStats, fstatSync, readdirSync } from 'node:fs'
+import { type BigIntStats, closeSync, fchmodSync, fstatSync, openSync, readdirSync } from 'node:fs'
+import { dirname } from 'node:path'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import type { Environment } from '../../environment.ts'
 import { HoldfastError } from '../../errors.ts'
+import { fileModeIn } from '../../host/access.ts'
 import type { StoreWarning } from '../engine.ts'
 import { Connection } from './connection.ts'
 import { idOf, lookAt } from './file-stats.ts'
-import { assertLocal, placeWarnings } from './place.ts'
+import { helperWarnings } from './helper-file.ts'
+import { accessWarnings, assertLocal, placeWarnings } from './place.ts'
 import { assertNoStrayLog } from './store-log.ts'
 import { checkLinks } from './store-name.ts'
 import type { Turn } from './turn.ts'
@@ -39,12 +42,37 @@ export async function findStoreFile(
   if (expected !== undefined && (found === null || idOf(found) !== expected))
     throw lostError(location, found === null ? gone : replaced)
   assertNoStrayLog(location)
-  if (found === null) await turn.take(() => new Connection(location).close())
+  if (found === null) await makeStoreFile(location, turn)
   const stats = found ?? lookAt(location)
   if (stats === null) throw lostError(location, gone)
-  const warnings = [...checkLinks(location, stats.nlink), ...placeWarnings(location, environment)]
+  const warnings = [
+    ...checkLinks(location, stats.nlink),
+    ...placeWarnings(location, environment),
+    ...accessWarnings(location, Number(stats.mode)),
+    ...helperWarnings(location),
+  ]
   await assertOneName(location, stats)
   return { file: new StoreFile(location, stats), warnings }
+}
+
+/**
+ * Closed to others from the start, whatever the umask says; SQLite gives its log the same mode. The only descriptor of a
+ * store that is ever opened here is that of a file that nobody can have opened before.
+ */
+async function makeStoreFile(location: string, turn: Turn): Promise<void> {
+  try {
+    const mode = fileModeIn(dirname(location))
+    const descriptor = openSync(location, 'wx', mode)
+    try {
+      fchmodSync(descriptor, mode)
+    } finally {
+      closeSync(descriptor)
+    }
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return
+    // SQLite's own refusal says more.
+    await turn.take(() => new Connection(location).close())
+  }
 }
 
 export class StoreFile {

@@ -37,8 +37,8 @@ export class TurnFile {
   readonly #recordBytes = new Uint8Array(this.#record.buffer)
   #place: number | null = null
 
-  constructor(path: string, environment: Environment) {
-    this.#file = new HelperFile(path, constants.O_RDWR)
+  constructor(store: string, environment: Environment) {
+    this.#file = new HelperFile(store, 'turn', constants.O_RDWR)
     this.#who = 1 + Math.floor(environment.random() * Number.MAX_SAFE_INTEGER)
   }
 

@@ -56,9 +56,9 @@ export class Turn {
     this.#writtenAt = environment.monotonic()
   }
 
-  /** From here on turns are shared with other processes, by a file that is made when it is first needed. */
-  share(path: string): void {
-    this.#file = new TurnFile(path, this.#environment)
+  /** From here on turns are shared with other processes, by a file beside the store that is made when it is first needed. */
+  share(): void {
+    this.#file = new TurnFile(this.#location, this.#environment)
   }
 
   /** When the store last was out of reach, on the clock with this offset to the awake time. */

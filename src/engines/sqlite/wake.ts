@@ -30,7 +30,7 @@ export class Wake {
   constructor(store: string | null, environment: Environment) {
     const flags = constants.O_WRONLY | constants.O_APPEND
     this.#store = store ?? ''
-    this.#file = store === null ? null : new HelperFile(`${store}-wake`, flags)
+    this.#file = store === null ? null : new HelperFile(store, 'wake', flags)
     this.#environment = environment
   }
 

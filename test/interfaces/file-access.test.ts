@@ -1,0 +1,291 @@
+/** Files of ours on a machine with other users, and in folders that strangers have filled. */
+import { spawnSync } from 'node:child_process'
+import {
+  chmodSync,
+  chownSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  truncateSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { open } from 'holdfast'
+import { describe, expect, test } from 'vitest'
+import { aShell, cleanEnvironment, program } from '../support/cli.ts'
+import { anOpenFolder, colleague, holdfastAs, noStranger, runAs, stranger } from '../support/stranger.ts'
+
+const quiet = { background: false, logger: false } as const
+
+function modeOf(path: string): string {
+  return (statSync(path).mode & 0o7777).toString(8)
+}
+
+/** With a umask of its own, which only a process can have. */
+function runWithUmask(umask: string, cwd: string, ...args: string[]) {
+  const words = ['-c', 'umask "$1"; shift; exec "$@"', 'sh', umask, process.execPath, program, ...args]
+  return spawnSync('/bin/sh', words, { cwd, env: cleanEnvironment(), encoding: 'utf8' })
+}
+
+describe('the files of a new store', () => {
+  test.each(['022', '002', '077'])('are closed to others with a umask of %s [S5d-5]', (umask) => {
+    const { folder } = aShell()
+
+    const added = runWithUmask(umask, folder, 'queue', 'add', 'q', '1')
+    const claimed = runWithUmask(umask, folder, 'queue', 'next', 'q')
+
+    expect([added.status, claimed.status]).toEqual([0, 0])
+    const home = join(folder, '.holdfast')
+    expect(modeOf(home)).toBe('700')
+    const modes = readdirSync(home).map((name) => [name, modeOf(join(home, name))])
+    expect(Object.fromEntries(modes)).toEqual({
+      '.gitignore': '600',
+      'config.toml': '600',
+      'store.db': '600',
+      'store.db-leases': '700',
+      'store.db-wake': '600',
+    })
+  })
+
+  test('are closed to others while they are in use, log and index too [S5d-5]', async () => {
+    const { folder } = aShell()
+    const hf = await open(join(folder, 'store.db'), quiet)
+    await hf.queue('q').add(1)
+
+    const modes = readdirSync(folder).map((name) => modeOf(join(folder, name)))
+    await hf.close()
+
+    expect(new Set(modes)).toEqual(new Set(['600']))
+    expect(modes.length).toBe(4)
+  })
+
+  test.skipIf(noStranger)('cannot be read by another user [S5d-5]', async () => {
+    const folder = anOpenFolder()
+    const hf = await open(join(folder, 'store.db'), quiet)
+    await hf.queue('q').add('secret')
+
+    const read = runAs(stranger, '/bin/cat', ['store.db', 'store.db-wal', 'store.db-shm'], { cwd: folder })
+    await hf.close()
+
+    expect(read).toMatchObject({ status: 1, stdout: '' })
+  })
+
+  test('that others can read or write are named by doctor, with the remedy [S5d-5]', async () => {
+    const folder = anOpenFolder()
+    const store = join(folder, 'store.db')
+    await (await open(store, quiet)).close()
+    const findings = async () => {
+      const hf = await open(store, quiet)
+      const report = await hf.fleet.doctor()
+      await hf.close()
+      return report.findings.filter(({ check }) => check === 'access')
+    }
+
+    const closed = await findings()
+    chmodSync(store, 0o644)
+    const readable = await findings()
+    chmodSync(store, 0o666)
+    const writable = await findings()
+    chmodSync(folder, 0o700)
+    const enclosed = await findings()
+
+    expect([closed, enclosed]).toEqual([[], []])
+    expect(readable).toMatchObject([{ level: 'warning', what: expect.stringContaining('read by') }])
+    expect(writable).toMatchObject([{ level: 'warning', what: expect.stringContaining('written by') }])
+  })
+})
+
+describe('a shared store', () => {
+  test('is open to its group and to nobody else, whatever the umask [S5d-5]', () => {
+    const { folder } = aShell()
+
+    const made = runWithUmask('077', folder, 'init', '--shared')
+    runWithUmask('077', folder, 'queue', 'add', 'q', '1')
+
+    expect(made.status).toBe(0)
+    const home = join(folder, '.holdfast')
+    expect(modeOf(home)).toBe('2770')
+    for (const name of ['store.db', 'store.db-wake', 'config.toml', '.gitignore'])
+      expect([name, modeOf(join(home, name))]).toEqual([name, '660'])
+  })
+
+  test('is made of one that was closed [S5d-5]', async () => {
+    const shell = aShell()
+    await shell.run('queue', 'add', 'q', '1')
+
+    await shell.run('init', '--shared')
+
+    expect(modeOf(join(shell.folder, '.holdfast', 'store.db'))).toBe('660')
+    expect(await shell.run('queue', 'stats', 'q')).toMatchObject({ code: 0 })
+  })
+
+  test.skipIf(noStranger)(
+    'serves two users of its group, each with tokens of their own [S5d-5]',
+    async () => {
+      const folder = anOpenFolder()
+      const store = join(folder, '.holdfast', 'store.db')
+      chownSync(folder, stranger.uid, stranger.gid)
+      const as = (user: typeof stranger, ...args: string[]) =>
+        holdfastAs(user, { cwd: folder }, '--store', store, ...args)
+      expect(holdfastAs(stranger, { cwd: folder }, 'init', '--shared')).toMatchObject({ status: 0 })
+
+      const added = as(colleague, 'queue', 'add', 'q', '"work"')
+      const claimed = as(stranger, 'queue', 'next', 'q')
+      const other = as(colleague, 'queue', 'add', 'q', '"more"')
+
+      expect([added, claimed, other].map(({ status }) => status)).toEqual([0, 0, 0])
+      expect([added, claimed, other].map(({ stderr }) => stderr).join('')).not.toContain('warning')
+      expect(lstatSync(`${store}-leases`).uid).toBe(stranger.uid)
+      expect(lstatSync(`${store}-wake`)).toMatchObject({ uid: colleague.uid, gid: stranger.gid })
+    },
+  )
+
+  test.skipIf(noStranger)("leaves a user's store usable to that user after root has used it [S5d-6]", () => {
+    const folder = anOpenFolder()
+    chownSync(folder, stranger.uid, stranger.gid)
+    const store = join(folder, 'store.db')
+    const asUser = (...args: string[]) => holdfastAs(stranger, { cwd: folder }, '--store', store, ...args)
+    expect(asUser('queue', 'add', 'q', '1')).toMatchObject({ status: 0 })
+
+    const byRoot = runWithUmask('022', folder, '--store', store, 'queue', 'next', 'q')
+    const after = asUser('queue', 'add', 'q', '2')
+    const claimed = asUser('queue', 'next', 'q')
+
+    expect([byRoot.status, after.status, claimed.status]).toEqual([0, 0, 0])
+    expect([after.stderr, claimed.stderr].join('')).not.toContain('warning')
+    const owners = readdirSync(folder).map((name) => lstatSync(join(folder, name)).uid)
+    expect(new Set(owners)).toEqual(new Set([stranger.uid]))
+  })
+})
+
+describe('what lies in the place of a file of ours', () => {
+  function aVictim(folder: string): string {
+    const victim = join(folder, 'victim.txt')
+    writeFileSync(victim, 'precious\n')
+    truncateSync(victim, 100_000)
+    return victim
+  }
+
+  test.each(['-wake', '-turn'])('is not written through when it is a link: %s [S5d-6]', async (end) => {
+    const shell = aShell()
+    await shell.run('init')
+    const victim = aVictim(shell.folder)
+    symlinkSync(victim, join(shell.folder, '.holdfast', `store.db${end}`))
+    const before = readFileSync(victim)
+
+    const added = await shell.run('queue', 'add', 'q', '1')
+    const again = await shell.run('queue', 'add', 'q', '2')
+
+    expect([added.code, again.code]).toEqual([0, 0])
+    expect(readFileSync(victim).equals(before)).toBe(true)
+    expect(added.stderr).toContain(`store.db${end} is not used: it is a symbolic link`)
+  })
+
+  test.skipIf(noStranger)("is not written to when it is a stranger's [S5d-6]", async () => {
+    const folder = anOpenFolder()
+    const store = join(folder, 'store.db')
+    await (await open(store, quiet)).close()
+    writeFileSync(`${store}-wake`, '')
+    chownSync(`${store}-wake`, stranger.uid, stranger.gid)
+    const lines: unknown[] = []
+    const note = (facts: unknown) => void lines.push(facts)
+
+    const hf = await open(store, { background: false, logger: { warn: note, error: note } })
+    await hf.queue('q').add(1)
+    await hf.close()
+
+    expect(statSync(`${store}-wake`).size).toBe(0)
+    expect(lines).toMatchObject([{ what: expect.stringContaining('another user') }])
+  })
+
+  test('is not swept when it is a link to a folder of documents, and tokens are kept elsewhere [S5d-6]', async () => {
+    const shell = aShell()
+    await shell.run('init')
+    const documents = join(shell.folder, 'documents')
+    mkdirSync(documents)
+    for (let number = 0; number < 60; number++) {
+      writeFileSync(join(documents, `letter-${number}.json`), '')
+      utimesSync(join(documents, `letter-${number}.json`), 0, 0)
+    }
+    symlinkSync(documents, join(shell.folder, '.holdfast', 'store.db-leases'))
+
+    const acquired = await shell.run('lock', 'acquire', 'deploy')
+    const released = await shell.run('lock', 'release', 'deploy')
+
+    expect([acquired.code, released.code]).toEqual([0, 0])
+    expect(readdirSync(documents).length).toBe(60)
+    expect(acquired.stderr).toContain('store.db-leases is not used')
+  })
+
+  test('is not swept when it is no file of ours in a folder of ours [S5d-6]', async () => {
+    const shell = aShell()
+    await shell.run('init')
+    const leases = join(shell.folder, '.holdfast', 'store.db-leases')
+    mkdirSync(leases)
+    const old = Array.from({ length: 60 }, (_, number) => `item-${'0'.repeat(24)}-${number}.json`)
+    for (const name of [...old, 'letter.json', 'item-1.json', 'lock-notes.json']) {
+      writeFileSync(join(leases, name), '')
+      utimesSync(join(leases, name), 0, 0)
+    }
+
+    await shell.run('lock', 'acquire', 'deploy')
+
+    expect(readdirSync(leases)).toHaveLength(4)
+    expect(readdirSync(leases)).toEqual(
+      expect.arrayContaining(['letter.json', 'item-1.json', 'lock-notes.json']),
+    )
+  })
+
+  test('is not copied with the tokens of a store [S5d-6]', async () => {
+    const shell = aShell()
+    await shell.run('lock', 'acquire', 'deploy')
+    const leases = join(shell.folder, '.holdfast', 'store.db-leases')
+    symlinkSync(aVictim(shell.folder), join(leases, `lock-${'0'.repeat(24)}-17.json`))
+    writeFileSync(join(leases, 'letter.json'), '')
+    const copy = join(shell.folder, 'copy.db')
+
+    await shell.run('copy', '--from', join(shell.folder, '.holdfast', 'store.db'), '--to', copy)
+
+    expect(readdirSync(`${copy}-leases`)).toHaveLength(1)
+  })
+})
+
+describe('the cache of compiled code', () => {
+  const spy =
+    "data:text/javascript,import m from 'node:module';m.enableCompileCache=(f)=>{process.stderr.write('cache:'+f)}"
+
+  function cacheOf(env: Record<string, string>): string | undefined {
+    const { stderr } = spawnSync(process.execPath, ['--import', spy, program, '--help'], {
+      env: { ...cleanEnvironment(), ...env },
+      encoding: 'utf8',
+    })
+    return /cache:(.*)/.exec(stderr)?.[1]
+  }
+
+  test('is a folder of the user that nobody else can enter [S5d-7]', () => {
+    const { folder } = aShell()
+
+    const cache = cacheOf({ HOME: folder, XDG_CACHE_HOME: '' })
+
+    expect(cache).toBe(join(folder, '.cache', 'holdfast', 'compiled'))
+    expect(modeOf(String(cache))).toBe('700')
+  })
+
+  test('is not used where others could have filled it [S5d-7]', () => {
+    const { folder } = aShell()
+    const open = join(folder, 'open')
+    mkdirSync(join(open, 'holdfast', 'compiled'), { recursive: true })
+    chmodSync(join(open, 'holdfast', 'compiled'), 0o777)
+    const writable = join(folder, 'writable')
+    mkdirSync(writable)
+    chmodSync(writable, 0o777)
+
+    expect(cacheOf({ XDG_CACHE_HOME: open })).toBeUndefined()
+    expect(cacheOf({ XDG_CACHE_HOME: writable })).toBeUndefined()
+    expect(cacheOf({ HOME: '/proc/nowhere', XDG_CACHE_HOME: '' })).toBeUndefined()
+  })
+})
