@@ -92,4 +92,18 @@ forEachEngine((engine) => {
     expect(await pages({ states: ['done'] })).toEqual([])
     expect(await pages({ quarantined: true })).toEqual([])
   })
+  test('counts of what is ready stop at 10,000 and say that there are others [S5e-4]', async () => {
+    const { hf } = await engine.open({ background: false })
+    const queue = hf.queue('long')
+    for (let batch = 0; batch < 10; batch++)
+      await queue.addMany(Array.from({ length: 1000 }, () => ({ payload: null })))
+    const full = await hf.fleet.status()
+    await queue.add('one more')
+
+    const { queues } = await hf.fleet.status()
+
+    expect(full.queues).toMatchObject([{ ready: { count: 10_000, more: false } }])
+    expect(queues).toMatchObject([{ ready: { count: 10_000, more: true } }])
+    expect((await hf.fleet.prime()).queues).toMatchObject([{ ready: { count: 10_000, more: true } }])
+  })
 })

@@ -69,14 +69,19 @@ function oldestIn(line: 'ready' | 'suspect'): string {
 select min((select min(added_at) ${inLine} and priority = level.priority)) from level where priority is not null`
 }
 
-function countUpTo(source: Source, limit: number, rest: string, ...values: Value[]): BoundedCount {
+/** Up to one more than the limit, which tells that there are others. */
+function found(source: Source, limit: number, rest: string, ...values: Value[]): number {
   const sql = `select count(*) from (select 1 from item ${rest} limit ${limit + 1})`
-  return bounded(Number(source.connection.get(sql, source.namespace, ...values)?.[0]), limit)
+  return Number(source.connection.get(sql, source.namespace, ...values)?.[0])
+}
+
+function countUpTo(source: Source, limit: number, rest: string, ...values: Value[]): BoundedCount {
+  return bounded(found(source, limit, rest, ...values), limit)
 }
 
 function countReady(source: Source, queue: string, limit: number): BoundedCount {
   const count = (line: string) =>
-    countUpTo(source, limit, `where namespace = ? and queue = ? and standing = '${line}'`, queue).count
+    found(source, limit, `where namespace = ? and queue = ? and standing = '${line}'`, queue)
   return bounded(count('ready') + count('suspect'), limit)
 }
 
