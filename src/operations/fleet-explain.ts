@@ -47,7 +47,7 @@ const foundView = lazily(() =>
 )
 type Found = OutputOf<typeof foundView>
 
-/** Items that a key may mean, of all queues. */
+/** Queues in which a key may mean an item. */
 const keyedMax = 1000
 const messagePattern = /^[A-Za-z0-9_-]{1,64}(?:\.\d{1,6})?$/
 /** Fewer characters are the beginning of nearly everything. */
@@ -85,7 +85,7 @@ export const find = operation({
       ? nobody
       : { items: heldNeeds.items, locks: heldNeeds.locks, losses: crashNeeds.losses }
     return ask(held, (more) => {
-      const items = [rows.item, ...lastOfEach(rows.keyed ?? [])].filter((item) => item !== null)
+      const items = [rows.item, ...(rows.keyed ?? [])].filter((item) => item !== null)
       const unique = [...new Map(items.map((item) => [item.id, item])).values()]
       const holders = [
         ...(more.items ?? []).map(({ item }) => item),
@@ -107,20 +107,6 @@ export const find = operation({
 })
 
 const nobody = { items: null, locks: null, losses: null } as const
-
-/** Of each queue the open item of that key, else the one added last. */
-function lastOfEach(items: readonly Item[]): Item[] {
-  const last = new Map<string, Item>()
-  for (const item of items.toSorted(
-    (left, right) => rankOf(left) - rankOf(right) || left.addedAt - right.addedAt,
-  ))
-    last.set(item.queue, item)
-  return [...last.values()]
-}
-
-function rankOf({ standing }: Item): number {
-  return standing === 'closed' ? 0 : 1
-}
 
 function thing(kind: Kind, id: string, title: string, queue: string | null = null): Found {
   return { kind, id, queue, title }

@@ -106,4 +106,18 @@ forEachEngine((engine) => {
     expect(queues).toMatchObject([{ ready: { count: 10_000, more: true } }])
     expect((await hf.fleet.prime()).queues).toMatchObject([{ ready: { count: 10_000, more: true } }])
   })
+
+  test('a key that came back a thousand times means its open item [S5e-10]', async () => {
+    const { hf } = await engine.open({ background: false })
+    const queue = hf.queue('nightly')
+    for (let round = 0; round < 1001; round++) {
+      const { item } = await queue.add(round, { key: 'report' })
+      await queue.cancel(item.id)
+    }
+    const { item } = await queue.add('now', { key: 'report' })
+
+    const found = await hf.fleet.explain('report')
+
+    expect(found).toMatchObject({ kind: 'item', queue: 'nightly', id: item.id })
+  })
 })

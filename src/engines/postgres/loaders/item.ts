@@ -111,13 +111,17 @@ export const itemLoaders = {
 
   itemsByKey({ key, limit }, place) {
     const parameters = new Parameters(place)
+    const inQueue = `from holdfast.item i where i.namespace = $1 and i.queue = q.name and i.key = ${parameters.add(key)}`
     const rest = `and t.id = any(array(
-  select i.id
+  select last.id
   from holdfast.queue q
   cross join lateral (
-    select i.id from holdfast.item i where i.namespace = $1 and i.queue = q.name and i.key = ${parameters.add(key)} limit ${parameters.add(limit)}
-  ) i
-  where q.namespace = $1
+    select coalesce(
+      (select i.id ${inQueue} and i.standing <> 'closed'),
+      (select i.id ${inQueue} order by i.added_at desc, i.id desc limit 1)
+    ) as id
+  ) last
+  where q.namespace = $1 and last.id is not null
   limit ${parameters.add(limit)}
 ))`
     return planSearch(place, parameters, rest, 'none')

@@ -35,6 +35,8 @@ function lastItem(source: Source, column: 'key' | 'dedupe_key', queue: string, k
   )
 }
 
+const inQueueByKey = 'item.namespace = ?1 and item.queue = queue.name and item.key = ?2'
+
 function hasSuspects({ connection, namespace }: Source): boolean {
   return (
     connection.get("select 1 from item where namespace = ? and standing = 'suspect' limit 1", namespace) !=
@@ -102,9 +104,12 @@ limit ${limit}`,
     items(
       source,
       `where namespace = ?1 and id in (
-  select item.id
-  from queue cross join item on item.namespace = ?1 and item.queue = queue.name and item.key = ?2
-  where queue.namespace = ?1
+  select coalesce(
+    (select id from item where ${inQueueByKey} and standing <> 'closed'),
+    (select id from item where ${inQueueByKey} order by added_at desc, id desc limit 1)
+  ) as last
+  from queue
+  where queue.namespace = ?1 and last is not null
   limit ${limit}
 )`,
       key,
