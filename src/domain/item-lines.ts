@@ -6,6 +6,8 @@ export interface ItemLines {
   readonly lines: readonly Standing[]
   /** The closed ones it asks for ended badly, all of them. */
   readonly failedOnly: boolean
+  /** The waiting ones it asks for are set aside, all of them. */
+  readonly asideOnly: boolean
 }
 
 export interface WantedItems {
@@ -19,22 +21,28 @@ export interface WantedItems {
 const everywhere: readonly Standing[] = ['ready', 'suspect', 'waiting', 'held', 'closed']
 const claimable: readonly Standing[] = ['ready', 'suspect', 'waiting']
 
-/** Without a workflow nothing is known of its states, so they may be anywhere. */
+/** Of a state that nobody knows, as of all states without a workflow, items may be anywhere. */
 export function decideLines(
   { states, standing, quarantined, isHeld }: WantedItems,
   workflow: Workflow | null,
 ): ItemLines {
-  const wanted = workflow && states ? states.flatMap((name) => knownState(workflow, name) ?? []) : null
-  const closed = wanted?.filter(({ closed }) => closed !== undefined) ?? []
+  const known = states?.map((name) => workflow && knownState(workflow, name)) ?? [null]
+  const wanted = known.filter((state) => state != null)
+  const isKnown = wanted.length === known.length
+  const canStand = (line: Standing) => !isKnown || wanted.some((state) => linesOf(state).includes(line))
+  // What recovery could not place was set aside in whatever state it was in.
+  const asideOnly = !canStand('waiting')
   const lines = everywhere.filter(
     (line) =>
       (standing === null || line === standing) &&
-      (wanted === null || wanted.some((state) => linesOf(state).includes(line))) &&
-      // What is set aside is neither claimable, held nor closed.
-      (quarantined !== true || line === 'waiting') &&
+      (canStand(line) || (line === 'waiting' && quarantined !== false)) &&
+      // Imports may keep back what somebody holds.
+      (quarantined !== true || line === 'waiting' || line === 'held') &&
       (isHeld !== true || line === 'held'),
   )
-  return { lines, failedOnly: closed.length > 0 && closed.every((state) => state.closed === 'badly') }
+  const closed = wanted.filter((state) => state.closed !== undefined)
+  const failedOnly = isKnown && closed.length > 0 && closed.every((state) => state.closed === 'badly')
+  return { lines, failedOnly, asideOnly }
 }
 
 function linesOf(state: State): readonly Standing[] {

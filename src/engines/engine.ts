@@ -312,6 +312,8 @@ export interface Selectors {
       lines: readonly Standing[]
       /** Of the closed ones, `states` names only such as end badly. */
       failedOnly: boolean
+      /** Of the waiting ones, only such as are set aside can be in one of `states`. */
+      asideOnly: boolean
       quarantined: boolean | null
       filter: ItemFilter | null
       limit: number
@@ -337,7 +339,7 @@ export interface Selectors {
    * items; then by name.
    */
   watchedQueues: [{ limit: number }, { readonly queues: readonly DefinedQueue[]; readonly more: boolean }]
-  /** Items with this key, of any queue. */
+  /** The item of this key in each queue: the open one, else the one added last. */
   itemsByKey: [{ key: string; limit: number }, readonly Item[]]
   /** Closed items that nobody waits for, oldest first. All that ended `before`: up to this wall time. */
   closedBefore: [{ queue: string | null; before: number; limit: number }, readonly Item[]]

@@ -37,6 +37,7 @@ export const hints = operation({
       states: ['todo', 'in_progress', 'review'],
       lines: ['ready', 'suspect', 'waiting', 'held'],
       failedOnly: false,
+      asideOnly: false,
       quarantined: null,
       filter: null,
       limit: hintedMax,

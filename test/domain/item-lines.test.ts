@@ -9,25 +9,31 @@ test('a list of everything looks everywhere', () => {
   expect(decideLines(anything, job)).toEqual({
     lines: ['ready', 'suspect', 'waiting', 'held', 'closed'],
     failedOnly: false,
+    asideOnly: false,
   })
 })
 
+const everywhere = ['ready', 'suspect', 'waiting', 'held', 'closed']
+
 test.each([
-  [['pending'], ['ready', 'suspect', 'waiting'], false],
-  [['running'], ['held'], false],
-  [['done'], ['closed'], false],
-  [['failed'], ['closed'], true],
-  [['failed', 'cancelled'], ['closed'], true],
-  [['failed', 'done'], ['closed'], false],
-  [['running', 'failed'], ['held', 'closed'], true],
-  [['no such state'], [], false],
-  [['constructor'], [], false],
-])('items in %j can only stand in %j [S5e-3]', (states, lines, failedOnly) => {
-  expect(decideLines({ ...anything, states }, job)).toEqual({ lines, failedOnly })
+  [['pending'], ['ready', 'suspect', 'waiting'], false, false],
+  [['running'], ['waiting', 'held'], false, true],
+  [['done'], ['waiting', 'closed'], false, true],
+  [['failed'], ['waiting', 'closed'], true, true],
+  [['failed', 'cancelled'], ['waiting', 'closed'], true, true],
+  [['failed', 'done'], ['waiting', 'closed'], false, true],
+  [['running', 'failed'], ['waiting', 'held', 'closed'], true, true],
+  [['pending', 'failed'], ['ready', 'suspect', 'waiting', 'closed'], true, false],
+  [['no such state'], everywhere, false, false],
+  [['failed', 'constructor'], everywhere, false, false],
+  [[], ['waiting'], false, true],
+])('items in %j can only stand in %j [S5e-3]', (states, lines, failedOnly, asideOnly) => {
+  expect(decideLines({ ...anything, states }, job)).toEqual({ lines, failedOnly, asideOnly })
 })
 
-test('what is set aside waits, and what an agent has is held [S5e-3]', () => {
-  expect(decideLines({ ...anything, quarantined: true }, job).lines).toEqual(['waiting'])
+test('what is set aside waits or came held, and what an agent has is held [S5e-3]', () => {
+  expect(decideLines({ ...anything, quarantined: true }, job).lines).toEqual(['waiting', 'held'])
+  expect(decideLines({ ...anything, quarantined: false, states: ['running'] }, job).lines).toEqual(['held'])
   expect(decideLines({ ...anything, quarantined: false }, job).lines).toHaveLength(5)
   expect(decideLines({ ...anything, isHeld: true }, job).lines).toEqual(['held'])
   expect(decideLines({ ...anything, standing: 'ready', states: ['running'] }, job).lines).toEqual([])
@@ -35,7 +41,8 @@ test('what is set aside waits, and what an agent has is held [S5e-3]', () => {
 
 test('of a workflow that nobody knows, items may stand anywhere', () => {
   expect(decideLines({ ...anything, states: ['failed'] }, null)).toEqual({
-    lines: ['ready', 'suspect', 'waiting', 'held', 'closed'],
+    lines: everywhere,
     failedOnly: false,
+    asideOnly: false,
   })
 })

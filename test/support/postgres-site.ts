@@ -165,6 +165,7 @@ function damageTo(admin: Client, url: string, schema: string): Damage {
       ),
     giveToStranger: (item) =>
       change('item', "set agent = 'nobody', instance = 'no such instance' where id = $1", item),
+    misplace: (item) => change('item', "set state = 'a state of old' where id = $1", item),
     garble: (item) => change('item', "set data = '{not json' where id = $1", item),
     garbleLock: (queue) =>
       change('lock', "set agent = '', item = 'no such item' where name = $1", `queue:${queue}`),

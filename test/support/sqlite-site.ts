@@ -76,6 +76,7 @@ function damageTo(path: string): Damage {
       ),
     giveToStranger: (item) =>
       change(path, "update item set agent = 'nobody', instance = 'no such instance' where id = ?", item),
+    misplace: (item) => change(path, "update item set state = 'a state of old' where id = ?", item),
     garble: (item) => change(path, "update item set data = '{not json' where id = ?", item),
     garbleLock: (queue) =>
       change(path, "update lock set agent = '', item = 'no such item' where name = ?", `queue:${queue}`),

@@ -29,6 +29,8 @@ export interface Damage {
   forgetHolder(item: string): Promise<void>
   /** The item is held by an agent no instance knows. */
   giveToStranger(item: string): Promise<void>
+  /** The item is in a state that its workflow does not have: "a state of old". */
+  misplace(item: string): Promise<void>
   /** The item's row can be found but not understood. */
   garble(item: string): Promise<void>
   /** The processing lock names nobody and points to an item that is not there. */

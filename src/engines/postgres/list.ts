@@ -45,7 +45,8 @@ function openItems(standing: Standing, request: Request, cursor: ItemCursor | nu
     cursor?.[0] === 'open'
       ? `and (t.priority, t.added_at, t.id) > (${parameters.add(cursor[1])}, ${parameters.add(cursor[2])}, ${parameters.add(cursor[3])})`
       : ''
-  const rest = `and t.queue = ${queue} and t.standing = '${standing}' ${from} ${filters(request, parameters)}
+  const aside = standing === 'waiting' && request.asideOnly ? 'and t.quarantined_at is not null' : ''
+  const rest = `and t.queue = ${queue} and t.standing = '${standing}' ${aside} ${from} ${filters(request, parameters)}
 order by t.priority, t.added_at, t.id
 limit ${parameters.add(request.limit + 1)}`
   return query(place, tables.item, 'none', rest, parameters)
@@ -54,7 +55,7 @@ limit ${parameters.add(request.limit + 1)}`
 function closedItems(request: Request, cursor: ItemCursor | null, place: Place): Query[] {
   if (!request.failedOnly) return [closedQuery(request, cursor, place, "t.standing = 'closed'")]
   // State by state, since each has its items in order: failures are few among what is closed.
-  return (request.states ?? []).map((state) =>
+  return [...new Set(request.states)].map((state) =>
     closedQuery({ ...request, states: [state] }, cursor, place, "t.outcome = 'badly'"),
   )
 }

@@ -34,18 +34,19 @@ function openItems(source: Source, request: Request, cursor: ItemCursor | null, 
   const values: Value[] = from ? [BigInt(from[1]), BigInt(from[2]), from[3]] : []
   const lists = request.lines
     .filter((line) => line !== 'closed')
-    .map((line) =>
-      items(
+    .map((line) => {
+      const isAside = request.quarantined === true || (line === 'waiting' && request.asideOnly)
+      return items(
         source,
-        `indexed by ${request.quarantined ? 'item_quarantined' : openLines[line]}
-where namespace = ? and queue = ? and standing = '${line}' ${condition} ${filters(request)}
+        `indexed by ${isAside ? 'item_quarantined' : openLines[line]}
+where namespace = ? and queue = ? and standing = '${line}' ${isAside ? 'and quarantined_at is not null' : ''} ${condition} ${filters(request)}
 order by priority, added_at, id
 limit ${limit}`,
         request.queue,
         ...values,
         ...filterValues(request),
-      ),
-    )
+      )
+    })
   return lists.flat().sort(compareInLine).slice(0, limit)
 }
 
@@ -65,7 +66,7 @@ ${order}`,
       ...filterValues(request),
     )
   // State by state, since each has its items in order: failures are few among what is closed.
-  const lists = (request.states ?? []).map((state) =>
+  const lists = [...new Set(request.states)].map((state) =>
     items(
       source,
       `indexed by item_failed
