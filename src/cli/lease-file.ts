@@ -86,6 +86,14 @@ export class LeaseFiles {
   /** The lease ended with its item completed; its token is kept for a while, should that be repeated. */
   complete(leased: Leased, token: number): void {
     this.forget(leased, token)
+    try {
+      this.#noteCompleted(leased, token)
+    } catch {
+      // The folder is another user's, or cannot be written. The item is completed all the same.
+    }
+  }
+
+  #noteCompleted(leased: Leased, token: number): void {
     if (this.#folder === null) return
     makeFolder(this.#folder)
     const { kind, name } = leased

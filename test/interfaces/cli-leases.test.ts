@@ -46,6 +46,19 @@ describe('the token of a lease', () => {
     expect(JSON.parse(readFileSync(join(folder, file), 'utf8'))).toMatchObject({ kind: 'item', token })
   })
 
+  test('need not be kept for a completion to be answered: the folder may be somebody else\'s [S5c-44]', async () => {
+    const shell = aShell()
+    await shell.run('queue', 'add', 'q', '1')
+    const { id, token } = await claim(shell)
+    const folder = join(shell.folder, '.holdfast', 'store.db-leases')
+    rmSync(folder, { recursive: true })
+    writeFileSync(folder, 'no folder that we could write to')
+
+    const done = await shell.run('queue', 'done', 'q', id, '--token', String(token))
+
+    expect(done).toMatchObject({ code: 0, stderr: '' })
+  })
+
   test('is found again whichever link leads to the store [S5b-6]', async () => {
     const shell = aShell()
     await shell.run('queue', 'add', 'q', '1')
