@@ -75,7 +75,7 @@ function differing(open: Item, given: Submission, wall: number): Field[] {
     attemptsMax: attemptsMax !== undefined && attemptsMax !== open.attemptsMax,
     payload: payload !== undefined && !isSameJson(parsed(payload), parsed(open.payload)),
     data: Object.entries(data ?? {}).some(
-      ([name, fact]) => !isOwnFact(name) && !isSameJson(fact, open.data[name]),
+      ([name, fact]) => !isGivenApart(name, given) && !isSameJson(fact, open.data[name]),
     ),
     runAt: runAt !== undefined && runAtAfter(open, runAt, wall) !== open.runAt,
     parent: isOtherParent(open, given.parent),
@@ -84,9 +84,9 @@ function differing(open: Item, given: Submission, wall: number): Field[] {
   return (Object.keys(differs) as Field[]).filter((field) => differs[field])
 }
 
-/** The head is given by itself. */
-function isOwnFact(name: string): boolean {
-  return name === 'headSha'
+/** The head, and the issue where it is given, are not taken from the other facts. */
+function isGivenApart(name: string, { bead }: Submission): boolean {
+  return name === 'headSha' || (name === 'bead' && bead !== undefined)
 }
 
 function parsed(text: string): Json {

@@ -30,6 +30,7 @@ describe('an open change that is submitted again', () => {
     ['the same payload in another order', { payload: '{"b":2,"a":1}' }],
     ['the same facts', { data: { note: { y: 2, x: 1 }, headSha: 'ignored' } }],
     ['the same bead', { bead: 'bd-1' }],
+    ['the same bead beside another among the facts', { bead: 'bd-1', data: { bead: 'bd-2' } }],
     ['the same time', { runAt: at.wall + 1_000 }],
     ['the same priority and attempts', { priority: 5, attemptsMax: 3 }],
     ['the same parent', { parent }],
