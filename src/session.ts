@@ -58,8 +58,6 @@ export interface GrantedItem {
 export interface LockUse {
   /** False once it has lost the lock: then another worker need not wait for it. */
   isAtWork(): boolean
-  /** Another worker of this process asked for the lock meanwhile. */
-  isAwaited: boolean
 }
 
 const grantsMax = 10_000
@@ -286,20 +284,14 @@ export class Session {
    */
   useLock(queue: string, use: LockUse): boolean {
     const other = this.#lockUses.get(queue)
-    if (other !== undefined && other !== use && other.isAtWork()) {
-      other.isAwaited = true
-      return false
-    }
+    if (other !== undefined && other !== use && other.isAtWork()) return false
     this.#lockUses.set(queue, use)
     return true
   }
 
-  /** The next worker need not find that out by itself. */
+  /** Another worker may claim through the lock. */
   leaveLock(queue: string, use: LockUse): void {
-    if (this.#lockUses.get(queue) !== use) return
-    this.#lockUses.delete(queue)
-    if (use.isAwaited) this.expectWork(queue)
-    use.isAwaited = false
+    if (this.#lockUses.get(queue) === use) this.#lockUses.delete(queue)
   }
 
   /** Gives back what lapsed and what the proven dead held. */

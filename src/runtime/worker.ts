@@ -114,7 +114,6 @@ export class Worker<Payload> {
   #stopped = false
   #hasLock = false
   readonly #lockUse: LockUse = {
-    isAwaited: false,
     isAtWork: () =>
       this.#claiming !== null ||
       this.#finishing.size + this.#ahead.length > 0 ||
@@ -168,6 +167,8 @@ export class Worker<Payload> {
       await this.#stop(drainMs)
     } finally {
       this.#session.leaveLock(this.#queue.name, this.#lockUse)
+      // It leaves work behind, perhaps: another worker of this process need not find that out by itself.
+      if (this.#takesLock) this.#session.expectWork(this.#queue.name)
       this.#onStopped()
     }
   }
@@ -344,6 +345,7 @@ export class Worker<Payload> {
       this.#hasLock = false
       return answer
     } finally {
+      // Nobody is woken: others would find no more than this one did, and would wake each other for ever.
       if (!this.#hasLock) this.#session.leaveLock(this.#queue.name, this.#lockUse)
     }
   }

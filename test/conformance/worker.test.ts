@@ -4,7 +4,7 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import type { Queue, QueueItem } from 'holdfast'
 import { MovableEnvironment } from 'holdfast/testing'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import * as z from 'zod'
 import { collectLogs } from '../support/logs.ts'
 import { claimed, claimedMany, present, refusalCode } from '../support/outcomes.ts'
@@ -418,6 +418,20 @@ forEachEngine((engine) => {
         expect(await q.getProcessingLock()).toBeNull()
       },
     )
+
+    test('beside others of its handle that have nothing to do wakes none of them [Q7]', async () => {
+      const { hf, env } = await engine.open()
+      await hf.execute('queue.define', { queue: 'jobs', slots: 1 })
+      const q = hf.queue('jobs')
+      const claims = vi.spyOn(Object.getPrototypeOf(q) as Queue, 'nextWithLock')
+      onTestFinished(() => claims.mockRestore())
+
+      for (let number = 0; number < 4; number++) hf.work(q, () => {})
+      for (let round = 0; round < 100; round++) await env.advance(1)
+
+      expect(claims.mock.calls.length).toBeGreaterThan(0)
+      expect(claims.mock.calls.length).toBeLessThanOrEqual(4)
+    })
 
     test('takes over from another of its handle that stops, without waiting for its next look [Q7]', async () => {
       const { hf, env } = await engine.open()
