@@ -335,8 +335,8 @@ export interface Selectors {
     readonly { readonly queue: string; readonly ready: BoundedCount }[],
   ]
   /**
-   * The queues most worth a look: with items set aside, paused, with the longest waiting (among a thousand), with held
-   * items; then by name.
+   * The queues most worth a look: with items set aside, failing, paused, with the longest waiting (among a thousand),
+   * with held items; then by name.
    */
   watchedQueues: [{ limit: number }, { readonly queues: readonly DefinedQueue[]; readonly more: boolean }]
   /** The item of this key in each queue: the open one, else the one added last. */

@@ -25,6 +25,12 @@ forEachEngine((engine) => {
       await fragile.next({ leaseMs: 0, renew: false })
       await opened.env.advance(10)
       await fragile.detectAndRecoverStale()
+      const failing = hf.queue('zz-failing', { attemptsMax: 1 })
+      for (let number = 0; number < 3; number++) {
+        const { item } = await failing.add(number)
+        await failing.next({ renew: false })
+        await failing.fail(item.id, 'no', { retryable: false })
+      }
     })
 
     test('status shows those most worth a look, and says that there are others [S5e-10]', async () => {
@@ -40,6 +46,15 @@ forEachEngine((engine) => {
         quarantined: { count: 1, more: false },
       })
       expect(alerts.map(({ what }) => what).join('\n')).toContain('zz-set-aside')
+    })
+
+    test('alerts name one whose items fail although nothing waits in it [S5e-10]', async () => {
+      const { alerts } = await hf.fleet.status()
+      const { findings } = await hf.fleet.doctor()
+
+      const failing = expect.stringContaining('queue zz-failing: 3 of the last 3')
+      expect(alerts).toContainEqual(expect.objectContaining({ code: 'mostly_failing', what: failing }))
+      expect(findings).toContainEqual(expect.objectContaining({ what: failing }))
     })
 
     test('prime shows those too [S5e-10]', async () => {

@@ -9,6 +9,8 @@ import { definedQueueAt } from './queue.ts'
 
 /** Queues with ready items, and held items, that are looked at to find the ones worth showing. */
 const lookedAtMax = 1000
+/** Closed items of a queue that tell whether it is failing now. */
+const lateMax = 10
 
 const queueYoungerAt = youngerAt(tables.queue)
 
@@ -23,17 +25,32 @@ function queuesIn(name: string, condition: string): string {
 )`
 }
 
-/** Most in need first: set aside, paused, the longest waiting, held; then by name. */
+/** Most of the newest ones failed, and not just one or two. */
+const isFailing = `select count(*) filter (where late.outcome = 'badly') > greatest(2, count(*) filter (where late.outcome = 'well'))
+from (
+  select i.outcome
+  from holdfast.item i
+  where i.namespace = $1 and i.queue = f.name and i.standing = 'closed'
+  order by i.closed_at desc, i.id desc
+  limit ${lateMax}
+) late`
+
+/** Most in need first: set aside, failing, paused, the longest waiting, held; then by name. */
 const selectWatched = `with recursive
 ${queuesIn('quarantined', 'i.quarantined_at is not null')},
+${queuesIn('failed', "i.outcome = 'badly'")},
 ${queuesIn('ready', "i.standing = 'ready'")},
 candidate (name, need, at) as (
   select * from (select q.name, 1, null::bigint from quarantined q where q.name is not null limit ${lookedAtMax}) c1
   union all
-  select q.name, 2, null::bigint from holdfast.queue q where q.namespace = $1 and q.paused_at is not null
+  select c2.name, 2, null::bigint
+  from (select f.name, (${isFailing}) as fails from failed f where f.name is not null limit ${lookedAtMax}) c2
+  where c2.fails
+  union all
+  select q.name, 3, null::bigint from holdfast.queue q where q.namespace = $1 and q.paused_at is not null
   union all
   select * from (
-    select r.name, 3, (
+    select r.name, 4, (
       select i.added_at
       from holdfast.item i
       where i.namespace = $1 and i.queue = r.name and i.standing = 'ready'
@@ -43,12 +60,12 @@ candidate (name, need, at) as (
     from ready r
     where r.name is not null
     limit ${lookedAtMax}
-  ) c3
+  ) c4
   union all
-  select distinct h.queue, 4, null::bigint
+  select distinct h.queue, 5, null::bigint
   from (select i.queue from holdfast.item i where i.namespace = $1 and i.standing = 'held' limit ${lookedAtMax}) h
   union all
-  select * from (select q.name, 5, null::bigint from holdfast.queue q where q.namespace = $1 order by q.name limit $2) c5
+  select * from (select q.name, 6, null::bigint from holdfast.queue q where q.namespace = $1 order by q.name limit $2) c6
 ),
 wanted as (
   select c.name, min(c.need) as need, min(c.at) as at

@@ -9,6 +9,8 @@ import { definedQueue } from './queue.ts'
 
 /** Queues with ready items, and held items, that are looked at to find the ones worth showing. */
 const lookedAtMax = 1000
+/** Closed items of a queue that tell whether it is failing now. */
+const lateMax = 10
 
 /** Each queue once, from one to the next: an index that begins with the queue is not read through. */
 function queuesIn(name: string, index: string, condition: string): string {
@@ -27,9 +29,19 @@ where item.namespace = ?1 and item.queue = ready.name and standing = 'ready'
 order by priority, added_at
 limit 1`
 
-/** Most in need first: set aside, paused, the longest waiting, held; then by name. */
+/** Most of the newest ones failed, and not just one or two. */
+const isFailing = `select count(*) filter (where outcome = 'badly') > max(2, count(*) filter (where outcome = 'well'))
+from (
+  select outcome from item indexed by item_closed
+  where item.namespace = ?1 and item.queue = failed.name and standing = 'closed'
+  order by closed_at desc
+  limit ${lateMax}
+)`
+
+/** Most in need first: set aside, failing, paused, the longest waiting, held; then by name. */
 const selectWatched = (limit: number) => `with recursive
 ${queuesIn('quarantined', 'item_quarantined', 'quarantined_at is not null')},
+${queuesIn('failed', 'item_failed', "outcome = 'badly'")},
 ${queuesIn('ready', 'item_ready', "standing = 'ready'")},
 held (name) as (
   select distinct queue
@@ -38,25 +50,27 @@ held (name) as (
 candidate (name, need, at) as (
   select name, 1, null from quarantined where name is not null
   union all
-  select name, 2, null from queue where namespace = ?1 and paused_at is not null
+  select name, 2, null from failed where name is not null and (${isFailing})
   union all
-  select name, 3, (${firstReadyAt}) from ready where name is not null
+  select name, 3, null from queue where namespace = ?1 and paused_at is not null
   union all
-  select name, 4, null from held
+  select name, 4, (${firstReadyAt}) from ready where name is not null
   union all
-  select * from (select name, 5, null from queue where namespace = ?1 order by name limit ${limit + 1})
+  select name, 5, null from held
+  union all
+  select * from (select name, 6, null from queue where namespace = ?1 order by name limit ${limit + 1})
 )
 select ${packed(tables.queue)}, workflow.definition
 from (
   select name as wanted, min(need) as need, min(at) as at
   from candidate
   group by name
-  order by 2, 3, 1
+  order by 2, 3 nulls last, 1
   limit ${limit + 1}
 )
 join queue on queue.namespace = ?1 and queue.name = wanted
 left join workflow on workflow.namespace = queue.namespace and workflow.name = queue.workflow
-order by need, at, wanted`
+order by need, at nulls last, wanted`
 
 /** The head of each priority, since within one the oldest comes first. */
 function oldestIn(line: 'ready' | 'suspect'): string {
