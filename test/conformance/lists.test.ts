@@ -46,7 +46,13 @@ forEachEngine((engine) => {
 
 function combinations(states: readonly string[]): ListOptions[] {
   const pairs = states.flatMap((one, at) => states.slice(at).map((other) => [one, other]))
-  const named = [undefined, [], ['no such state'], ...states.map((state) => ['no such state', state]), ...pairs]
+  const named = [
+    undefined,
+    [],
+    ['no such state'],
+    ...states.map((state) => ['no such state', state]),
+    ...pairs,
+  ]
   const standings = [undefined, 'ready', 'suspect', 'waiting', 'held', 'closed'] as const
   return [...named, states].flatMap((wanted) =>
     standings.flatMap((standing) =>
@@ -59,7 +65,7 @@ function combinations(states: readonly string[]): ListOptions[] {
   )
 }
 
-function isWanted(item: QueueItem, { states, standing, quarantined }: ListOptions): boolean {
+function isWanted(item: QueueItem<unknown>, { states, standing, quarantined }: ListOptions): boolean {
   return (
     (states === undefined || states.includes(item.state)) &&
     (standing === undefined || item.standing === standing) &&

@@ -46,7 +46,7 @@ describe('the token of a lease', () => {
     expect(JSON.parse(readFileSync(join(folder, file), 'utf8'))).toMatchObject({ kind: 'item', token })
   })
 
-  test('need not be kept for a completion to be answered: the folder may be somebody else\'s [S5c-44]', async () => {
+  test("need not be kept for a completion to be answered: the folder may be somebody else's [S5c-44]", async () => {
     const shell = aShell()
     await shell.run('queue', 'add', 'q', '1')
     const { id, token } = await claim(shell)
