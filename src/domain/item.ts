@@ -481,6 +481,15 @@ export function assertUnneeded(item: Item, waiting: readonly Pick<Item, 'id'>[],
   })
 }
 
+/**
+ * As it is for whoever looks: without the blockers that have closed well and from which it is yet to be freed. Its
+ * version is that of its row.
+ */
+export function withoutClosedBlockers(item: Item, workflow: Workflow, closed: readonly string[]): Item {
+  const freed = closed.reduce((each, blocker) => unblockItem(each, workflow, blocker) ?? each, item)
+  return freed === item ? item : { ...freed, version: item.version }
+}
+
 function lostTo(item: Item, workflow: Workflow): string {
   const state = stateOf(workflow, item.state)
   if (state.lostTo === undefined) throw illegal(item, 'given back', state)

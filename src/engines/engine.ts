@@ -290,7 +290,7 @@ export interface Selectors {
   dueItems: [{ queues: readonly string[] | null; limit: number }, readonly Item[]]
   /** When the next delayed item of any queue is due; null when none is delayed. */
   nextDueAt: [Record<never, never>, number | null]
-  /** Items that wait for one of these, each with its queue. */
+  /** Items that wait for one of these, each with its queue; also such as stopped to wait a moment ago. */
   dependents: [{ ids: readonly string[]; limit: number }, readonly Dependent[]]
   /** Ids of everything that waits for an item, also through others; at most `limit`. */
   transitiveDependents: [{ id: string; limit: number }, readonly string[]]
@@ -298,12 +298,18 @@ export interface Selectors {
   vainWaits: [{ window: number; limit: number }, readonly VainWait[]]
   /**
    * Items still waiting for one that closed well and is closed, or was removed, each with that blocker; and cascades with
-   * nothing left to free: a blocker that started over is waited for until its next end.
+   * nothing left to free: a blocker that started over is waited for until its next end. `more`: there are other cascades.
    */
   freedDependents: [
     { limit: number },
-    { dependents: readonly (Dependent & { blocker: string })[]; finished: readonly Cascade[] },
+    {
+      dependents: readonly (Dependent & { blocker: string })[]
+      finished: readonly Cascade[]
+      more: boolean
+    },
   ]
+  /** Closed well or removed, and not all that waited for them are freed yet; mostly none. */
+  closedBlockers: [Record<never, never>, readonly string[]]
   items: [
     {
       queue: string
@@ -695,7 +701,7 @@ export interface EngineOptions {
   readonly file?: string | undefined
   readonly onRecovered: (report: RecoveryReport, trigger: 'claim', ms: number) => void
   /** `queue`: the one that was to be claimed from. */
-  readonly onRecoveryFailed: (error: unknown, trigger: 'claim', queue: string | null) => void
+  readonly onRecoveryFailed: (error: unknown, trigger: 'claim' | 'completion', queue: string | null) => void
   readonly log: (level: 'info' | 'warn' | 'error', name: LogName, facts: LogFacts) => void
 }
 

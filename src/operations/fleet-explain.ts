@@ -32,7 +32,7 @@ import { glancesOf, heldNeeds, heldThings, holdingView, judged, queueRows, title
 import { lockRef } from './lease.ts'
 import { crashNeeds, runningMax } from './lease-watch.ts'
 import { ask, type OutputOf, operation, type Step } from './operation.ts'
-import { workflowOf } from './subject.ts'
+import { asFreed, closedBlockers, workflowOf } from './subject.ts'
 
 export const kinds = ['item', 'lock', 'message', 'run', 'agent', 'queue'] as const
 type Kind = (typeof kinds)[number]
@@ -164,6 +164,7 @@ export const explain = operation({
   output: explanationView,
   needs: ({ kind, id }) => ({
     item: kind === 'item' ? ({ select: 'item', queue: null, ref: id } as const) : null,
+    closed: kind === 'item' ? closedBlockers : null,
     line: kind === 'lock' ? ({ select: 'lockLine', name: id, waiter: null } as const) : null,
     message: kind === 'message' ? ({ select: 'messagesById', ids: [id] } as const) : null,
     run: kind === 'run' ? ({ select: 'progressOf', runs: [id] } as const) : null,
@@ -174,7 +175,7 @@ export const explain = operation({
     const of = { ...asked, context, processes: { instances: rows.running, judged: asked.judged } }
     switch (asked.kind) {
       case 'item':
-        return itemStep(required(rows.item, asked), of)
+        return itemStep(required(rows.item, asked), rows.closed ?? [], of)
       case 'lock':
         return lockStep(rows.line as NonNullable<typeof rows.line>, of)
       case 'message':
@@ -236,26 +237,27 @@ function tell(
   }
 }
 
-function itemStep(item: Item, of: Asked): Step<FleetExplanation> {
+function itemStep(found: Item, closed: readonly string[], of: Asked): Step<FleetExplanation> {
   const { context, processes } = of
   const needs = {
-    defined: { select: 'queue', name: item.queue } as const,
-    blockers: { select: 'itemsById', ids: item.waitingFor } as const,
-    locks: { select: 'lock', name: processingLockName(item.queue) } as const,
+    defined: { select: 'queue', name: found.queue } as const,
+    blockers: { select: 'itemsById', ids: found.waitingFor } as const,
+    locks: { select: 'lock', name: processingLockName(found.queue) } as const,
     line: {
       select: 'line',
-      queue: item.queue,
-      priority: item.priority,
-      addedAt: item.addedAt,
-      id: item.id,
+      queue: found.queue,
+      priority: found.priority,
+      addedAt: found.addedAt,
+      id: found.id,
       limit: 100_000,
     } as const,
-    history: historyOf('item', item.id),
-    instances: { select: 'instances', ids: item.instance === null ? [] : [item.instance] } as const,
+    history: historyOf('item', found.id),
+    instances: { select: 'instances', ids: found.instance === null ? [] : [found.instance] } as const,
   }
   return ask(needs, ({ defined, blockers, locks, line, history, instances }) => {
     const known = { ...processes, instances: [...instances, ...processes.instances] }
-    const { queue } = required(defined, { kind: 'queue', id: item.queue })
+    const { queue } = required(defined, { kind: 'queue', id: found.queue })
+    const item = asFreed(found, defined, closed)
     const explained = explainItem({
       item,
       queue,

@@ -169,7 +169,8 @@ export const remove = operation({
         'cancel it first, or remove it with force',
       )
     }
-    return ask({ waiting: { select: 'dependents', ids: [item.id], limit: 10 } as const }, ({ waiting }) => {
+    return ask({ found: { select: 'dependents', ids: [item.id], limit: 10 } as const }, ({ found }) => {
+      const waiting = found.filter((each) => each.item.waitingFor.includes(item.id))
       const items = waiting.map((dependent) => dependent.item)
       assertUnneeded(item, items, 'cancel or remove those first')
       return { changes: [removal(item, context.agent, why(input.reason))], result: true, wakes: true }

@@ -15,7 +15,7 @@ import {
 } from '../domain/item.ts'
 import { isHolder, renew as renewLease } from '../domain/lease.ts'
 import type { Workflow } from '../domain/workflow.ts'
-import type { Change, Context, DefinedQueue, Dependent, EventDraft } from '../engines/engine.ts'
+import type { Cascade, Change, Context, DefinedQueue, Dependent, EventDraft } from '../engines/engine.ts'
 import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
 import { ask, operation, type Step } from './operation.ts'
@@ -29,8 +29,8 @@ import {
 } from './subject.ts'
 import { type ItemView, itemView, viewItem } from './view.ts'
 
-/** How many waiting items one closing item frees in its own transaction; more would hold others up. */
-const dependentsMax = 1000
+/** Waiting items that one transaction frees; more would hold others up. */
+const freedMax = 100
 
 export const itemInput = lazily(() => ({ queue: fields.queue, ref: fields.ref, token: fields.token }))
 
@@ -53,7 +53,7 @@ export function heldItem(
   return { item, workflow, queue, late }
 }
 
-/** Ends an act: an item that closed well frees, in the same transaction, what waited for it. */
+/** Ends an act: an item that closed well frees what waited for it, the first 100 in the same transaction. */
 export function finish(change: Change & { table: 'item'; after: Item }, context: Context): Step<ItemView> {
   const { before, after } = change
   const wakes = concernsClaimers(after) || endsSuspicion(before)
@@ -68,17 +68,47 @@ export function finish(change: Change & { table: 'item'; after: Item }, context:
 
 /** What waits for an item, as much of it as one transaction frees. */
 export const dependentsOf = (id: string) => ({
-  waiting: { select: 'dependents', ids: [id], limit: dependentsMax } as const,
+  waiting: { select: 'dependents', ids: [id], limit: freedMax } as const,
 })
 
-/** Nothing waits for this blocker any more; where that is too much for one transaction, recovery frees the rest. */
+/** Nothing waits for this blocker any more. There may be more: as long as the last row is there, somebody frees them. */
 export function freed(waiting: readonly Dependent[], blocker: string, context: Context): Change[] {
   return [
     ...waiting.flatMap((dependent) => unblocked(dependent, blocker, context)),
-    ...(waiting.length === dependentsMax
+    ...(waiting.length === freedMax
       ? [{ table: 'cascade', before: null, after: { blocker, at: context.wall } } as const]
       : []),
   ]
+}
+
+export const freeDependents = operation({
+  name: 'queue.freeDependents',
+  summary: 'Free up to 100 items that wait for what has closed well.',
+  effect: 'write',
+  internal: true,
+  input: () => z.strictObject({}),
+  output: () => z.object({ freed: z.number(), more: z.boolean() }),
+  needs: () => ({ waiting: { select: 'freedDependents', limit: freedMax } as const }),
+  decide({ waiting: { dependents, finished, more } }, _input, context) {
+    const items = firstOfEach(dependents)
+    const freed = items.flatMap(({ blocker, ...dependent }) => unblocked(dependent, blocker, context))
+    return {
+      changes: [...freed, ...finished.map(endedCascade)],
+      result: { freed: freed.length, more },
+      wakes: freed.length > 0,
+    }
+  },
+})
+
+/** Each item changes once in a transaction: what else it no longer waits for is found by the next. */
+export function firstOfEach<Freed extends Dependent>(dependents: readonly Freed[]): Freed[] {
+  const first = new Map<string, Freed>()
+  for (const each of dependents) if (!first.has(each.item.id)) first.set(each.item.id, each)
+  return [...first.values()]
+}
+
+export function endedCascade(cascade: Cascade): Change {
+  return { table: 'cascade', before: cascade, after: null }
 }
 
 /** A process takes one suspect at a time: when it lets go of one, it may take the next. */

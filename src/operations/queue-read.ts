@@ -5,7 +5,8 @@ import { countQueue } from '../domain/queue-counts.ts'
 import { builtInWorkflow, type Workflow } from '../domain/workflow.ts'
 import * as fields from './fields.ts'
 import { ask, operation } from './operation.ts'
-import { knownWorkflow, requireItem, workflowOf } from './subject.ts'
+import { itemNeeds } from './queue-finish.ts'
+import { asFreed, closedBlockers, knownWorkflow, requireItem, workflowOf } from './subject.ts'
 import { itemView, viewItem } from './view.ts'
 
 /** A count stops here; it answers "how far back", not "how many exactly". */
@@ -17,8 +18,10 @@ export const get = operation({
   effect: 'read',
   input: () => z.strictObject({ queue: fields.queue, ref: fields.ref }),
   output: () => itemView().nullable(),
-  needs: (input) => ({ item: { select: 'item', queue: input.queue, ref: input.ref } as const }),
-  decide: ({ item }, _input, { now }) => ({ changes: [], result: item ? viewItem(item, now) : null }),
+  needs: (input) => ({ ...itemNeeds(input), closed: closedBlockers }),
+  decide({ item, defined, closed }, _input, { now }) {
+    return { changes: [], result: item ? viewItem(asFreed(item, defined, closed), now) : null }
+  },
 })
 
 export const list = operation({
@@ -38,8 +41,12 @@ export const list = operation({
       after: fields.after,
     }),
   output: () => z.object({ items: z.array(itemView()), next: z.string().nullable() }),
-  needs: ({ queue }) => ({ defined: { select: 'queue', name: queue } as const }),
-  decide({ defined }, { queue, states = null, standing = null, quarantined = null, limit, after }, { now }) {
+  needs: ({ queue }) => ({ defined: { select: 'queue', name: queue } as const, closed: closedBlockers }),
+  decide(
+    { defined, closed },
+    { queue, states = null, standing = null, quarantined = null, limit, after },
+    { now },
+  ) {
     const wanted = { states, standing, quarantined }
     const page = {
       select: 'items',
@@ -51,10 +58,15 @@ export const list = operation({
       limit: limit ?? 100,
       after: after ?? null,
     } as const
-    return ask({ page }, (more) => ({
-      changes: [],
-      result: { items: more.page.rows.map((item) => viewItem(item, now)), next: more.page.next },
-    }))
+    return ask({ page }, (more) => {
+      const items = more.page.rows
+        .map((item) => asFreed(item, defined, closed))
+        .filter((item) => standing === null || item.standing === standing)
+      return {
+        changes: [],
+        result: { items: items.map((item) => viewItem(item, now)), next: more.page.next },
+      }
+    })
   },
 })
 
@@ -64,9 +76,9 @@ export const position = operation({
   effect: 'read',
   input: () => z.strictObject({ queue: fields.queue, ref: fields.ref }),
   output: () => z.number().nullable(),
-  needs: (input) => ({ item: { select: 'item', queue: input.queue, ref: input.ref } as const }),
-  decide({ item: found }, input) {
-    const item = requireItem(found, input.queue, input.ref)
+  needs: (input) => ({ ...itemNeeds(input), closed: closedBlockers }),
+  decide({ item: found, defined, closed }, input) {
+    const item = asFreed(requireItem(found, input.queue, input.ref), defined, closed)
     if (item.standing !== 'ready') return { changes: [], result: null }
     const place = {
       select: 'line',

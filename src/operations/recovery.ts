@@ -21,7 +21,7 @@ import { lockRef } from './lease.ts'
 import { runNeeds } from './lock-run.ts'
 import { deliveryReclaim, lostDeliveries, takeDeliveries } from './message-recovery.ts'
 import { ask, type OutputOf, operation } from './operation.ts'
-import { unblocked } from './queue-finish.ts'
+import { endedCascade, firstOfEach, unblocked } from './queue-finish.ts'
 import {
   describeReclaimed,
   itemReclaim,
@@ -41,7 +41,7 @@ const dryRunMax = 10_000
 /** Dead processes one command can name: a dry run all there are, a real run a piece of them. */
 export const deathsMax = dryRunMax
 
-export const recoveryTriggers = ['claim', 'open', 'timer', 'waiter', 'death', 'manual'] as const
+export const recoveryTriggers = ['claim', 'completion', 'open', 'timer', 'waiter', 'death', 'manual'] as const
 export type RecoveryTrigger = (typeof recoveryTriggers)[number]
 
 export const report = lazily(() =>
@@ -207,11 +207,8 @@ export const run = operation({
         const { workflow } = rulesFor(item, queues)
         return workflow ? [{ before: item, after: promoteItem(item, workflow) }] : []
       })
-      // Each item changes once: what else it no longer waits for is found by the next pass.
       const changed = new Set([...takenItems, ...promoted].map(({ before }) => before.id))
-      const freed = unique(rows.freed.dependents, ({ item }) => item.id).filter(
-        ({ item }) => !changed.has(item.id),
-      )
+      const freed = firstOfEach(rows.freed.dependents).filter(({ item }) => !changed.has(item.id))
       const more =
         items.length === limit ||
         locks.length === limit ||
@@ -253,7 +250,7 @@ export const run = operation({
           }),
         ),
         ...freed.flatMap(({ blocker, ...dependent }) => unblocked(dependent, blocker, context)),
-        ...rows.freed.finished.map((cascade): Change => ({ table: 'cascade', before: cascade, after: null })),
+        ...rows.freed.finished.map(endedCascade),
         ...ended.map(
           (instance): Change => ({
             table: 'instance',

@@ -1,5 +1,5 @@
 /** The things an operation is about: found, or refused with what to do. */
-import type { Item } from '../domain/item.ts'
+import { type Item, withoutClosedBlockers } from '../domain/item.ts'
 import { builtInWorkflow, type Workflow } from '../domain/workflow.ts'
 import type { Caller, Change, DefinedQueue } from '../engines/engine.ts'
 import { HoldfastError, LeaseLostError, NotFoundError, VersionMismatchError } from '../errors.ts'
@@ -51,6 +51,15 @@ export function requireItem(
     next: 'list the queue to see what is there; finished items are removed after their retention',
     facts: { queue, ref },
   })
+}
+
+/** Needed wherever an item is shown, or claimed by name. */
+export const closedBlockers = { select: 'closedBlockers' } as const
+
+/** A blocker that is done is never shown as open, although freeing all that waited for it may take a moment longer. */
+export function asFreed(item: Item, defined: DefinedQueue | null, closed: readonly string[]): Item {
+  const workflow = defined && knownWorkflow(defined)
+  return workflow ? withoutClosedBlockers(item, workflow, closed) : item
 }
 
 export function assertVersion(item: Item, expected: number | undefined): void {

@@ -79,6 +79,7 @@ const all: readonly AnyOperation[] = [
   queueFinish.complete,
   queueFinish.fail,
   queueFinish.release,
+  queueFinish.freeDependents,
   queueControl.retry,
   queueControl.cancel,
   queueControl.setPriority,

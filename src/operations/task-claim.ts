@@ -11,8 +11,9 @@ import { claimant, holderWith } from './claimant.ts'
 import * as fields from './fields.ts'
 import { ask, type OutputOf, operation, type Step } from './operation.ts'
 import { empty, emptyAnswer, leaseLength, suspectsOf } from './queue-claim.ts'
+import { unblocked } from './queue-finish.ts'
 import { itemReclaim, lossRecords, processNeeds, rulesFor } from './reclaim.ts'
-import { itemChange, requireItem, requireQueue } from './subject.ts'
+import { closedBlockers, itemChange, requireItem, requireQueue } from './subject.ts'
 import { atHome, filter, itemFilter, type TaskFilter } from './task.ts'
 import { ref, taskNeeds, taskView, viewTask } from './task-view.ts'
 import { viewItem } from './view.ts'
@@ -98,15 +99,39 @@ function requestOf(
   }
 }
 
+/** `freed`: how it stopped to wait for what has closed well, where nobody has come to that yet. */
+type MadeClaim = TaskClaim & { readonly freed: readonly Change[] }
+
+interface ClaimRows {
+  readonly defined: DefinedQueue | null
+  readonly processes: readonly Process[] | null
+  readonly closed: readonly string[]
+}
+
 function claimOne(
   item: Item,
-  { defined, processes }: { defined: DefinedQueue | null; processes: readonly Process[] | null },
+  { defined, processes, closed }: ClaimRows,
   request: TaskRequest,
   context: Context,
-): TaskClaim {
+): MadeClaim {
   const { queue, definition, workflow } = requireQueue(defined, taskQueue)
   const rules = rulesFor(item, [{ queue, definition }], processes)
-  return claimTask(item, { ...rules, workflow }, request, context)
+  const freed = freeing(item, { queue, definition }, closed, context)
+  const claim = claimTask(freed.item, { ...rules, workflow }, request, context)
+  // What cannot be claimed after all stays as it is.
+  return { ...claim, freed: claim.outcome === 'claimed' ? freed.changes : [] }
+}
+
+function freeing(item: Item, defined: DefinedQueue, closed: readonly string[], context: Context) {
+  const changes: Change[] = []
+  let freed = item
+  for (const blocker of closed) {
+    const [change] = unblocked({ ...defined, item: freed }, blocker, context)
+    if (change === undefined) continue
+    changes.push(change)
+    freed = change.after as Item
+  }
+  return { item: freed, changes }
 }
 
 /** Only who takes over from a lost holder needs to know what else that one held. */
@@ -120,7 +145,7 @@ function withProcesses<Output>(
   return ask(processNeeds(lapsed), ({ processes }) => decide(processes))
 }
 
-function changesOf(claim: TaskClaim, context: Context): Change[] {
+function changesOf(claim: MadeClaim, context: Context): Change[] {
   const reclaimed =
     'reclaimed' in claim && claim.reclaimed ? [itemReclaim(claim.reclaimed, context, 'claim')] : []
   if (claim.outcome !== 'claimed') return reclaimed
@@ -128,7 +153,7 @@ function changesOf(claim: TaskClaim, context: Context): Change[] {
   const granted: Change = renewed
     ? { table: 'item', before, after }
     : itemChange(before, after, 'item.claimed', context, takenFrom(before, after))
-  return [...reclaimed, granted]
+  return [...claim.freed, ...reclaimed, granted]
 }
 
 /** What else a lost holder held is taken later, and must not look as if it had been alone. */
@@ -191,13 +216,13 @@ export const claimTaskForAgent = operation({
   claims: () => taskQueue,
   input: () => z.strictObject({ ref: ref(), ...claimInput() }),
   output: taskClaim,
-  needs: (input, caller) => ({ ...taskNeeds(input), process: claimant(caller) }),
-  decide({ defined, item: found, process }, input, context): Step<TaskClaimOutcome> {
+  needs: (input, caller) => ({ ...taskNeeds(input), process: claimant(caller), closed: closedBlockers }),
+  decide({ defined, item: found, process, closed }, input, context): Step<TaskClaimOutcome> {
     const item = requireItem(found, taskQueue, input.ref)
     const { queue } = requireQueue(defined, taskQueue)
     const request = requestOf(input, process, defined, context)
     return withProcesses([item], context, (processes): Decision<TaskClaimOutcome> => {
-      const claim = claimOne(item, { defined, processes }, request, context)
+      const claim = claimOne(item, { defined, processes, closed }, request, context)
       // What is already held goes on; only something new is refused.
       if (queue.pausedAt !== null && claim.outcome === 'claimed' && !claim.renewed)
         return { changes: [], result: { outcome: 'paused', reason: queue.pauseReason } }
@@ -264,7 +289,7 @@ export const claimNext = operation({
     if (!candidate) return emptyAnswer()
     const request = requestOf(input, process, defined, context)
     const claim = (): Decision<NextTaskOutcome> => {
-      const made = claimOne(candidate, { defined, processes: null }, request, context)
+      const made = claimOne(candidate, { defined, processes: null, closed: [] }, request, context)
       const result = answerOf(made, context.now) as NextTaskOutcome
       return { changes: changesOf(made, context), result, granted: grantsOf(made) }
     }
@@ -318,12 +343,13 @@ export const batchClaim = operation({
   needs: ({ refs }, caller) => ({
     defined: { select: 'queue', name: taskQueue } as const,
     process: claimant(caller),
+    closed: closedBlockers,
     ...Object.fromEntries(
       refs.map((each) => [`task ${each}`, { select: 'item', queue: taskQueue, ref: each } as const]),
     ),
   }),
   decide(rows, input, context): Step<BatchClaimOutcome> {
-    const { defined, process } = rows
+    const { defined, process, closed } = rows
     const request = requestOf(input, process, defined, context)
     if (defined?.queue.pausedAt != null)
       return { changes: [], result: { outcome: 'paused', reason: defined.queue.pauseReason } }
@@ -334,7 +360,7 @@ export const batchClaim = operation({
       const tried = input.refs.map((each, index) =>
         attempt(each, () => {
           const item = requireItem(found[index] ?? null, taskQueue, each)
-          return claimOne(item, { defined, processes }, request, context)
+          return claimOne(item, { defined, processes, closed }, request, context)
         }),
       )
       const failed = tried.flatMap((each) => ('failed' in each ? [each.failed] : []))
@@ -356,7 +382,7 @@ export const batchClaim = operation({
       }
     })
 
-    function attempt(name: string, claiming: () => TaskClaim): { claim: Granted } | { failed: Refused } {
+    function attempt(name: string, claiming: () => MadeClaim): { claim: Granted } | { failed: Refused } {
       try {
         const claim = claiming()
         if (claim.outcome === 'claimed') return { claim }
@@ -369,4 +395,4 @@ export const batchClaim = operation({
   },
 })
 
-type Granted = Extract<TaskClaim, { outcome: 'claimed' }>
+type Granted = Extract<MadeClaim, { outcome: 'claimed' }>

@@ -20,7 +20,15 @@ import * as fields from './fields.ts'
 import { ask, operation, type Step } from './operation.ts'
 import { ensureQueue } from './queue-define.ts'
 import { changed, finish } from './queue-finish.ts'
-import { assertVersion, concernsClaimers, itemChange, requireItem, requireQueue } from './subject.ts'
+import {
+  asFreed,
+  assertVersion,
+  closedBlockers,
+  concernsClaimers,
+  itemChange,
+  requireItem,
+  requireQueue,
+} from './subject.ts'
 import { asTask, note, ref, status, type TaskView, taskNeeds, taskView, viewTask } from './task-view.ts'
 import { viewItem } from './view.ts'
 
@@ -135,10 +143,10 @@ export const getTask = operation({
   effect: 'read',
   input: () => z.strictObject({ ref: ref() }),
   output: () => taskView().nullable(),
-  needs: (input) => ({ item: { select: 'item', queue: taskQueue, ref: input.ref } as const }),
-  decide: ({ item }, _input, { now }) => ({
+  needs: (input) => ({ ...taskNeeds(input), closed: closedBlockers }),
+  decide: ({ item, defined, closed }, _input, { now }) => ({
     changes: [],
-    result: item ? viewTask(viewItem(item, now)) : null,
+    result: item ? viewTask(viewItem(asFreed(item, defined, closed), now)) : null,
   }),
 })
 
@@ -185,6 +193,8 @@ export const listTasks = operation({
     }),
   output: () => z.object({ tasks: z.array(taskView()), next: z.string().nullable() }),
   needs: ({ status: wanted, assignee, limit, after, ...asked }, { agent }) => ({
+    defined: { select: 'queue', name: taskQueue } as const,
+    closed: closedBlockers,
     page: {
       select: 'items',
       queue: taskQueue,
@@ -199,9 +209,12 @@ export const listTasks = operation({
       after: after ?? null,
     } as const,
   }),
-  decide: ({ page }, _input, { now }) => ({
+  decide: ({ page, defined, closed }, _input, { now }) => ({
     changes: [],
-    result: { tasks: page.rows.map((item) => viewTask(viewItem(item, now))), next: page.next },
+    result: {
+      tasks: page.rows.map((item) => viewTask(viewItem(asFreed(item, defined, closed), now))),
+      next: page.next,
+    },
   }),
 })
 

@@ -40,7 +40,12 @@ export type FromEngine =
   | { readonly type: 'status'; readonly status: StoreStatus }
   | { readonly type: 'woke' | 'dismissed' }
   | { readonly type: 'recovered'; readonly report: RecoveryReport; readonly ms: number }
-  | { readonly type: 'recovery-failed'; readonly error: string; readonly queue: string | null }
+  | {
+      readonly type: 'recovery-failed'
+      readonly error: string
+      readonly trigger: 'claim' | 'completion'
+      readonly queue: string | null
+    }
   | { readonly type: 'lost'; readonly lease: LeaseRef }
   | { readonly type: 'rejoined'; readonly instance: string }
   /** The answer to `rejoin`; null: there is no caretaker. */

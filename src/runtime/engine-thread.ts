@@ -30,8 +30,8 @@ try {
       manualGraceMs: data.manualGraceMs,
       hasCaretaker: true,
       onRecovered: (report, _trigger, ms) => tell({ type: 'recovered', report, ms }),
-      onRecoveryFailed: (error, _trigger, queue) =>
-        tell({ type: 'recovery-failed', error: String(error), queue }),
+      onRecoveryFailed: (error, trigger, queue) =>
+        tell({ type: 'recovery-failed', error: String(error), trigger, queue }),
       log: (level, name, facts) => tell({ type: 'log', level, name, facts }),
     }),
   )

@@ -181,7 +181,7 @@ export class ThreadedEngine implements OpenedEngine {
         this.#options.onRecovered(message.report, 'claim', message.ms)
         break
       case 'recovery-failed':
-        this.#options.onRecoveryFailed(message.error, 'claim', message.queue)
+        this.#options.onRecoveryFailed(message.error, message.trigger, message.queue)
         break
       case 'lost':
         this.#employed?.lost(message.lease)

@@ -2,10 +2,11 @@
 import { randomUUID } from 'node:crypto'
 import type { Holdfast, Workflow } from 'holdfast'
 import { expect, test } from 'vitest'
+import { machine } from '../support/processes.ts'
 import { type Engine, forEachEngine } from '../support/stores.ts'
 
-/** As many as are freed together with what they wait for. */
-const freedAtOnce = 1_000
+/** As many as one transaction frees. */
+const freedAtOnce = 100
 
 /** It can be closed without a claim, before which the rest would be freed. */
 const workflow: Workflow = {
@@ -21,17 +22,16 @@ const workflow: Workflow = {
 }
 
 forEachEngine((engine) => {
-  // One test for both promises: what takes time is to add more items than are freed at once, twice.
   test('a blocker closes again and starts over while some wait, and frees nothing too early [S5c-10]', async () => {
     const { hf, change, submit, finish } = await openChange(engine)
     await addBehind(hf, change, freedAtOnce + 1)
     await finish()
     await submit()
-    await addBehind(hf, change, freedAtOnce)
+    await addBehind(hf, change, freedAtOnce + 1)
 
-    await finish()
+    // Started over before its process comes to the rest.
+    await Promise.all([finish(), submit()])
     const left = await waiting(hf)
-    await submit()
     const { item } = await hf.queue('jobs').add('behind its third life', { blockers: [change] })
     await hf.recovery.detectAndRecoverStale()
     const meanwhile = await waiting(hf)
@@ -41,14 +41,130 @@ forEachEngine((engine) => {
     expect(meanwhile.sort()).toEqual([...left, item.id].sort())
     expect(await waiting(hf)).toEqual([])
   })
+
+  test('no transaction frees more than 100 of those who wait [S5e-11]', async () => {
+    const { hf, change, submit, finish } = await openChange(engine)
+    await addBehind(hf, change, 2 * freedAtOnce + 50)
+
+    const free = () => hf.execute('queue.freeDependents', {}) as Promise<{ freed: number }>
+    // Whatever their order: started over, it frees no more.
+    const [, { freed }] = await Promise.all([finish(), free(), submit()])
+
+    expect(freed).toBeLessThanOrEqual(freedAtOnce)
+    expect(await waiting(hf)).toHaveLength(freedAtOnce + 50 - freed)
+  })
+
+  test('the process that completes a blocker frees the rest at once, with recovery turned off [S5e-11]', async () => {
+    const { store, env } = await engine.open()
+    let commits = 0
+    const environment = { ...machine(env).process(7), reached: count }
+    const hf = await store.open({ environment, background: false, recovery: false })
+    const { change, finish } = await changeOf(hf)
+    await addBehind(hf, change, 2 * freedAtOnce + 50)
+    commits = 0
+
+    await finish()
+    await hf.close()
+
+    const look = await store.open({ background: false, recovery: false })
+    expect(await waiting(look)).toEqual([])
+    expect(await store.countRows()).toMatchObject({ cascade: 0, blocker: 0 })
+    expect(commits).toBeGreaterThanOrEqual(3)
+
+    function count(point: string): void {
+      if (point === 'transaction.committed') commits++
+    }
+  })
+
+  test('a blocker that is done is nowhere shown as open [S5e-11]', async () => {
+    const { hf, afterCommit } = await openWatched(engine)
+    const { gate, keys } = await addTasksBehind(hf)
+
+    const look = afterCommit(() => seenBy(hf, keys))
+    await hf.tasks.completeTask(gate)
+
+    const { tasks, items, texts, positions } = await look
+    expect(tasks.filter(({ waitingFor }) => waitingFor.length > 0)).toEqual([])
+    expect(items.filter(({ standing }) => standing === 'waiting')).toEqual([])
+    expect(texts.filter((why) => why.includes('waits'))).toEqual([])
+    expect(positions).not.toContain(null)
+  })
+
+  test('a blocker that is done keeps nobody from a claim by name [S5e-11]', async () => {
+    const { hf, afterCommit } = await openWatched(engine)
+    const { gate, keys } = await addTasksBehind(hf)
+    const claim = (ref: string) => hf.execute('tasks.claimTaskForAgent', { ref }) as Promise<object>
+
+    const claims = afterCommit(() =>
+      Promise.all([
+        hf.execute('tasks.batchClaim', { refs: keys.slice(-2) }),
+        ...keys.slice(0, -2).map(claim),
+      ]),
+    )
+    await hf.tasks.completeTask(gate)
+
+    expect(await claims).toEqual((await claims).map(() => expect.objectContaining({ outcome: 'claimed' })))
+    expect(await hf.queue('tasks').get(String(keys.at(-1)))).toMatchObject({ standing: 'held', version: 3 })
+  })
 })
+
+/** `afterCommit` does something once, right after the next commit and before what follows from it. */
+async function openWatched(engine: Engine) {
+  const { store, env } = await engine.open()
+  let act = () => {}
+  const reached = (point: string) => void (point === 'transaction.committed' && act())
+  const environment = { ...machine(env).process(7), reached }
+  const hf = await store.open({ environment, background: false, recovery: false })
+  const afterCommit = <Result>(run: () => Promise<Result>): Promise<Result> =>
+    new Promise((resolve) => {
+      act = () => {
+        act = () => {}
+        resolve(run())
+      }
+    })
+  return { hf, store, afterCommit }
+}
+
+async function seenBy(hf: Holdfast, keys: readonly string[]) {
+  const tasks = hf.queue('tasks')
+  const [listed, page, texts, items, positions] = await Promise.all([
+    hf.tasks.listTasks({ status: 'Todo', limit: 500 }),
+    tasks.list({ standing: 'waiting', limit: 500 }),
+    Promise.all(keys.map(async (key) => (await hf.fleet.explain(key)).why)),
+    Promise.all(keys.map((key) => tasks.get(key))),
+    Promise.all(keys.map((key) => tasks.position(key))),
+  ])
+  return {
+    tasks: listed.tasks,
+    items: [...page.items, ...items.filter((item) => item !== null)],
+    texts,
+    positions,
+  }
+}
+
+/** More than are freed with the gate, and before a claim. Of the first and the last of them, some still wait then. */
+async function addTasksBehind(hf: Holdfast) {
+  const { id: gate } = await hf.tasks.addTask('gate')
+  const numbers = Array.from({ length: 2 * freedAtOnce + 20 }, (_, number) => String(number).padStart(3, '0'))
+  await Promise.all(numbers.map((key) => hf.tasks.addTask(key, { key, dependsOn: [gate] })))
+  await hf.tasks.claimTaskForAgent(gate)
+  return { gate, keys: [...numbers.slice(0, 10), ...numbers.slice(-30)] }
+}
 
 async function openChange(engine: Engine) {
   const { hf } = await engine.open({ background: false, recovery: false })
+  return { hf, ...(await changeOf(hf)) }
+}
+
+async function changeOf(hf: Holdfast) {
   const q = hf.queue('changes', { workflow })
-  const submit = () => q.submit('w1', { headSha: 'abcd' })
-  const { item } = await submit()
-  return { hf, change: item.id, submit, finish: () => q.move('w1', 'done') }
+  const { item } = await q.submit('w1', { headSha: 'abcd' })
+  // Asked by name, so that what is asked together is in one transaction.
+  return {
+    change: item.id,
+    submit: () => hf.execute('queue.submit', { queue: 'changes', key: 'w1', headSha: 'abcd' }),
+    finish: () => hf.execute('queue.move', { queue: 'changes', ref: 'w1', to: 'done' }),
+  }
 }
 
 async function addBehind(hf: Holdfast, blocker: string, count: number): Promise<void> {

@@ -51,18 +51,34 @@ forEachEngine((engine) => {
     })
 
     test('a delay ends on time, and a cascade goes on [S5c-38]', async () => {
-      const { other, env } = await openBeside(engine)
-      const jobs = other.queue('jobs')
+      const { other, store, env } = await openBeside(engine)
+      let isFailing = false
+      const reached = (point: string) => {
+        if (isFailing && point === 'transaction.begun') throw new Error('the disk is gone')
+        isFailing ||= isCompleting && point === 'transaction.committed'
+      }
+      let isCompleting = false
+      const environment = { ...machine(env).process(201), reached }
+      const failing = await store.open({
+        namespace: 'other',
+        environment,
+        background: false,
+        recovery: false,
+      })
+      const jobs = failing.queue('jobs')
       const { item: blocker } = await jobs.add('first', { priority: 0 })
       // One more than are freed together with what they wait for.
-      await Promise.all(Array.from({ length: 1_001 }, () => jobs.add('second', { blockers: [blocker.id] })))
-      const { lease } = await claimed(jobs.next({ agent: 'worker-1' }))
-      await jobs.complete(blocker.id, { agent: 'worker-1', token: lease?.token as number })
+      await Promise.all(Array.from({ length: 101 }, () => jobs.add('second', { blockers: [blocker.id] })))
       await other.queue('later').add('delayed', { runAt: env.now() + 1_000 })
+      const { lease } = await claimed(jobs.next({ agent: 'worker-1' }))
+      isCompleting = true
+      await jobs.complete(blocker.id, { agent: 'worker-1', token: lease?.token as number })
+      await failing.close()
+      expect(await store.countRows()).toMatchObject({ cascade: 1, blocker: 1 })
 
       await env.advance(soonMs)
 
-      expect((await jobs.list({ standing: 'waiting' })).items).toEqual([])
+      expect(await store.countRows()).toMatchObject({ cascade: 0, blocker: 0 })
       expect((await other.queue('later').list({ standing: 'ready' })).items).toHaveLength(1)
     })
 

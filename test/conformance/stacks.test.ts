@@ -281,7 +281,7 @@ forEachEngine((engine) => {
     test('is freed however many wait with it [Q22]', async () => {
       const { q, env } = await openJobs(engine)
       const { item } = await q.add(null, { key: 'gate' })
-      const waiting = 1_100
+      const waiting = 250
       await Promise.all(Array.from({ length: waiting }, () => q.add(null, { blockers: [item.id] })))
       await q.next({ agent: 'worker-1' })
 
@@ -297,7 +297,7 @@ forEachEngine((engine) => {
         (await q.add(null, { key: 'left' })).item.id,
         (await q.add(null, { key: 'right' })).item.id,
       ]
-      const waiting = 1_010
+      const waiting = 150
       const runAt = env.now() + 1000
       await Promise.all(Array.from({ length: waiting }, () => q.add(null, { blockers: gates, runAt })))
       for (const _ of gates) await q.next({ agent: 'worker-1' })

@@ -14,6 +14,7 @@ import {
   openActor,
   openHere,
   print,
+  query,
 } from './support.ts'
 
 interface Step {
@@ -128,6 +129,32 @@ for (const { step, walk, claims, completions } of steps) {
     })
     await hf.close()
     expectSoundAndFree(store)
+  })
+}
+
+for (const [when, heal] of [
+  ['a claim', (hf: Holdfast) => hf.queue('q').next({ renew: false })],
+  ['recovery', (hf: Holdfast) => hf.recovery.detectAndRecoverStale()],
+] as const) {
+  test(`what a process killed after a completion left waiting is freed by ${when} [S5e-11]`, async () => {
+    const store = newStore()
+    const hf = await openHere(store, { background: false, recovery: false })
+    const { item: gate } = await hf.queue('q').add('gate', { priority: 0 })
+    const behind = { blockers: [gate.id] }
+    await Promise.all(numbered(150).map(({ payload }) => hf.queue('q').add(payload, behind)))
+    const victim = await openActor(store, { agent: 'victim', recovery: false })
+    await claimBy(victim, 'q')
+
+    await dieAt(victim, 'transaction.committed')
+    victim.send('complete', { queue: 'q', item: gate.id })
+    expect(await victim.ended()).toBe('SIGKILL')
+    const left = await hf.queue('q').stats()
+    await heal(hf)
+
+    expect(left).toMatchObject({ completed: 1, pending: 100, blocked: 50 })
+    expect((await hf.queue('q').stats()).blocked).toBe(0)
+    expect(query(store, 'select blocker from blocker')).toEqual([])
+    await hf.close()
   })
 }
 

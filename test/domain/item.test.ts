@@ -26,6 +26,7 @@ import {
   setItemBlockers,
   setItemPriority,
   unblockItem,
+  withoutClosedBlockers,
 } from '../../src/domain/item.ts'
 import type { Workflow } from '../../src/domain/workflow.ts'
 import { isHoldfastError } from '../../src/errors.ts'
@@ -931,6 +932,17 @@ describe('small changes', () => {
 
   test('a blocker it never waited for changes nothing', () => {
     expect(unblockItem(itemIn(job, 'pending', { waitingFor: ['a'] }), job, 'b')).toBeNull()
+  })
+
+  test('is shown without the blockers that are done, under the version of its row [S5e-11]', () => {
+    const item = itemIn(job, 'pending', { blockers: ['a', 'b'], waitingFor: ['a', 'b'], version: 4 })
+
+    const half = withoutClosedBlockers(item, job, ['b', 'c'])
+    const free = withoutClosedBlockers(item, job, ['a', 'b'])
+
+    expect(half).toEqual({ ...item, waitingFor: ['a'] })
+    expect(free).toEqual({ ...item, waitingFor: [], standing: 'ready' })
+    expect(withoutClosedBlockers(item, job, ['c'])).toBe(item)
   })
 })
 

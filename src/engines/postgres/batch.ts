@@ -8,7 +8,8 @@ import type { Item } from '../../domain/item.ts'
 import type { Outage } from '../../domain/outage.ts'
 import { isHoldfastError } from '../../errors.ts'
 import { decide } from '../../operations/decide.ts'
-import type { Change, Decision, Loaded, Needs, SealedEvents, Selector, Tables } from '../engine.ts'
+import { leavesWaiting } from '../cascade.ts'
+import type { Change, Command, Decision, Loaded, Needs, SealedEvents, Selector, Tables } from '../engine.ts'
 import { rowWithoutDamage } from '../row.ts'
 import { Again } from './again.ts'
 import { applying, type EventRow, eventsMax, tellEvents } from './apply.ts'
@@ -79,6 +80,8 @@ export interface Done {
   /** Could not be decided beside the others; first in the next batch. */
   readonly left: readonly Waiting[]
   readonly wakes: boolean
+  /** Completions after which not all that waited could be freed at once. */
+  readonly cascading: readonly Command[]
   /** Something was made ready. */
   readonly isReadier: boolean
 }
@@ -128,6 +131,7 @@ export class Batch {
   readonly #lines = new Map<string, Line>()
   #clock = { now: 0, wall: 0 }
   #wakes = false
+  readonly #cascading: Command[] = []
   #looksWide = false
   /** Whether names that were asked for later were free. */
   #hasNames = true
@@ -212,7 +216,7 @@ export class Batch {
     const { isReadier } = this.#set
     // In the order in which they came, whatever the turn was here.
     const left = this.#batch.filter((waiting) => this.#left.has(waiting))
-    return { answers: this.#answers, left, wakes: this.#wakes, isReadier }
+    return { answers: this.#answers, left, wakes: this.#wakes, cascading: this.#cascading, isReadier }
   }
 
   #begin(waiting: Waiting, locks: boolean): Member {
@@ -478,6 +482,7 @@ export class Batch {
     }
     tellEvents(decision, this.#events)
     this.#wakes ||= decision.wakes === true
+    if (leavesWaiting(decision)) this.#cascading.push(waiting.prepared.command)
     this.#answers.push([waiting, { result: decision.result }])
   }
 

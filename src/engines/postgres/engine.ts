@@ -2,10 +2,11 @@
  * The PostgreSQL engine: group commit over two connections. One lane runs the batches of writes; the other answers
  * reads and hears what others ring. Leases are renewed on the second, or on whichever is free first while it is busy.
  */
-import type { Environment } from '../../environment.ts'
+import { type Environment, settlesWithin } from '../../environment.ts'
 import { closedError, isHoldfastError } from '../../errors.ts'
 import { type Prepared, prepare } from '../../operations/decide.ts'
 import { chanceFor } from '../../operations/table.ts'
+import { Cascades } from '../cascade.ts'
 import type { Command, Engine, EngineOptions, StoreStatus } from '../engine.ts'
 import { type Address, parseAddress } from './address.ts'
 import { Branches } from './branches.ts'
@@ -151,6 +152,7 @@ export class PostgresEngine implements Engine {
   readonly #batches: Lane
   readonly #side: Lane
   readonly #renewals: Waiting[] = []
+  readonly #cascades: Cascades
   readonly #movedOffset: number | null
   #listener: Listener | null = null
   #facts: ServerFacts
@@ -205,7 +207,7 @@ export class PostgresEngine implements Engine {
         this.#clock.note(now, askedAt)
       },
       onLost: () => this.#clock.missed(),
-      onCommitted: (wakes) => this.#committed(wakes),
+      onCommitted: (done) => this.#committed(done),
     }
     this.#batches = new Lane(first, {
       ...shared,
@@ -223,6 +225,11 @@ export class PostgresEngine implements Engine {
         await this.#outside(this.#listenOn(connection))
         return connection
       },
+    })
+    this.#cascades = new Cascades({
+      environment: options.environment,
+      execute: (command) => this.#add(prepare(command)),
+      onFailed: (error) => options.onRecoveryFailed(error, 'completion', null),
     })
     this.#wake = new Wake(options.environment, address, (query) => this.#side.sendAside(query))
     this.#wake.listen(() => linePlaces.forget())
@@ -294,6 +301,11 @@ export class PostgresEngine implements Engine {
     this.#lastAsked = { namespace, caller }
     this.#refreshStandbys()
     this.#clockMark?.refresh((query, read) => this.#side.sendAside(query, read))
+    return this.#add(prepared)
+  }
+
+  #add(prepared: Prepared): Promise<unknown> {
+    const { command } = prepared
     return new Promise((resolve, reject) => {
       const askedAt = this.#environment.monotonic()
       const deadline = askedAt + (command.patienceMs ?? this.#options.patienceMs)
@@ -336,9 +348,10 @@ export class PostgresEngine implements Engine {
     return { now, wall: this.#environment.now() }
   }
 
-  #committed(wakes: boolean): void {
+  #committed({ wakes, cascading }: Parameters<LaneOptions['onCommitted']>[0]): void {
     this.#wake.committed()
     if (wakes) this.#wake.ring()
+    for (const command of cascading) this.#cascades.begin(command)
   }
 
   /** The primary again. On a new branch another server decides from now on: its clock is not trusted at once. */
@@ -471,7 +484,18 @@ export class PostgresEngine implements Engine {
     this.#closed = true
     this.#listener?.close()
     this.#cancelLook()
-    await Promise.all([this.#batches.close(withinMs), this.#side.close(withinMs)])
+    await Promise.all([this.#closeBatches(withinMs), this.#side.close(withinMs)])
     this.#wake.close()
+  }
+
+  /** What waits for the completed is freed first; what is not in time is left to others. */
+  async #closeBatches(withinMs: number | undefined): Promise<void> {
+    const startedAt = this.#environment.monotonic()
+    const { ended } = this.#cascades
+    if (ended !== null && withinMs === undefined) await ended
+    else if (ended !== null) await settlesWithin(this.#environment, withinMs as number, ended)
+    this.#cascades.giveUp()
+    const spentMs = this.#environment.monotonic() - startedAt
+    await this.#batches.close(withinMs === undefined ? undefined : Math.max(0, withinMs - spentMs))
   }
 }

@@ -82,7 +82,7 @@ export interface LaneOptions extends FindOptions {
   onLost(): void
   /** What the server's clock showed, in answer to what was asked then. */
   onClock(clock: { now: number; wall: number }, askedAt: number): void
-  onCommitted(wakes: boolean): void
+  onCommitted(done: Pick<Done, 'wakes' | 'cascading'>): void
 }
 
 /** Batches, by their numbers. */
@@ -406,7 +406,7 @@ export class Lane {
     }
   }
 
-  #answer({ answers, left, wakes, isReadier }: Done, { wrote }: { wrote: boolean }): void {
+  #answer({ answers, left, isReadier, ...done }: Done, { wrote }: { wrote: boolean }): void {
     if (wrote) {
       this.#environment.reached?.('transaction.committed')
       this.#acknowledged = this.#sent
@@ -418,7 +418,7 @@ export class Lane {
       else waiting.resolve(answer.result)
     }
     if (isReadier) this.#options.linePlaces.forget()
-    if (wrote) this.#options.onCommitted(wakes)
+    if (wrote) this.#options.onCommitted(done)
   }
 
   /** What was left is read again behind what others ask meanwhile. */

@@ -10,6 +10,7 @@ import { realPath } from '../../host/store-path.ts'
 import { claimedQueues, decide, type Prepared, prepare } from '../../operations/decide.ts'
 import type { RecoveryReport } from '../../operations/recovery.ts'
 import { chanceFor } from '../../operations/table.ts'
+import { Cascades, leavesWaiting } from '../cascade.ts'
 import type { Command, Decision, Engine, EngineOptions, StoreStatus, StoreWarning } from '../engine.ts'
 import { apply } from './apply.ts'
 import { atCommit, classify, isBusy, isUnwritable, unsettled } from './classify.ts'
@@ -53,6 +54,7 @@ interface Outcome {
   /** The result, or the error. */
   readonly answer: unknown
   readonly wakes: boolean
+  readonly leavesWaiting: boolean
 }
 
 /** Opens a store file, making and migrating it as needed. */
@@ -197,6 +199,7 @@ export class SqliteEngine implements Engine {
   readonly #file: StoreFile | null
   readonly #wake: Wake
   readonly #memory = new Memory()
+  readonly #cascades: Cascades
   readonly #rehearsed = new Set<string>()
   #waiting: Waiting[] = []
   #flushing: Promise<void> | null = null
@@ -223,6 +226,11 @@ export class SqliteEngine implements Engine {
     this.#options = options
     this.#environment = options.environment
     this.#wake = new Wake(file && location, options.environment)
+    this.#cascades = new Cascades({
+      environment: options.environment,
+      execute: (command) => this.#write(prepare(command)),
+      onFailed: (error) => options.onRecoveryFailed(error, 'completion', null),
+    })
     this.status = {
       engine: 'sqlite',
       location,
@@ -278,14 +286,18 @@ export class SqliteEngine implements Engine {
       const prepared = prepare(command)
       if (prepared.operation.effect === 'read') return this.#read(prepared)
       if (this.status.isReadOnly) throw readOnlyError(this.#location)
-      return new Promise((resolve, reject) => {
-        this.#waiting.push({ prepared, resolve, reject })
-        // One turn later: everything else that asks in this turn joins the same transaction.
-        this.#flushing ??= new Promise<void>((done) => setImmediate(() => this.#flushAll().finally(done)))
-      })
+      return this.#write(prepared)
     } catch (error) {
       return Promise.reject(error)
     }
+  }
+
+  #write(prepared: Prepared): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ prepared, resolve, reject })
+      // One turn later: everything else that asks in this turn joins the same transaction.
+      this.#flushing ??= new Promise<void>((done) => setImmediate(() => this.#flushAll().finally(done)))
+    })
   }
 
   #read(prepared: Prepared): Promise<unknown> {
@@ -422,8 +434,9 @@ export class SqliteEngine implements Engine {
     this.#environment.reached?.('transaction.committed')
     const refusal = this.#file?.refusalAfterCommit(this.#environment.monotonic()) ?? null
     if (outcomes.length < batch.length) this.#waiting.unshift(...batch.slice(outcomes.length))
-    outcomes.forEach(({ isRefused, answer }, index) => {
-      const { resolve, reject } = batch[index] as Waiting
+    outcomes.forEach(({ isRefused, answer, leavesWaiting }, index) => {
+      const { prepared, resolve, reject } = batch[index] as Waiting
+      if (leavesWaiting && !refusal) this.#cascades.begin(prepared.command)
       if (isRefused) reject(answer)
       else if (refusal) reject(refusal)
       else resolve(answer)
@@ -460,11 +473,13 @@ export class SqliteEngine implements Engine {
     try {
       decision = this.#decide(prepared, source)
     } catch (error) {
-      if (isHoldfastError(error)) return { isRefused: true, answer: error, wakes: false }
+      if (isHoldfastError(error))
+        return { isRefused: true, answer: error, wakes: false, leavesWaiting: false }
       throw error
     }
     apply(source, decision)
-    return { isRefused: false, answer: decision.result, wakes: decision.wakes === true }
+    const { result: answer, wakes = false } = decision
+    return { isRefused: false, answer, wakes, leavesWaiting: leavesWaiting(decision) }
   }
 
   #decide(prepared: Prepared, source: Source): Decision {
@@ -613,8 +628,8 @@ export class SqliteEngine implements Engine {
   async close(): Promise<void> {
     if (this.#closed) return
     this.#closed = true
-    while (this.#flushing !== null || this.#reads.size > 0)
-      await Promise.allSettled([this.#flushing, ...this.#reads])
+    while (this.#flushing !== null || this.#reads.size > 0 || this.#cascades.ended !== null)
+      await Promise.allSettled([this.#flushing, this.#cascades.ended, ...this.#reads])
     this.#trySettling()
     this.#turn.close()
     this.#wake.close()

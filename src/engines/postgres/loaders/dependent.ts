@@ -17,16 +17,27 @@ const columns = `${columnsOf(tables.item)}, ${columnsFrom(tables.queue, 'q')}, w
 const withQueue = `join holdfast.queue q on q.namespace = t.namespace and q.name = t.queue
 left join holdfast.workflow w on w.namespace = q.namespace and w.name = q.workflow`
 
-/** As it is now that its row is locked: it may have stopped waiting since the blocker was looked up. */
 function dependentsOf(rows: readonly Row[] | undefined): (Dependent & { blocker: string })[] {
-  return (rows ?? [])
-    .map((row) => ({
-      item: decode<Item>(tables.item, row),
-      ...definedQueueAt(row, queueAt, definitionAt),
-      blocker: row[blockerAt] as string,
-    }))
-    .filter(({ item, blocker }) => item.waitingFor.includes(blocker))
+  return (rows ?? []).map((row) => ({
+    item: decode<Item>(tables.item, row),
+    ...definedQueueAt(row, queueAt, definitionAt),
+    blocker: row[blockerAt] as string,
+  }))
 }
+
+/** As it is now that its row is locked: it may have stopped waiting since the blocker was looked up. */
+function isWaiting({ item, blocker }: Dependent & { blocker: string }): boolean {
+  return item.waitingFor.includes(blocker)
+}
+
+const countCascades =
+  'select count(*) from (select 1 from holdfast.cascade where namespace = $1 limit 11) counted'
+
+const selectClosedBlockers = `select c.blocker
+from holdfast.cascade c
+left join holdfast.item t on t.namespace = c.namespace and t.id = c.blocker
+where c.namespace = $1 and (t.id is null or t.outcome = 'well')
+limit 1000`
 
 export const dependentLoaders = {
   dependents({ ids, limit }, place) {
@@ -47,6 +58,7 @@ order by t.id${lockClause(place, 'wait')}`
     return {
       queries: [{ text, values: parameters.values, youngerAt: itemYoungerAt }],
       searched: ['item'],
+      // Also what no longer waits: from fewer than were asked for, one would conclude that there are no more.
       read: ([rows]) => dependentsOf(rows).map(({ blocker: _, ...dependent }) => dependent),
     }
   },
@@ -122,9 +134,11 @@ limit $2${lockClause(place, 'skip')}`
         { text: cascades, values: [place.namespace], youngerAt: youngerAt(tables.cascade) },
         blockers,
         { text: dependents, values: parameters.values, youngerAt: itemYoungerAt },
+        // Also those that somebody else has locked.
+        { text: countCascades, values: [place.namespace] },
       ],
       searched: ['cascade', 'item'],
-      read([found, closed, waiting]) {
+      read([found, closed, waiting, counted]) {
         const outcomes = new Map(
           decodeDamaged<Item>(tables.item, closed).map(({ id, outcome }) => [id, outcome]),
         )
@@ -138,11 +152,21 @@ limit $2${lockClause(place, 'skip')}`
             .map((row) => decode<Cascade>(tables.cascade, row).blocker),
         )
         const isOver = (blocker: string) => outcomes.get(blocker) === 'well' || removed.has(blocker)
+        const finished = (found ?? []).filter(isFinished).map((row) => decode<Cascade>(tables.cascade, row))
         return {
-          dependents: dependentsOf(waiting).filter(({ blocker }) => isOver(blocker)),
-          finished: (found ?? []).filter(isFinished).map((row) => decode<Cascade>(tables.cascade, row)),
+          dependents: dependentsOf(waiting)
+            .filter(isWaiting)
+            .filter(({ blocker }) => isOver(blocker)),
+          finished,
+          more: Number(counted?.[0]?.[0]) > finished.length,
         }
       },
     }
   },
+
+  closedBlockers: (_, place) => ({
+    queries: [{ text: selectClosedBlockers, values: [place.namespace] }],
+    searched: ['cascade'],
+    read: ([rows]) => (rows ?? []).map(([blocker]) => blocker as string),
+  }),
 } satisfies Partial<Loaders>

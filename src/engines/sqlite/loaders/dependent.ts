@@ -74,19 +74,31 @@ limit ${limit}`
 
   freedDependents(source, { limit }) {
     const cascades = source.connection
-      .all(`${select(tables.cascade)}\nwhere namespace = ?\nlimit 10`, source.namespace)
+      .all(`${select(tables.cascade)}\nwhere namespace = ?\nlimit ${cascadesMax + 1}`, source.namespace)
       .map((row) => decode<Cascade>(tables.cascade, row))
-    const waiting = cascades.map((cascade) => ({
-      cascade,
-      dependents: isOver(source, cascade.blocker)
-        ? source.connection
-            .all(dependentsQuery(limit), source.namespace, cascade.blocker)
-            .map((row) => ({ ...dependent(row), blocker: cascade.blocker }))
-        : [],
-    }))
-    return {
-      dependents: waiting.flatMap(({ dependents }) => dependents).slice(0, limit),
-      finished: waiting.filter(({ dependents }) => dependents.length === 0).map(({ cascade }) => cascade),
+    const dependents: (Dependent & { blocker: string })[] = []
+    const finished: Cascade[] = []
+    for (const cascade of cascades.slice(0, cascadesMax)) {
+      if (dependents.length >= limit) break
+      const { blocker } = cascade
+      const waiting = isOver(source, blocker)
+        ? source.connection.all(dependentsQuery(limit), source.namespace, blocker)
+        : []
+      if (waiting.length === 0) finished.push(cascade)
+      for (const row of waiting.slice(0, limit - dependents.length))
+        dependents.push({ ...dependent(row), blocker })
     }
+    return { dependents, finished, more: finished.length < cascades.length }
   },
+
+  closedBlockers: ({ connection, namespace }) =>
+    connection.all(selectClosedBlockers, namespace).map(([blocker]) => blocker as string),
 } satisfies Partial<Loaders>
+
+const cascadesMax = 10
+
+const selectClosedBlockers = `select blocker
+from cascade
+left join item on item.namespace = cascade.namespace and item.id = cascade.blocker
+where cascade.namespace = ? and (item.id is null or item.outcome = 'well')
+limit 1000`
