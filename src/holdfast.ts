@@ -120,7 +120,9 @@ async function begin({ url, ...parts }: Beginning): Promise<Holdfast> {
   })
   const instance = settings.background ? environment.id() : null
   const session = new Session({ ...parts, instance, keeper })
-  const atOpen = settings.recovery.onOpen ? await session.healIfPossible('open') : null
+  const atOpen = settings.recovery.onOpen
+    ? await session.healIfPossible('open', () => session.healAtOpen())
+    : null
   if (instance === null) return new Holdfast(session, atOpen)
   await session.call('instance.start', { id: instance, ...environment.host.identity })
   const unmarked = session.storeIsLocal ? null : environment.host.ownMark.enter(environment.host.identity)
@@ -144,6 +146,7 @@ async function begin({ url, ...parts }: Beginning): Promise<Holdfast> {
           retention: settings.retention,
           wedgedAfterMs: settings.wedgedAfterMs,
           storeIsLocal: session.storeIsLocal,
+          hasMoreToHeal: atOpen?.more ?? false,
         },
         rejoined: (fresh) => {
           session.instance = fresh

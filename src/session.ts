@@ -12,7 +12,7 @@ import type { RecoveryReport, RecoveryTrigger } from './operations/recovery.ts'
 import type { RecoveryStats } from './operations/recovery-stats.ts'
 import { chanceFor } from './operations/table.ts'
 import type { Settings } from './options.ts'
-import { findDeaths, type Healing, heal } from './runtime/heal.ts'
+import { findDeaths, type Healing, heal, healAtOpen } from './runtime/heal.ts'
 import { inTime } from './runtime/in-time.ts'
 import type { Keeper, Lease } from './runtime/keeper.ts'
 import { type LeaseEnding, LeaseEndings, type LeaseLeft } from './runtime/lease-ending.ts'
@@ -341,10 +341,19 @@ export class Session {
     }
   }
 
+  /** What has to be healed before the store is used; `more` says whether some is left. */
+  async healAtOpen(): Promise<RecoveryReport> {
+    const healing = this.#healingBy('open', {})
+    return healAtOpen(healing, await findDeaths(healing))
+  }
+
   /** A failure to heal is told and does not keep anybody from working. */
-  async healIfPossible(trigger: RecoveryTrigger): Promise<RecoveryReport | null> {
+  async healIfPossible(
+    trigger: RecoveryTrigger,
+    healing = () => this.heal(trigger),
+  ): Promise<RecoveryReport | null> {
     try {
-      return await this.heal(trigger)
+      return await healing()
     } catch (error) {
       this.logger.warn({ trigger, error: String(error) }, 'recovery.failed')
       return null

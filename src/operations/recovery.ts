@@ -117,10 +117,12 @@ export const run = operation({
       pauseReason: fields.reason.describe('What runs that lost their lock are paused for.'),
       /** Only puts due items in line; takes nothing from anybody. */
       promoteOnly: z.boolean().default(false),
+      /** Only locks with their lines and runs, and what the dead held: many lapsed items must not keep these waiting. */
+      locksOnly: z.boolean().default(false),
       healer: healer().optional(),
     }),
   output: report,
-  needs({ queue, first, deaths, dryRun, promoteOnly }) {
+  needs({ queue, first, deaths, dryRun, promoteOnly, locksOnly }) {
     const instances = deaths.map(({ instance }) => instance)
     const name = queue === undefined ? null : processingLockName(queue)
     // A dry run holds nobody up, so it may look at everything.
@@ -133,13 +135,14 @@ export const run = operation({
       orphanRuns: all ? lines.orphanRuns : null,
       ownItems:
         promoteOnly || first.length === 0 ? null : ({ select: 'lapsedItems', queues: first, limit } as const),
-      items: promoteOnly
-        ? null
-        : ({ select: 'lapsedItems', queues: queue === undefined ? null : [queue], limit } as const),
+      items:
+        promoteOnly || locksOnly
+          ? null
+          : ({ select: 'lapsedItems', queues: queue === undefined ? null : [queue], limit } as const),
       locks: promoteOnly ? null : ({ select: 'lapsedLocks', name, limit } as const),
       ownDue: first.length === 0 ? null : ({ select: 'dueItems', queues: first, limit } as const),
-      due: { select: 'dueItems', queues: null, limit } as const,
-      freed: { select: 'freedDependents', limit } as const,
+      due: locksOnly ? null : ({ select: 'dueItems', queues: null, limit } as const),
+      freed: locksOnly ? null : ({ select: 'freedDependents', limit } as const),
       orphans:
         instances.length > 0
           ? ({ select: 'itemsOfInstances', instances, queue: queue ?? null, limit } as const)
@@ -148,7 +151,9 @@ export const run = operation({
         instances.length > 0 ? ({ select: 'locksOfInstances', instances, name, limit } as const) : null,
       // Deliveries belong to no queue.
       deliveries:
-        promoteOnly || queue !== undefined ? null : ({ select: 'lapsedDeliveries', limit } as const),
+        promoteOnly || locksOnly || queue !== undefined
+          ? null
+          : ({ select: 'lapsedDeliveries', limit } as const),
       orphanDeliveries:
         instances.length > 0 && queue === undefined
           ? ({ select: 'deliveriesOfInstances', instances, limit } as const)
@@ -166,7 +171,8 @@ export const run = operation({
     ).slice(0, limit)
     const locks = unique([...old(rows.locks), ...(rows.orphanLocks ?? [])], lockRef).slice(0, limit)
     const deliveries = lostDeliveries({ lapsed: old(rows.deliveries), orphans: rows.orphanDeliveries }, limit)
-    const due = unique([...(rows.ownDue ?? []), ...rows.due], ({ id }) => id)
+    const { dependents, finished } = rows.freed ?? { dependents: [], finished: [] }
+    const due = unique([...(rows.ownDue ?? []), ...(rows.due ?? [])], ({ id }) => id)
       .slice(0, limit)
       .filter((item) => !items.some(({ id }) => id === item.id))
     const waiters = unique([...old(rows.waiters), ...(rows.orphanWaiters ?? [])], ({ id }) => id)
@@ -180,8 +186,8 @@ export const run = operation({
         deliveries.length +
         due.length +
         dead.length +
-        rows.freed.dependents.length +
-        rows.freed.finished.length ===
+        dependents.length +
+        finished.length ===
       0
     ) {
       const nothing = { changes: [], left: [], waitersRemoved: 0, progressPaused: 0 }
@@ -208,7 +214,7 @@ export const run = operation({
         return workflow ? [{ before: item, after: promoteItem(item, workflow) }] : []
       })
       const changed = new Set([...takenItems, ...promoted].map(({ before }) => before.id))
-      const freed = firstOfEach(rows.freed.dependents).filter(({ item }) => !changed.has(item.id))
+      const freed = firstOfEach(dependents).filter(({ item }) => !changed.has(item.id))
       const more =
         items.length === limit ||
         locks.length === limit ||
@@ -216,8 +222,8 @@ export const run = operation({
         due.length === limit ||
         waiters.length >= limit ||
         orphans.length === limit ||
-        rows.freed.dependents.length === limit ||
-        freed.length < rows.freed.dependents.length
+        dependents.length === limit ||
+        freed.length < dependents.length
       // Only where nothing of it is left, so that the next pass still finds the rest: what somebody else has locked
       // was passed over here, and what an ended one holds is lost without a crash.
       const taken = [...takenItems, ...takenLocks, ...takenDeliveries].map(({ before }) => before)
@@ -250,7 +256,7 @@ export const run = operation({
           }),
         ),
         ...freed.flatMap(({ blocker, ...dependent }) => unblocked(dependent, blocker, context)),
-        ...rows.freed.finished.map(endedCascade),
+        ...finished.map(endedCascade),
         ...ended.map(
           (instance): Change => ({
             table: 'instance',

@@ -30,6 +30,8 @@ export interface CaretakerOptions {
   readonly retention: RetentionOptions
   readonly wedgedAfterMs: number
   readonly storeIsLocal: boolean
+  /** Opening the store left some of what has lapsed. */
+  readonly hasMoreToHeal: boolean
 }
 
 /** How the caretaker tells its process what happened. */
@@ -52,6 +54,7 @@ interface Times {
 const checkEveryMs = 400
 const beatEveryMs = 30_000
 const tickMs = 100
+const goOnMs = 200
 /** A peer that judges us wrongly once may do so again: joining anew must not fill the store. */
 const rejoinEveryMs = 10_000
 
@@ -77,6 +80,7 @@ export class Caretaker {
   /** Where the next look for dead processes goes on. */
   #probeAfter: string | null = null
   #sweptAt: number | null = null
+  #hasMoreToHeal: boolean
   #working: Promise<void> = Promise.resolve()
   #healing: Promise<void> | null = null
   readonly #storeHealer = new StoreHealer()
@@ -100,6 +104,7 @@ export class Caretaker {
     this.#environment = environment
     this.#options = options
     this.#instance = options.instance
+    this.#hasMoreToHeal = options.hasMoreToHeal
     this.#board = board
     this.#reports = reports
     this.#clocks = new ClockWatch(environment)
@@ -167,6 +172,7 @@ export class Caretaker {
     this.#checkpoint()
     const { recovery, retention } = this.#options
     if (recovery.probeEveryMs > 0 && this.#isDue('probe', now, recovery.probeEveryMs)) await this.#probe()
+    if (this.#hasMoreToHeal) await this.#goOnHealing()
     if (recovery.everyMs > 0 && this.#isDue('sweep', now, recovery.everyMs)) await this.#sweep()
     if (this.#isDue('retain', now, retention.everyMs)) await this.#retain()
   }
@@ -265,6 +271,19 @@ export class Caretaker {
     } catch (error) {
       this.#probeAfter = null
       this.#reports.log('warn', 'recovery.failed', { trigger: 'death', error: messageOf(error) })
+    }
+  }
+
+  /** What opening the store had no time for; a little at a time, so that deaths are noticed meanwhile. */
+  async #goOnHealing(): Promise<void> {
+    const until = this.#environment.monotonic() + goOnMs
+    try {
+      const isOver = () => this.#closed || this.#environment.monotonic() >= until
+      const { more } = await heal({ ...this.#healingBy('timer'), isOver }, [])
+      this.#hasMoreToHeal = more
+    } catch (error) {
+      this.#hasMoreToHeal = false
+      this.#reports.log('warn', 'recovery.failed', { trigger: 'timer', error: messageOf(error) })
     }
   }
 

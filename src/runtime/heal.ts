@@ -19,6 +19,8 @@ export interface Healing {
   readonly pauseReason?: string | undefined
   /** Set where the namespace is not this process's own: recorded with everything it does there. */
   readonly healer?: Healer | undefined
+  /** Locks with their lines and runs, and what the dead held. */
+  readonly locksOnly?: true | undefined
   /** Whether the rest is left to others. */
   readonly isOver?: () => boolean
   execute(operation: string, input: Record<string, unknown>): Promise<unknown>
@@ -98,34 +100,68 @@ export async function findDeaths(judging: Judging): Promise<Death[]> {
 export async function heal(healing: Healing, deaths: readonly Death[]): Promise<RecoveryReport> {
   const { dryRun } = healing
   const pieceMax = dryRun ? deathsMax : recoveryMax
-  let total = await healPiece(healing, deaths.slice(0, pieceMax))
+  const reports = await healUntilOver(healing, deaths.slice(0, pieceMax))
   for (let start = pieceMax; start < deaths.length && !healing.isOver?.(); start += pieceMax)
-    total = addReports(total, await healPiece(healing, deaths.slice(start, start + pieceMax)))
+    reports.push(...(await healUntilOver(healing, deaths.slice(start, start + pieceMax))))
+  return ended(healing, addReports(reports))
+}
+
+/** What opening a store waits for when there is much to heal, beside locks and what the dead held. */
+const openMs = 200
+
+/**
+ * What must be healed before a store is used, so that it opens soon: 1. one piece of everything, which mostly is all
+ * there is. 2. All locks, their lines and runs, and all that the dead held. 3. Items, for a moment. `more` says whether
+ * some are left: somebody has to go on.
+ */
+export async function healAtOpen(healing: Healing, deaths: readonly Death[]): Promise<RecoveryReport> {
+  const { environment } = healing
+  const reports = [await healPiece(healing, deaths.slice(0, recoveryMax))]
+  if (reports[0]?.more || deaths.length > recoveryMax) {
+    for (let start = 0; start === 0 || start < deaths.length; start += recoveryMax)
+      reports.push(
+        ...(await healUntilOver({ ...healing, locksOnly: true }, deaths.slice(start, start + recoveryMax))),
+      )
+    const until = environment.monotonic() + openMs
+    const isOver = () => environment.monotonic() >= until
+    reports.push(...(await healUntilOver({ ...healing, isOver }, [])))
+  }
+  return ended(healing, addReports(reports))
+}
+
+async function ended(healing: Healing, total: RecoveryReport): Promise<RecoveryReport> {
+  const { dryRun, trigger, queue } = healing
   // Whoever starts a server looks for this line: that nothing had to be done is news too.
-  if (healing.trigger === 'open' && !dryRun && isNothing(total)) logSummary(healing.log, total, 'open', 0)
-  if (dryRun || healing.queue !== undefined || healing.trigger === 'death') return total
+  if (trigger === 'open' && !dryRun && isNothing(total)) logSummary(healing.log, total, 'open', 0)
+  if (dryRun || queue !== undefined || trigger === 'death') return total
   return { ...total, instancesEnded: total.instancesEnded + (await endSilent(healing)) }
 }
 
-async function healPiece(healing: Healing, deaths: readonly Death[]): Promise<RecoveryReport> {
-  const { environment, trigger, queue, dryRun, maxAgeMs, pauseReason, healer } = healing
-  let total: RecoveryReport | null = null
+async function healUntilOver(healing: Healing, deaths: readonly Death[]): Promise<RecoveryReport[]> {
+  const reports: RecoveryReport[] = []
   for (let more = true; more; ) {
-    const started = environment.monotonic()
-    const report = (await healing.execute('recovery.run', {
-      trigger,
-      deaths,
-      ...(queue === undefined ? {} : { queue }),
-      ...(dryRun === undefined ? {} : { dryRun }),
-      ...(maxAgeMs === undefined ? {} : { maxAgeMs }),
-      ...(pauseReason === undefined ? {} : { pauseReason }),
-      ...(healer === undefined ? {} : { healer }),
-    })) as RecoveryReport
-    if (!dryRun) logRecovery(healing.log, report, trigger, environment.monotonic() - started)
-    total = total ? addReports(total, report) : report
-    more = report.more && !dryRun && !healing.isOver?.()
+    const report = await healPiece(healing, deaths)
+    reports.push(report)
+    more = report.more && !healing.dryRun && !healing.isOver?.()
   }
-  return total as RecoveryReport
+  return reports
+}
+
+async function healPiece(healing: Healing, deaths: readonly Death[]): Promise<RecoveryReport> {
+  const { environment, trigger, queue, dryRun, maxAgeMs, pauseReason, healer, locksOnly } = healing
+  const started = environment.monotonic()
+  const report = (await healing.execute('recovery.run', {
+    trigger,
+    deaths,
+    ...(queue === undefined ? {} : { queue }),
+    ...(dryRun === undefined ? {} : { dryRun }),
+    ...(maxAgeMs === undefined ? {} : { maxAgeMs }),
+    ...(pauseReason === undefined ? {} : { pauseReason }),
+    ...(healer === undefined ? {} : { healer }),
+    ...(locksOnly === undefined ? {} : { locksOnly }),
+  })) as RecoveryReport
+  if (!dryRun) logRecovery(healing.log, report, trigger, environment.monotonic() - started)
+  return report
 }
 
 /**
@@ -146,7 +182,10 @@ export async function endSilent({
   return (await execute('instance.endSilent', { ids, ...(healer === undefined ? {} : { healer }) })) as number
 }
 
-/** One line for what was done, one for each thing taken from a lost holder. */
+/** The events tell of each; a log that grew with every item would bury the rest. */
+const reclaimedLinesMax = 10
+
+/** One line for what was done, and one for each of the first ten things taken from a lost holder. */
 export function logRecovery(
   log: Healing['log'],
   report: RecoveryReport,
@@ -154,7 +193,7 @@ export function logRecovery(
   ms: number,
 ): void {
   if (isNothing(report)) return
-  for (const { kind, id, holder, expiredForMs, evidence } of report.reclaimed) {
+  for (const { kind, id, holder, expiredForMs, evidence } of report.reclaimed.slice(0, reclaimedLinesMax)) {
     log('warn', 'lease.reclaimed', { kind, id, holder, expiredForMs, evidence })
   }
   logSummary(log, report, trigger, ms)
@@ -176,20 +215,25 @@ function logSummary(log: Healing['log'], report: RecoveryReport, trigger: Recove
   })
 }
 
-export function addReports(left: RecoveryReport, right: RecoveryReport): RecoveryReport {
+/** All of them, in order; at least one. */
+export function addReports(reports: readonly RecoveryReport[]): RecoveryReport {
+  const last = reports.at(-1) as RecoveryReport
+  const sum = (countOf: (report: RecoveryReport) => number) =>
+    reports.reduce((total, report) => total + countOf(report), 0)
+  const byState = sumByName(reports.flatMap((report) => Object.entries(report.byState)))
   return {
-    locksCleaned: left.locksCleaned + right.locksCleaned,
-    entriesReclaimed: left.entriesReclaimed + right.entriesReclaimed,
-    quarantined: left.quarantined + right.quarantined,
-    messagesReclaimed: left.messagesReclaimed + right.messagesReclaimed,
-    promoted: left.promoted + right.promoted,
-    instancesEnded: left.instancesEnded + right.instancesEnded,
-    waitersRemoved: left.waitersRemoved + right.waitersRemoved,
-    progressPaused: left.progressPaused + right.progressPaused,
-    recoveryTimestamp: right.recoveryTimestamp,
-    ids: [...left.ids, ...right.ids],
-    byState: sumByName([...Object.entries(left.byState), ...Object.entries(right.byState)]),
-    reclaimed: [...left.reclaimed, ...right.reclaimed],
-    more: right.more,
+    locksCleaned: sum(({ locksCleaned }) => locksCleaned),
+    entriesReclaimed: sum(({ entriesReclaimed }) => entriesReclaimed),
+    quarantined: sum(({ quarantined }) => quarantined),
+    messagesReclaimed: sum(({ messagesReclaimed }) => messagesReclaimed),
+    promoted: sum(({ promoted }) => promoted),
+    instancesEnded: sum(({ instancesEnded }) => instancesEnded),
+    waitersRemoved: sum(({ waitersRemoved }) => waitersRemoved),
+    progressPaused: sum(({ progressPaused }) => progressPaused),
+    recoveryTimestamp: last.recoveryTimestamp,
+    ids: reports.flatMap(({ ids }) => ids),
+    byState,
+    reclaimed: reports.flatMap(({ reclaimed }) => reclaimed),
+    more: last.more,
   }
 }

@@ -133,7 +133,7 @@ export async function healOthers(healing: StoreHealing, own: RecoveryReport) {
       if (report === null || didNothing(report)) continue
       namespaces.push(namespace)
       const reclaimed = report.reclaimed.map((each) => ({ ...each, namespace }))
-      total = addReports(total, { ...report, reclaimed })
+      total = addReports([total, { ...report, reclaimed }])
     }
   }
   if (failures.length > 0) throw failures[0]
