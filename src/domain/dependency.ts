@@ -4,15 +4,26 @@ import type { Item, NewItem } from './item.ts'
 
 export const stackDepthMax = 10
 export const blockersMax = 100
-/** More would have to be walked than one transaction should: then nobody can say that there is no circle. */
-export const dependentsMax = 10_000
+/** Ids that are walked in each direction: more would keep others from writing for too long. */
+export const walkedMax = 1_000
+
+/** What is known of the items around one whose blockers are set; each as far as it was walked. */
+export interface Surroundings {
+  /** What waits for it, also through others. */
+  readonly dependents: readonly string[]
+  /** What it is to wait for, also through others. */
+  readonly awaited: readonly string[]
+}
+
+/** Of an item that is being made: nothing can wait for it yet. */
+export const nothingAround: Surroundings = { dependents: [], awaited: [] }
 
 /** Parent and blockers are one mechanism: the item waits until each has closed well. */
 export function dependenciesOf(input: NewItem): Dependencies {
   const { parent } = input
   const ancestors = stackOf(parent ?? null)
   const blockers = input.blockers ?? []
-  assertNoCircle(input.id, [...ancestors, ...blockers.map(({ id }) => id)], input.dependents ?? [])
+  assertNoCircle(input.id, [...ancestors, ...blockers.map(({ id }) => id)], input.around ?? nothingAround)
   assertDepth(ancestors)
   return { parent: parent?.id ?? null, ancestors, ...waitsFor(parent ? [parent, ...blockers] : blockers) }
 }
@@ -25,17 +36,23 @@ interface Declared {
   readonly blockers?: readonly Item[] | undefined
 }
 
+/** Where the walk over what an item is to wait for begins; of an item that is there, its own stack where that stays. */
+export function awaitedFirst({ parent, blockers = [] }: Declared, item: Item | null = null): string[] {
+  const stack = parent === undefined ? (item?.ancestors ?? []) : stackOf(parent)
+  return [...stack, ...blockers.map(({ id }) => id)]
+}
+
 /** What an open item waits for after some of it was declared anew. */
 export function changeDependencies(
   item: Item,
-  { parent, blockers, dependents }: Declared & { dependents: readonly string[] },
+  { parent, blockers, around }: Declared & { around: Surroundings },
 ): Dependencies {
   const ancestors = parent === undefined ? item.ancestors : stackOf(parent)
   const kept = item.blockers.filter((id) =>
     id === item.parent ? parent === undefined : blockers === undefined,
   )
   const fresh = waitsFor([...(parent ? [parent] : []), ...(blockers ?? [])])
-  assertNoCircle(item.id, [...ancestors, ...fresh.blockers], dependents)
+  assertNoCircle(item.id, [...ancestors, ...fresh.blockers], around)
   assertDepth(ancestors)
   const stillWaits = item.waitingFor.filter((id) => kept.includes(id))
   return {
@@ -85,23 +102,30 @@ export function waitsFor(declared: readonly Item[]): Pick<Item, 'blockers' | 'wa
   }
 }
 
-/** Items in a circle would all wait for ever. */
-export function assertNoCircle(id: string, declared: readonly string[], dependents: readonly string[]): void {
+/**
+ * Items in a circle would all wait for ever. One closed walk is enough, in whichever direction: for an item for which
+ * thousands wait, what it is to wait for is quickly walked.
+ */
+export function assertNoCircle(
+  id: string,
+  declared: readonly string[],
+  { dependents, awaited }: Surroundings,
+): void {
   if (declared.length === 0) return
   const after = new Set([id, ...dependents])
   const back = declared.find((each) => after.has(each))
-  if (back !== undefined) {
+  if (back !== undefined || awaited.includes(id)) {
     throw new InvalidError({
-      what: `item ${id} would wait for itself: ${back} comes after it`,
+      what: `item ${id} would wait for itself: ${back ?? 'something that it would wait for'} comes after it`,
       next: 'choose a parent and blockers that do not wait for it',
-      facts: { item: id, blocker: back, path: [...declared, id] },
+      facts: { item: id, blocker: back ?? null, path: [...declared, id] },
     })
   }
-  if (dependents.length >= dependentsMax) {
+  if (dependents.length >= walkedMax && awaited.length >= walkedMax) {
     throw new InvalidError({
-      what: `${dependentsMax} items or more wait for item ${id}, too many to see whether they form a circle`,
+      what: `${walkedMax} items or more wait for item ${id}, and it would wait for as many: too many to see whether they form a circle`,
       next: 'let some of them finish first, or add a new item in its place',
-      facts: { item: id, dependentsMax },
+      facts: { item: id, walkedMax },
     })
   }
 }

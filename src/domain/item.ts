@@ -6,7 +6,7 @@
 import { AttemptsExhaustedError, HoldfastError, IllegalMoveError, InvalidError } from '../errors.ts'
 import { type Backoff, backoffMs } from './backoff.ts'
 import { type Blame, clearedBy, markLoss, noSuspicion } from './crash.ts'
-import { assertNoCircle, dependenciesOf, waitsFor } from './dependency.ts'
+import { assertNoCircle, dependenciesOf, type Surroundings, waitsFor } from './dependency.ts'
 import { assertHolder, type Claimant, grant, type Holder, type LeaseColumns, noLease } from './lease.ts'
 import { knownState, type State, stateOf, type Workflow } from './workflow.ts'
 
@@ -122,7 +122,7 @@ export interface NewItem {
   readonly parent?: Item | null | undefined
   readonly blockers?: readonly Item[] | undefined
   /** Ids of everything that already waits for an item of this id, also through others. */
-  readonly dependents?: readonly string[] | undefined
+  readonly around?: Surroundings | undefined
   readonly runAt?: number | null | undefined
   readonly attemptsMax: number
   readonly submittedBy: string | null
@@ -197,13 +197,13 @@ function delayed(runAt: number | null | undefined, wall: number): number | null 
 export function setItemBlockers(
   item: Item,
   workflow: Workflow,
-  { blockers, dependents }: { blockers: readonly Item[]; dependents: readonly string[] },
+  { blockers, ...around }: { blockers: readonly Item[] } & Surroundings,
 ): Item {
   if (item.standing === 'closed') throw illegal(item, item.state, stateOf(workflow, item.state))
   assertNoCircle(
     item.id,
     blockers.map(({ id }) => id),
-    dependents,
+    around,
   )
   return editItem(item, waitsFor(blockers), workflow)
 }

@@ -3,7 +3,7 @@
  * read its payload and facts: those stay as they are until it lets go, only its head, priority and attempts may change.
  */
 import { HeldError } from '../errors.ts'
-import { changeDependencies, isOtherParent, isOtherSet } from './dependency.ts'
+import { changeDependencies, isOtherParent, isOtherSet, type Surroundings } from './dependency.ts'
 import { describeItem, editItem, type Item, type Json } from './item.ts'
 import { isSameJson } from './json.ts'
 import { isPastCancelling } from './merge.ts'
@@ -30,12 +30,12 @@ type Field = keyof Submission
 /** What may change under a holder. */
 const freeFields: ReadonlySet<Field> = new Set(['headSha', 'priority', 'attemptsMax'])
 
-/** The change as it is afterwards; itself when nothing differs. `dependents`: what waits for it, also through others. */
+/** The change as it is afterwards; itself when nothing differs. */
 export function submitAgain(
   open: Item,
   workflow: Workflow,
   given: Submission,
-  { dependents, wall }: { dependents: readonly string[]; wall: number },
+  { around, wall }: { around: Surroundings; wall: number },
 ): Item {
   const fields = differing(open, given, wall)
   if (fields.length === 0) return open
@@ -52,7 +52,7 @@ export function submitAgain(
   const delay = fields.includes('runAt')
     ? { runAt: runAtAfter(open, given.runAt, wall), offeredTo: null }
     : {}
-  const waits = changesDependencies(fields) ? changeDependencies(open, { ...given, dependents }) : {}
+  const waits = changesDependencies(fields) ? changeDependencies(open, { ...given, around }) : {}
   return editItem(open, { ...edit, ...delay, ...waits }, workflow)
 }
 

@@ -294,6 +294,8 @@ export interface Selectors {
   dependents: [{ ids: readonly string[]; limit: number }, readonly Dependent[]]
   /** Ids of everything that waits for an item, also through others; at most `limit`. */
   transitiveDependents: [{ id: string; limit: number }, readonly string[]]
+  /** Ids of these and of everything that they wait for, also through others; at most `limit`. */
+  transitiveBlockers: [{ ids: readonly string[]; limit: number }, readonly string[]]
   /** Of the first `window` waits of open items: those for one that closed badly, or is gone. */
   vainWaits: [{ window: number; limit: number }, readonly VainWait[]]
   /**

@@ -1,6 +1,6 @@
 /** Submitting a change: an upsert by its dedupe key. */
 import * as z from 'zod'
-import { dependentsMax } from '../domain/dependency.ts'
+import { awaitedFirst, nothingAround, type Surroundings } from '../domain/dependency.ts'
 import { createItem, type Item } from '../domain/item.ts'
 import { placeOf } from '../domain/line-place.ts'
 import { assertHeadSha } from '../domain/merge.ts'
@@ -21,7 +21,7 @@ import {
   toNewItem,
 } from './queue-add.ts'
 import { ensureQueue } from './queue-define.ts'
-import { concernsClaimers, itemChange } from './subject.ts'
+import { concernsClaimers, itemChange, noSurroundings, surroundingsOf } from './subject.ts'
 import { itemView, viewItem } from './view.ts'
 
 const submitted = lazily(() =>
@@ -89,13 +89,12 @@ export const submit = operation({
       const { id, addedAt, waitingFor } = open
       const more = {
         line: { ...lastPlace(name, input.priority ?? open.priority), addedAt, id },
-        dependents: isStackedAnew(open, given)
-          ? ({ select: 'transitiveDependents', id, limit: dependentsMax } as const)
-          : null,
+        ...(isStackedAnew(open, given) ? surroundingsOf(id, awaitedFirst(given, open)) : noSurroundings),
         waitedFor: waitingFor.length === 0 ? null : ({ select: 'itemsById', ids: waitingFor } as const),
       }
-      return ask(more, ({ line, dependents, waitedFor }) => {
-        const after = submitAgain(open, workflow, given, { dependents: dependents ?? [], wall: context.wall })
+      return ask(more, ({ line, dependents, awaited, waitedFor }) => {
+        const around = { dependents: dependents ?? [], awaited: awaited ?? [] }
+        const after = submitAgain(open, workflow, given, { around, wall: context.wall })
         if (after !== open) fields.assertSize('data', after.data)
         const blockers = [...(waitedFor ?? []), ...declaredItems(dependencies)]
         return {
@@ -115,12 +114,12 @@ export const submit = operation({
     }
     function startOver(closed: Item): Step<Submitted> {
       // Only an item that was there before can have others waiting for it.
-      if (declaredItems(dependencies).length === 0) return startedOver(closed, [])
-      const waiting = { select: 'transitiveDependents', id: closed.id, limit: dependentsMax } as const
-      return ask({ waiting }, (more) => startedOver(closed, more.waiting))
+      if (declaredItems(dependencies).length === 0) return startedOver(closed, nothingAround)
+      const around = surroundingsOf(closed.id, awaitedFirst(dependencies))
+      return ask(around, (found) => startedOver(closed, found))
     }
-    function startedOver(closed: Item, dependents: readonly string[]) {
-      const fresh = createItem({ ...draft, id: closed.id, dependents }, workflow, context.wall)
+    function startedOver(closed: Item, around: Surroundings) {
+      const fresh = createItem({ ...draft, id: closed.id, around }, workflow, context.wall)
       // Token and version go on: a holder of the first life must not pass for one of the second.
       const after = {
         ...fresh,

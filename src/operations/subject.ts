@@ -1,4 +1,5 @@
 /** The things an operation is about: found, or refused with what to do. */
+import { walkedMax } from '../domain/dependency.ts'
 import { type Item, withoutClosedBlockers } from '../domain/item.ts'
 import { builtInWorkflow, type Workflow } from '../domain/workflow.ts'
 import type { Caller, Change, DefinedQueue } from '../engines/engine.ts'
@@ -52,6 +53,14 @@ export function requireItem(
     facts: { queue, ref },
   })
 }
+
+/** Needed to set what an item that is there waits for. */
+export const surroundingsOf = (id: string, awaited: readonly string[]) => ({
+  dependents: { select: 'transitiveDependents', id, limit: walkedMax } as const,
+  awaited: { select: 'transitiveBlockers', ids: awaited, limit: walkedMax } as const,
+})
+
+export const noSurroundings = { dependents: null, awaited: null } as const
 
 /** Needed wherever an item is shown, or claimed by name. */
 export const closedBlockers = { select: 'closedBlockers' } as const

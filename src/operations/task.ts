@@ -1,6 +1,6 @@
 /** Tasks: add, get, list, update, and the question whether an update would conflict. */
 import * as z from 'zod'
-import { blockersMax, dependentsMax } from '../domain/dependency.ts'
+import { blockersMax } from '../domain/dependency.ts'
 import { createItem, type Item, type Json, moveItem, setItemBlockers } from '../domain/item.ts'
 import { decideLines } from '../domain/item-lines.ts'
 import { assertSameWorkflow } from '../domain/queue.ts'
@@ -28,6 +28,7 @@ import {
   itemChange,
   requireItem,
   requireQueue,
+  surroundingsOf,
 } from './subject.ts'
 import { asTask, note, ref, status, type TaskView, taskNeeds, taskView, viewTask } from './task-view.ts'
 import { viewItem } from './view.ts'
@@ -262,11 +263,11 @@ export const updateTask = operation({
     }
     const blockers = dependencies(rows, dependsOn)
     const more = {
-      dependents: { select: 'transitiveDependents', id: item.id, limit: dependentsMax } as const,
+      ...surroundingsOf(item.id, [...item.ancestors.slice(-1), ...blockers.map(({ id }) => id)]),
       parent: item.parent === null ? null : ({ select: 'itemsById', ids: [item.parent] } as const),
     }
-    return ask(more, ({ dependents, parent }) => {
-      const waits = { blockers: [...(parent ?? []), ...blockers], dependents }
+    return ask(more, ({ dependents, awaited, parent }) => {
+      const waits = { blockers: [...(parent ?? []), ...blockers], dependents, awaited }
       const changes = [change(setItemBlockers(edited, workflow, waits))] as const
       const { after } = changes[0]
       return { changes, result: viewTask(viewItem(after, context.now)), wakes: concernsClaimers(after) }

@@ -1,5 +1,8 @@
 /** Nothing ever waits for itself through others, also where two processes set what items wait for at the same time. */
+import { randomUUID } from 'node:crypto'
+import type { Holdfast } from 'holdfast'
 import { expect, test } from 'vitest'
+import { refusal } from '../support/outcomes.ts'
 import { forEachEngine } from '../support/stores.ts'
 
 const rounds = Array.from({ length: 10 }, (_, round) => round)
@@ -52,4 +55,45 @@ forEachEngine((engine) => {
 
     expect(wellDone).toEqual(rounds.map(() => 1))
   })
+
+  test('however many wait for a task, its new blockers are checked by a walk of bounded length [S5e-11]', async () => {
+    const { hf } = await engine.openInRealTime({ background: false, recovery: false })
+    const hub = await hf.tasks.addTask('hub')
+    const goal = await addGoal(hf)
+    const [last] = (await addBehind(hf, Array<readonly string[]>(walkedMax).fill([hub.id]))).slice(-1)
+    const early = await hf.tasks.addTask('early')
+
+    const free = await hf.tasks.updateTask(hub.id, { dependsOn: [early.id] })
+    const circle = await refusal(() => hf.tasks.updateTask(hub.id, { dependsOn: [last as string] }))
+    const far = await refusal(() => hf.tasks.updateTask(hub.id, { dependsOn: [goal] }))
+
+    expect(free.waitingFor).toEqual([early.id])
+    expect(circle).toMatchObject({ code: 'INVALID', facts: { item: hub.id } })
+    expect(far).toMatchObject({ code: 'INVALID', facts: { walkedMax } })
+  })
 })
+
+/** Items walked in each direction. */
+const walkedMax = 1_000
+
+/** A task that waits, through others, for as many as are walked. */
+async function addGoal(hf: Holdfast): Promise<string> {
+  const first = await addBehind(hf, Array<readonly string[]>(walkedMax).fill([]))
+  const between = Array.from({ length: 10 }, (_, tenth) => first.slice(tenth * 100, tenth * 100 + 100))
+  const [goal] = await addBehind(hf, [await addBehind(hf, between)])
+  return goal as string
+}
+
+async function addBehind(hf: Holdfast, blockers: readonly (readonly string[])[]): Promise<string[]> {
+  const entries = blockers.map((each) => ({
+    id: randomUUID(),
+    state: 'todo',
+    blockers: [...each],
+    addedAt: 1,
+  }))
+  for (let from = 0; from < entries.length; from += 100) {
+    const page = entries.slice(from, from + 100)
+    await hf.execute('queue.import', { queue: 'tasks', workflow: 'task', from: 'test', entries: page })
+  }
+  return entries.map(({ id }) => id)
+}

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Blame } from '../../src/domain/crash.ts'
-import { dependentsMax } from '../../src/domain/dependency.ts'
+import { awaitedFirst, walkedMax } from '../../src/domain/dependency.ts'
 import {
   assertHolds,
   assertUnneeded,
@@ -1121,7 +1121,9 @@ describe('promises at the edges of an item', () => {
   test('two items cannot be told to wait for each other [Q22]', () => {
     const waiting = itemIn(merge, 'pending', { id: 'i2', blockers: ['i1'], waitingFor: ['i1'] })
 
-    const refusal = refusalOf(() => newItem(merge, { id: 'i1', blockers: [waiting], dependents: ['i2'] }))
+    const refusal = refusalOf(() =>
+      newItem(merge, { id: 'i1', blockers: [waiting], around: { dependents: ['i2'], awaited: ['i2'] } }),
+    )
 
     expect(refusal).toMatchObject({ code: 'INVALID', facts: { blocker: 'i2' } })
   })
@@ -1130,27 +1132,61 @@ describe('promises at the edges of an item', () => {
     const z = itemIn(task, 'todo', { id: 'z', waitingFor: ['y'] })
 
     const refusal = refusalOf(() =>
-      setItemBlockers(itemIn(task, 'todo', { id: 'x' }), task, { blockers: [z], dependents: ['y', 'z'] }),
+      setItemBlockers(itemIn(task, 'todo', { id: 'x' }), task, {
+        blockers: [z],
+        dependents: ['y', 'z'],
+        awaited: ['z', 'y', 'x'],
+      }),
     )
 
     expect(refusal).toMatchObject({ code: 'INVALID', facts: { item: 'x', blocker: 'z' } })
   })
 
-  test('what too many wait for gets no new blockers, because nobody could see a circle [Q22]', () => {
-    const dependents = Array.from({ length: dependentsMax }, (_, number) => `d${number}`)
-    const blockers = [itemIn(task, 'todo', { id: 'b' })]
+  test('the walk over what an item is to wait for begins with its stack and its blockers [S5e-11]', () => {
+    const parent = itemIn(merge, 'pending', { id: 'p', ancestors: ['root'] })
+    const item = itemIn(merge, 'pending', { ancestors: ['old'] })
+    const blockers = [itemIn(merge, 'pending', { id: 'b' })]
 
-    const refusal = refusalOf(() => setItemBlockers(itemIn(task, 'todo'), task, { blockers, dependents }))
+    expect(awaitedFirst({ parent, blockers }, item)).toEqual(['root', 'p', 'b'])
+    expect(awaitedFirst({ blockers }, item)).toEqual(['old', 'b'])
+    expect(awaitedFirst({ parent: null }, item)).toEqual([])
+    expect(awaitedFirst({ blockers })).toEqual(['b'])
+  })
 
-    expect(refusal).toMatchObject({ code: 'INVALID', facts: { dependentsMax } })
+  test('a circle is seen from whichever side was walked to its end [S5e-11]', () => {
+    const many = Array.from({ length: walkedMax }, (_, number) => `m${number}`)
+    const blockers = [itemIn(task, 'todo', { id: 'z' })]
+    const x = itemIn(task, 'todo', { id: 'x' })
+    const around = (dependents: readonly string[], awaited: readonly string[]) => ({
+      blockers,
+      dependents,
+      awaited,
+    })
+
+    const seenUpwards = refusalOf(() => setItemBlockers(x, task, around(many, ['z', 'x'])))
+    const seenDownwards = refusalOf(() => setItemBlockers(x, task, around(['y', 'z'], many)))
+
+    expect(seenUpwards).toMatchObject({ code: 'INVALID', facts: { item: 'x', blocker: null } })
+    expect(seenDownwards).toMatchObject({ code: 'INVALID', facts: { item: 'x', blocker: 'z' } })
+    expect(setItemBlockers(x, task, around(many, ['z'])).waitingFor).toEqual(['z'])
+    expect(setItemBlockers(x, task, around(['y'], many)).waitingFor).toEqual(['z'])
+    // Neither side says that there is no circle.
+    expect(refusalOf(() => setItemBlockers(x, task, around(many, many)))).toMatchObject({
+      code: 'INVALID',
+      facts: { walkedMax },
+    })
   })
 
   test('new blockers make a free item wait until they close well, and none frees it', () => {
     const done = itemIn(task, 'done', { id: 'd' })
     const open = itemIn(task, 'todo', { id: 'o' })
 
-    const waiting = setItemBlockers(itemIn(task, 'todo'), task, { blockers: [done, open], dependents: [] })
-    const free = setItemBlockers(waiting, task, { blockers: [], dependents: [] })
+    const waiting = setItemBlockers(itemIn(task, 'todo'), task, {
+      blockers: [done, open],
+      dependents: [],
+      awaited: ['d', 'o'],
+    })
+    const free = setItemBlockers(waiting, task, { blockers: [], dependents: [], awaited: [] })
 
     expect(waiting).toMatchObject({
       blockers: ['d', 'o'],
@@ -1163,7 +1199,7 @@ describe('promises at the edges of an item', () => {
 
   test('a closed item gets no new blockers', () => {
     const refusal = refusalOf(() =>
-      setItemBlockers(itemIn(task, 'done'), task, { blockers: [], dependents: [] }),
+      setItemBlockers(itemIn(task, 'done'), task, { blockers: [], dependents: [], awaited: [] }),
     )
 
     expect(refusal.code).toBe('ILLEGAL_MOVE')

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { nothingAround } from '../../src/domain/dependency.ts'
 import type { Item } from '../../src/domain/item.ts'
 import { isStackedAnew, type Submission, submitAgain } from '../../src/domain/submission.ts'
 import { at, itemIn, job, merge, newItem, refusalOf } from './samples.ts'
@@ -21,7 +22,7 @@ function again(
   dependents: string[] = [],
 ) {
   const headSha = given.headSha ?? (item.data.headSha as string)
-  return submitAgain(item, merge, { ...given, headSha }, { dependents, wall: at.wall })
+  return submitAgain(item, merge, { ...given, headSha }, { around: { dependents, awaited: [] }, wall: at.wall })
 }
 
 describe('an open change that is submitted again', () => {
@@ -151,7 +152,7 @@ describe('a change that somebody holds', () => {
   test('of a workflow that can be cancelled throughout has a head that may change [S5c-43]', () => {
     const running = itemIn(job, 'running', { data: { headSha: 'aaaa' } })
 
-    const after = submitAgain(running, job, { headSha: 'bbbb' }, { dependents: [], wall: at.wall })
+    const after = submitAgain(running, job, { headSha: 'bbbb' }, { around: nothingAround, wall: at.wall })
 
     expect(after.data.headSha).toBe('bbbb')
   })

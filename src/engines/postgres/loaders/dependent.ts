@@ -104,6 +104,22 @@ limit ${parameters.add(limit)}`
     }
   },
 
+  transitiveBlockers({ ids, limit }, place) {
+    const parameters = new Parameters(place)
+    const text = `with recursive awaited (id) as (
+  select unnest(${parameters.add(ids)}::text[]) collate "C"
+  union
+  select b.blocker from awaited join holdfast.blocker b on b.namespace = $1 and b.item = awaited.id
+)
+select id from awaited limit ${parameters.add(limit)}`
+    return {
+      names: [blockersName],
+      queries: [{ text, values: parameters.values }],
+      searched: ['item'],
+      read: ([rows]) => (rows ?? []).map(([id]) => id as string),
+    }
+  },
+
   freedDependents({ limit }, place) {
     const some = 'select c.blocker from holdfast.cascade c where c.namespace = $1 order by c.blocker limit 10'
     // Finished is what nothing waits for at all: an item that somebody is at work on still waits.

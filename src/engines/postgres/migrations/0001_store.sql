@@ -151,6 +151,7 @@ create table holdfast.blocker (
   item text collate "C" not null,
   primary key (namespace, blocker, item)
 );
+create index blocker_item on holdfast.blocker (namespace, item);
 
 -- Items that closed well or were removed, and for which more waited than one transaction frees.
 create table holdfast.cascade (

@@ -1,7 +1,7 @@
 /** Items that wait for others. */
 import type { Item } from '../../../domain/item.ts'
 import type { Cascade, Dependent } from '../../engine.ts'
-import { packed, type Source, select } from '../rows.ts'
+import { inList, packed, type Source, select } from '../rows.ts'
 import { decode, tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 import { definedQueue } from './queue.ts'
@@ -70,6 +70,17 @@ limit ${limit}`
     return (source.connection.all(sql, source.namespace) as [string, string, string, string | null][]).map(
       ([item, queue, blocker, state]) => ({ item, queue, blocker, state }),
     )
+  },
+
+  transitiveBlockers(source, { ids, limit }) {
+    const sql = `with recursive awaited (id) as (
+  select value from json_each(?2)
+  union
+  select blocker.blocker from awaited cross join blocker on blocker.namespace = ?1 and blocker.item = awaited.id
+  limit ${limit}
+)
+select id from awaited`
+    return source.connection.all(sql, source.namespace, inList(ids)).map(([id]) => id as string)
   },
 
   freedDependents(source, { limit }) {

@@ -140,6 +140,7 @@ create table blocker (
   item text not null,
   primary key (namespace, blocker, item)
 ) strict, without rowid;
+create index blocker_item on blocker (namespace, item);
 
 -- Items that closed well or were removed, and for which more waited than one transaction frees.
 create table cascade (
