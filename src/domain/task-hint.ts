@@ -22,19 +22,68 @@ export interface Overlap {
 /** Nobody reads more. */
 const overlapsMax = 1000
 
-/** Pairs of tasks in progress that touch the same things: dependencies first, then paths, then labels. */
+/**
+ * Pairs of tasks in progress that touch the same things: dependencies first, then paths, then labels. Only pairs that
+ * have a name in common are compared: two thousand tasks would be two million pairs.
+ */
 export function overlaps(tasks: readonly Hinted[]): Overlap[] {
   const running = tasks.filter(({ inProgress }) => inProgress)
+  const places = placesOf(running)
   const found: Overlap[] = []
   for (const [index, left] of running.entries()) {
-    for (const right of running.slice(index + 1)) {
-      const overlap = overlapOf(left, right)
+    const others = [...new Set(namesMetBy(left).flatMap((name) => places.get(name) ?? []))]
+    for (const other of others.filter((each) => each > index).sort((one, two) => one - two)) {
+      const overlap = overlapOf(left, running[other] as Hinted)
       if (overlap) found.push(overlap)
       if (found.length === overlapsMax) return found
     }
   }
   return found
 }
+
+/** Where the tasks are that have a name, by the names under which others meet them. */
+function placesOf(tasks: readonly Hinted[]): Map<string, number[]> {
+  const places = new Map<string, number[]>()
+  for (const [index, { id, labels, paths, waitingFor }] of tasks.entries()) {
+    const names = [
+      `id ${id}`,
+      ...waitingFor.map((blocker) => `after ${blocker}`),
+      ...labels.map((label) => `label ${label}`),
+      ...paths.map((path) => `path ${withoutSlash(path)}`),
+      ...paths.flatMap((path) => foldersOf(path).map((folder) => `in ${folder}`)),
+    ]
+    for (const name of new Set(names)) {
+      const known = places.get(name)
+      if (known) known.push(index)
+      else places.set(name, [index])
+    }
+  }
+  return places
+}
+
+function namesMetBy({ id, labels, paths, waitingFor }: Hinted): string[] {
+  return [
+    `after ${id}`,
+    ...waitingFor.map((blocker) => `id ${blocker}`),
+    ...labels.map((label) => `label ${label}`),
+    ...paths.map((path) => `in ${withoutSlash(path)}`),
+    ...paths.flatMap((path) => foldersOf(path).map((folder) => `path ${folder}`)),
+  ]
+}
+
+function withoutSlash(path: string): string {
+  return path.replace(/\/+$/, '')
+}
+
+/** The path itself and every folder above it. */
+function foldersOf(path: string): string[] {
+  const whole = withoutSlash(path)
+  const parts = whole.split('/').slice(0, foldersMax)
+  return [...parts.map((_, index) => parts.slice(0, index + 1).join('/')), whole]
+}
+
+/** Deeper folders than anybody has; a path of a thousand slashes must not become a million characters. */
+const foldersMax = 64
 
 function overlapOf(left: Hinted, right: Hinted): Overlap | null {
   const tasks = [left.id, right.id] as const
@@ -55,37 +104,52 @@ function isWithin(path: string, folder: string): boolean {
 
 /** Levels of the dependencies: each wave can run at once when the ones before it are done. */
 export function waves(tasks: readonly Hinted[]): string[][] {
+  const behind = new Map<string, string[]>(tasks.map(({ id }) => [id, []]))
+  const open = new Map<string, number>()
+  for (const { id, waitingFor } of tasks) {
+    const known = waitingFor.filter((blocker) => behind.has(blocker))
+    for (const blocker of known) behind.get(blocker)?.push(id)
+    open.set(id, known.length)
+  }
+  const place = new Map(tasks.map(({ id }, index) => [id, index]))
   const levels: string[][] = []
-  const placed = new Set<string>()
-  const known = new Set(tasks.map(({ id }) => id))
-  let rest = tasks
-  // What stood in a circle would never be placed; circles are refused when dependencies are set.
-  for (let wave = ready(rest); wave.length > 0; wave = ready(rest)) {
+  // What stood in a circle would never be free; circles are refused when dependencies are set.
+  let wave = tasks.map(({ id }) => id).filter((id) => open.get(id) === 0)
+  while (wave.length > 0) {
     levels.push(wave)
-    for (const id of wave) placed.add(id)
-    rest = rest.filter(({ id }) => !placed.has(id))
+    wave = wave
+      .flatMap((id) => behind.get(id) as string[])
+      .filter((id) => {
+        const left = (open.get(id) as number) - 1
+        open.set(id, left)
+        return left === 0
+      })
+      .sort((one, two) => (place.get(one) as number) - (place.get(two) as number))
   }
   return levels
-
-  function ready(waiting: readonly Hinted[]): string[] {
-    return waiting
-      .filter((task) => task.waitingFor.every((id) => placed.has(id) || !known.has(id)))
-      .map(({ id }) => id)
-  }
 }
 
 /** The longest chain of tasks that wait for one another, in the order they must be done. */
 export function criticalPath(tasks: readonly Hinted[]): string[] {
   const byId = new Map(tasks.map((task) => [task.id, task]))
-  const chains = new Map<string, string[]>()
-  // Wave by wave, what a task waits for has its chain already.
+  const lengths = new Map<string, number>()
+  const previous = new Map<string, string | null>()
+  const lengthOf = (id: string) => lengths.get(id) ?? 0
+  // Wave by wave, what a task waits for has its length already.
   for (const id of waves(tasks).flat()) {
-    const before = (byId.get(id) as Hinted).waitingFor.map((blocker) => chains.get(blocker) ?? [])
-    chains.set(id, [...longest(before), id])
+    const before = longest((byId.get(id) as Hinted).waitingFor, lengthOf)
+    previous.set(id, before)
+    lengths.set(id, 1 + (before === null ? 0 : lengthOf(before)))
   }
-  return longest([...chains.values()])
+  const path: string[] = []
+  for (let id = longest([...lengths.keys()], lengthOf); id !== null; id = previous.get(id) as string | null)
+    path.push(id)
+  return path.reverse()
 }
 
-function longest(chains: readonly string[][]): string[] {
-  return chains.reduce((best, chain) => (chain.length > best.length ? chain : best), [])
+/** The first of the longest; null where none has a length. */
+function longest(ids: readonly string[], lengthOf: (id: string) => number): string | null {
+  let best: string | null = null
+  for (const id of ids) if (lengthOf(id) > (best === null ? 0 : lengthOf(best))) best = id
+  return best
 }

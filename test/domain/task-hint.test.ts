@@ -50,6 +50,52 @@ describe('an overlap [T19]', () => {
   })
 })
 
+describe('hints about many tasks [S5e-11]', () => {
+  test('find the overlaps that comparing every pair would find', () => {
+    const path = fc
+      .tuple(fc.array(fc.constantFrom('a', 'b', ''), { minLength: 1, maxLength: 3 }), fc.boolean())
+      .map(([parts, isFolder]) => parts.join('/') + (isFolder ? '/' : ''))
+    const one = fc.record({
+      inProgress: fc.boolean(),
+      labels: fc.array(fc.constantFrom('db', 'ui'), { maxLength: 1 }),
+      paths: fc.array(path, { maxLength: 2 }),
+      waitingFor: fc.array(
+        fc.nat(8).map((number) => `t${number}`),
+        { maxLength: 1 },
+      ),
+    })
+    fc.assert(
+      fc.property(fc.array(one, { maxLength: 8 }), (drawn) => {
+        const tasks = drawn.map((fields, index) => hinted(`t${index}`, fields))
+        const pairs = tasks.flatMap((left, index) =>
+          tasks.slice(index + 1).flatMap((right) => overlaps([left, right])),
+        )
+
+        const withThemselves = overlaps(tasks)
+
+        expect(withThemselves).toEqual(pairs)
+      }),
+    )
+  })
+
+  test('look at each task a few times, not once for every other', () => {
+    let looks = 0
+    const watched = (index: number): Hinted => ({
+      ...hinted(`t${index}`, { labels: [`l${index}`], paths: [`src/m${index}/a.ts`] }),
+      get waitingFor() {
+        looks++
+        return index === 0 ? [] : [`t${index - 1}`]
+      },
+    })
+    const chain = Array.from({ length: 2_000 }, (_, index) => watched(index))
+
+    const found = [overlaps(chain).length, waves(chain).length, criticalPath(chain).length]
+
+    expect(found).toEqual([1_000, 2_000, 2_000])
+    expect(looks).toBeLessThan(10 * chain.length)
+  })
+})
+
 describe('waves and the critical path [T19]', () => {
   const diamond = [
     hinted('d', { waitingFor: ['b', 'c'] }),
