@@ -220,6 +220,48 @@ export const cases = [
     },
   },
   {
+    id: 'growth-many',
+    async run({ rounds, size, measure }) {
+      const [some, many] = size.isSmoke ? [150, 200] : [1000, 20_000]
+      const samples = { complete: [], add: [], depend: [], open: [] }
+      for (let round = 0; round < rounds; round++) {
+        samples.complete.push(await measure('completeAwaited', { waiting: some }))
+        samples.add.push(await measure('addMany', { added: some }))
+        samples.depend.push(await measure('dependOnAnother', { waiting: many }))
+        samples.open.push(await measure('openStale', { stale: many }))
+      }
+      const transaction = (of, goal) => ({
+        unit: 'ms',
+        goal: figure(atMost(goal), 'ms'),
+        ours: samples[of].map(({ longestMs }) => longestMs),
+      })
+      return [
+        {
+          id: 'growth-many-complete',
+          what: 'an item for which 1,000 wait is completed: longest write transaction [S5e-11]',
+          ...transaction('complete', 20),
+        },
+        {
+          id: 'growth-many-add',
+          what: '1,000 items added at once, in one transaction: an exception, because it is all or none [S5e-11]',
+          ...transaction('add', 40),
+        },
+        {
+          id: 'growth-many-depend',
+          what: 'a task for which 20,000 items wait gets a blocker: longest write transaction [S5e-11]',
+          ...transaction('depend', 20),
+        },
+        {
+          id: 'growth-many-open',
+          what: 'open() of a store with 20,000 lapsed items [S5e-11]',
+          unit: 'ms',
+          goal: figure(atMost(600), 'ms'),
+          ours: samples.open.map(({ ms }) => ms),
+        },
+      ]
+    },
+  },
+  {
     id: 'recovery-per-claim',
     async run({ rounds, size, measure }) {
       const { on, off } = await measure('compareRecovery', {

@@ -4,6 +4,7 @@ import { compareDepths } from './depth.mjs'
 import { drainByCallers, drainByWorker } from './drain.mjs'
 import { compareGrowth } from './growth.mjs'
 import { lockByCallers } from './locks.mjs'
+import { addMany, completeAwaited, dependOnAnother, openStale } from './many.mjs'
 import { redeliver } from './messages.mjs'
 import { compareDepthsOnPostgres } from './postgres-depth.mjs'
 import { drainRaw } from './raw.mjs'
@@ -14,10 +15,13 @@ import { compareRecovery, heal } from './recovery.mjs'
 import { reserveAtTheLimit } from './reservations.mjs'
 
 export const samples = {
+  addMany,
   compareDepths,
   compareDepthsOnPostgres,
   compareGrowth,
   compareRecovery,
+  completeAwaited,
+  dependOnAnother,
   drainByCallers,
   drainByWorker,
   drainInTwoTrips,
@@ -27,6 +31,7 @@ export const samples = {
   lockByCallers,
   lockRaw,
   manyCommands,
+  openStale,
   redeliver,
   reserveAtTheLimit,
   startCommands,

@@ -18,11 +18,15 @@ export interface Surroundings {
 /** Of an item that is being made: nothing can wait for it yet. */
 export const nothingAround: Surroundings = { dependents: [], awaited: [] }
 
+const waitsForNothing = { parent: null, ancestors: [], blockers: [], waitingFor: [] } as const
+
 /** Parent and blockers are one mechanism: the item waits until each has closed well. */
 export function dependenciesOf(input: NewItem): Dependencies {
   const { parent } = input
   const ancestors = stackOf(parent ?? null)
   const blockers = input.blockers ?? []
+  // Nearly all items wait for nothing, and many are added at once.
+  if (!parent && blockers.length === 0) return waitsForNothing
   assertNoCircle(input.id, [...ancestors, ...blockers.map(({ id }) => id)], input.around ?? nothingAround)
   assertDepth(ancestors)
   return { parent: parent?.id ?? null, ancestors, ...waitsFor(parent ? [parent, ...blockers] : blockers) }
