@@ -87,7 +87,7 @@ export const cleanup = verb<Cleanup>({
   operation: 'recovery.run',
   summary: 'Free what lapsed longer ago than an age, and what the dead held; safe at any rate, never asks.',
   fixed: { trigger: 'manual' },
-  hides: ['first', 'deaths', 'promoteOnly', 'pauseReason', 'queue', 'healer'],
+  hides: ['first', 'deaths', 'promoteOnly', 'locksOnly', 'pauseReason', 'queue', 'healer'],
   options: [{ flags: '--report', description: 'also say what is still held afterwards' }, linesOption],
   help: 'Frees tasks, items, locks and deliveries. A lease that still runs is never touched.\n  */5 * * * * holdfast locks cleanup --max-age 1h --report',
   async act(call) {

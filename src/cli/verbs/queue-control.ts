@@ -138,7 +138,7 @@ const recover = verb<RecoveryReport>({
   positional: ['queue'],
   requires: ['queue'],
   fixed: { trigger: 'manual' },
-  hides: ['first', 'deaths', 'promoteOnly', 'pauseReason', 'maxAgeMs', 'healer'],
+  hides: ['first', 'deaths', 'promoteOnly', 'locksOnly', 'pauseReason', 'maxAgeMs', 'healer'],
   options: [linesOption],
   async act(call) {
     const hf = await call.open()

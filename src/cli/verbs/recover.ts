@@ -10,7 +10,7 @@ export const recover = verb<StoreRecoveryReport>({
   summary:
     'Give back everything that lapsed and what the dead held, and put what is due in line; never asks.',
   fixed: { trigger: 'manual' },
-  hides: ['first', 'deaths', 'promoteOnly', 'pauseReason', 'queue', 'healer'],
+  hides: ['first', 'deaths', 'promoteOnly', 'locksOnly', 'pauseReason', 'queue', 'healer'],
   options: [
     { flags: '--all-namespaces', description: 'everywhere in the store, not only in one namespace' },
     linesOption,
