@@ -55,7 +55,12 @@ describe('freshness', () => {
   })
 
   test('a new head makes a tested item stale and keeps its other facts', () => {
-    const changed = submitAgain(ready, merge, { headSha: 'head2' }, { around: { dependents: [], awaited: [] }, wall: at.wall })
+    const changed = submitAgain(
+      ready,
+      merge,
+      { headSha: 'head2' },
+      { around: { dependents: [], awaited: [] }, wall: at.wall },
+    )
 
     expect(isFresh(changed, 'main1')).toBe(false)
     expect(changed).toEqual({

@@ -22,7 +22,12 @@ function again(
   dependents: string[] = [],
 ) {
   const headSha = given.headSha ?? (item.data.headSha as string)
-  return submitAgain(item, merge, { ...given, headSha }, { around: { dependents, awaited: [] }, wall: at.wall })
+  return submitAgain(
+    item,
+    merge,
+    { ...given, headSha },
+    { around: { dependents, awaited: [] }, wall: at.wall },
+  )
 }
 
 describe('an open change that is submitted again', () => {
