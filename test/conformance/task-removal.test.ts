@@ -130,16 +130,17 @@ forEachEngine((engine) => {
   })
 
   test('more dependents than one transaction frees are all released, though the task is gone [S5c-48]', async () => {
-    const { hf } = await engine.open({ background: false, recovery: false })
+    const { hf, store } = await engine.open({ background: false, recovery: false })
     const { id } = await hf.tasks.addTask('gate', { key: 'gate' })
-    await addBehind(hf, id, 1_100)
+    await addBehind(hf, id, 250)
 
     await hf.tasks.removeTask('gate', { reason, dependents: 'release' })
-    const left = await waitingCount(hf)
-    await hf.recovery.detectAndRecoverStale()
+    // Its process frees the rest before it goes.
+    await hf.close()
 
-    expect(left).toBe(100)
-    expect(await waitingCount(hf)).toBe(0)
+    const look = await store.open({ background: false, recovery: false })
+    expect(await waitingCount(look)).toBe(0)
+    expect(await store.countRows()).toMatchObject({ cascade: 0, blocker: 0 })
   })
 })
 
