@@ -82,6 +82,15 @@ describe('a batch', () => {
     expect(sizes()).toEqual([500, 100, 1])
   })
 
+  test('is taken also where more wait than a call can have arguments', () => {
+    const count = 200_000
+    const write = command('write')
+    for (let added = 0; added < count; added++) line.add(write)
+
+    expect(line.take()).toHaveLength(500)
+    expect(line.own).toHaveLength(count - 500)
+  })
+
   test('that lost its connection comes back first, in at most 16 pieces [S5c-8]', () => {
     const lost = many(40, 'write')
     const later = command('write')

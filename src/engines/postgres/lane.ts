@@ -480,7 +480,8 @@ export class Lane {
     giveUp: (waiting: Waiting, cause: unknown) => void,
   ): Promise<{ connection: Connection; batch: readonly Waiting[] } | null> {
     for (let batch = asked; ; ) {
-      if (!this.connection.isOpen) this.#noteLoss()
+      if (this.connection.isOpen) return { connection: this.connection, batch }
+      this.#noteLoss()
       const { own: behind } = this.#line
       const first = firstDeadline([...batch, ...behind])
       const connection = await this.#found.within(first - this.#environment.monotonic())
@@ -540,8 +541,8 @@ export class Lane {
   }
 }
 
-function firstDeadline(batch: readonly Waiting[]): number {
-  return Math.min(...batch.map(({ deadline }) => deadline))
+function firstDeadline(waiting: readonly Waiting[]): number {
+  return waiting.reduce((first, { deadline }) => Math.min(first, deadline), Number.POSITIVE_INFINITY)
 }
 
 function mayTryAgain(failure: unknown): boolean {
