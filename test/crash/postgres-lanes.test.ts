@@ -30,6 +30,24 @@ test('a read that takes long keeps no lease from being renewed [S5c-7]', async (
   expect(lease.signal.aborted).toBe(false)
 })
 
+test('a renewal that is asked together with a read waits for it on no account [S5c-7]', async () => {
+  const store = own.newStore()
+  const hf = await openHere(store, { background: false, busyTimeoutMs: 500 })
+  const client = await own.connect()
+  await client.query('begin')
+  await client.query(`lock table ${schemaOf(store)}.state in access exclusive mode`)
+  const renew = () => hf.execute('lease.renew', { leases: [] })
+  // The next turn is the read's: renewals do not go twice in a row while others wait.
+  await renew()
+
+  const reading = Promise.allSettled([hf.state('document').get()]).then(() => 'read')
+  const first = await Promise.race([reading, renew().then(() => 'renewal')])
+  await client.query('commit')
+  await reading
+
+  expect(first).toBe('renewal')
+})
+
 test('of reads that are asked together only the one that is held back is asked again [S5c-7]', async () => {
   const store = own.newStore()
   const hf = await openHere(store, { background: false })

@@ -49,6 +49,24 @@ describe('renewals', () => {
     expect(kinds).toEqual(['renewal', 'read', 'renewal', 'read', 'renewal', 'renewal'])
   })
 
+  test('go first again after a rest: whoever comes with them has been passed over by nobody [S5c-7]', () => {
+    line.add(command('renewal'))
+    line.take()
+    line.rest()
+    line.add(command('read'), command('renewal'))
+
+    expect(line.take()[0]?.kind).toBe('renewal')
+  })
+
+  test('are seen to wait while something else is taken before them [S5c-7]', () => {
+    line.add(command('renewal'), command('read'))
+    line.take()
+    line.add(command('renewal'))
+
+    expect(line.take()[0]?.kind).toBe('read')
+    expect(line.hasRenewals).toBe(true)
+  })
+
   test('are taken by whichever lane comes first [S5c-7]', () => {
     const other = new WaitingLine(renewals)
     line.add(command('renewal'))

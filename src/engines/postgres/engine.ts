@@ -196,6 +196,7 @@ export class PostgresEngine implements Engine {
       manualGraceMs,
       linePlaces,
       renewals: this.#renewals,
+      onRenewalsLeft: () => this.#wakeLanes(),
       onRecovered: options.onRecovered,
       onRecoveryFailed: options.onRecoveryFailed,
       times: () => this.#times(),
@@ -233,6 +234,10 @@ export class PostgresEngine implements Engine {
     })
     this.#wake = new Wake(options.environment, address, (query) => this.#side.sendAside(query))
     this.#wake.listen(() => linePlaces.forget())
+  }
+
+  #wakeLanes(): void {
+    for (const lane of [this.#batches, this.#side]) lane.wake()
   }
 
   #makeClockMark({ environment, hasCaretaker: beats }: EngineOptions): ClockMark {

@@ -65,6 +65,8 @@ export interface LaneOptions extends FindOptions {
   readonly looksAhead: boolean
   /** What keeps leases alive: whichever lane is free takes it. */
   readonly renewals: Waiting[]
+  /** Nobody knows how long the batch takes that goes before them. */
+  onRenewalsLeft(): void
   readonly linePlaces: LinePlaces
   readonly session: SessionOptions
   /** With healing before claims turned off, delays still end on time. */
@@ -163,6 +165,7 @@ export class Lane {
 
   /** There may be something to do. */
   wake(): void {
+    if (this.#isLeft) return
     // One turn later: everything else that asks in this turn joins the same transaction.
     this.#pumping ??= new Promise<void>((done) => setImmediate(() => this.#pump().finally(done)))
   }
@@ -189,6 +192,7 @@ export class Lane {
   async #pump(): Promise<void> {
     while (!this.#line.isEmpty) {
       const batch = this.#line.take()
+      if (this.#line.hasRenewals) this.#options.onRenewalsLeft()
       this.#isSettling = true
       try {
         await this.#settle(batch)
@@ -203,6 +207,7 @@ export class Lane {
       // Answers are read, and the next commands asked, before the next batch is closed.
       if (this.#line.isEmpty) await new Promise((done) => setImmediate(done))
     }
+    this.#line.rest()
     this.#pumping = null
   }
 

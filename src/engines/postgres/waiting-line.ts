@@ -72,6 +72,11 @@ export class WaitingLine {
     return this.#own.length === 0 && this.#renewals.length === 0
   }
 
+  /** Somebody waits for any lane to be free. */
+  get hasRenewals(): boolean {
+    return this.#renewals.length > 0
+  }
+
   /** What waits for this lane alone. */
   get own(): readonly Waiting[] {
     return this.#own
@@ -129,6 +134,11 @@ export class WaitingLine {
     from.length = 0
     for (const waiting of rest) from.push(waiting)
     return batch
+  }
+
+  /** Nothing was waiting: whoever comes next has been passed over by nobody. */
+  rest(): void {
+    this.#wasRenewal = false
   }
 }
 
