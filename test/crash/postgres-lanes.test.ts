@@ -69,6 +69,23 @@ test('of reads that are asked together only the one that is held back is asked a
   expect(answered).toEqual(['item', 'item', 'item', 'feed'])
 })
 
+test('a command without a server is given up in its own time, also behind one that has more', async () => {
+  const proxy = await own.openProxy()
+  const hf = await openHere(proxy.through(own.newStore()), { background: false, patienceMs: 400 })
+  await hf.queue('q').define()
+  await proxy.close()
+  const add = () => hf.queue('q').add('work')
+  await expect(add()).rejects.toMatchObject({ code: 'STORE_UNAVAILABLE' })
+
+  const waiting = Promise.allSettled([hf.queue('q').next({ waitMs: 2500 })]).then(() => 'claim')
+  // By then the claim looks for a server.
+  for (let turn = 0; turn < 5; turn++) await new Promise(setImmediate)
+  const first = await Promise.race([waiting, add().catch(() => 'add')])
+  await waiting
+
+  expect(first).toBe('add')
+})
+
 /** What 5 s are too short for. */
 const bytesPerSecond = 1_600_000
 const count = 20

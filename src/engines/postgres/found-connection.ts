@@ -42,10 +42,12 @@ export class FoundConnection {
     return this.#lastFailure?.error ?? null
   }
 
-  /** Open; null when it was not found again within that time. Throws when there is a server that cannot be used. */
-  async within(ms: number): Promise<Connection | null> {
+  /**
+   * Open; null when it was not found again within that time, or before it was over. Throws when there is a server that
+   * cannot be used.
+   */
+  async within(ms: number, over = new AbortController()): Promise<Connection | null> {
     if (this.#current.isOpen) return this.#current
-    const over = new AbortController()
     await Promise.race([this.#search(), pause(this.#options.environment, Math.max(0, ms), over.signal)])
     over.abort()
     if (this.#unfit !== null) throw this.#unfit

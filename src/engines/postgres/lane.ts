@@ -107,6 +107,8 @@ export class Lane {
   #pumping: Promise<void> | null = null
   #isSettling = false
   #leaving: (() => void) | null = null
+  /** The wait for a connection, until the first of those who wait for it is given up. */
+  #search: { readonly until: number; readonly over: AbortController } | null = null
   /** When there was last no connection. */
   #lostAt = Number.NEGATIVE_INFINITY
   /** It is closing, and has no more time. */
@@ -160,6 +162,7 @@ export class Lane {
 
   add(waiting: Waiting): void {
     this.#line.add(waiting)
+    if (this.#search && waiting.deadline < this.#search.until) this.#search.over.abort()
     this.wake()
   }
 
@@ -478,7 +481,7 @@ export class Lane {
 
   /**
    * The connection, found again when it was lost, and who still waits for it. Each is given up in its own time, also who
-   * stands in line for the next batch.
+   * stands in line for the next batch, or joins it later and has less time.
    */
   async #connected(
     asked: readonly Waiting[],
@@ -488,8 +491,13 @@ export class Lane {
       if (this.connection.isOpen) return { connection: this.connection, batch }
       this.#noteLoss()
       const { own: behind } = this.#line
-      const first = firstDeadline([...batch, ...behind])
-      const connection = await this.#found.within(first - this.#environment.monotonic())
+      const until = firstDeadline([...batch, ...behind])
+      this.#search = { until, over: new AbortController() }
+      const connection = await this.#found
+        .within(until - this.#environment.monotonic(), this.#search.over)
+        .finally(() => {
+          this.#search = null
+        })
       if (connection !== null) return { connection, batch }
       const why = this.#found.lastFailure
       const late = new Set<Waiting>()
