@@ -1,5 +1,5 @@
 /** What shares a connection to the server: reads that take long, renewals, and more than a slow link carries at once. */
-import type { Holdfast } from 'holdfast'
+import type { Event, Holdfast } from 'holdfast'
 import { expect, test } from 'vitest'
 import { ownServer, schemaOf } from './server-store.ts'
 import { openHere, until } from './support.ts'
@@ -68,6 +68,25 @@ test('of reads that are asked together only the one that is held back is asked a
 
   expect(answered).toEqual(['item', 'item', 'item', 'feed'])
 })
+
+test.each([{}, { subject: 'item' }])(
+  'the newest events (%j) include what was just written while another transaction ends [S5e-1]',
+  async (about) => {
+    const store = own.newStore()
+    const hf = await openHere(store, { background: false })
+    const client = await own.connect()
+    await hf.queue('q').addMany([{ payload: 1 }, { payload: 2 }])
+    await client.query('begin')
+    await client.query('select pg_current_xact_id()')
+    const { item } = await hf.queue('q').add('last')
+
+    const reading = hf.execute('events.list', { newest: true, limit: 2, ...about })
+    await client.query('commit')
+    const { events } = (await reading) as { events: Event[] }
+
+    expect(events.at(-1)?.id).toBe(item.id)
+  },
+)
 
 test('a command without a server is given up in its own time, also behind one that has more', async () => {
   const proxy = await own.openProxy()

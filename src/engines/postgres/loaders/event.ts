@@ -48,6 +48,11 @@ function parse(text: unknown): unknown {
   return typeof text === 'string' ? JSON.parse(text) : null
 }
 
+/** Of the last ones, what is held back would be the last. */
+function endsFeed(newest: boolean, before: number | null | undefined): boolean {
+  return newest && (before ?? null) === null
+}
+
 export const eventLoaders = {
   events({ since, limit, of, newest, before }, place) {
     const parameters = new Parameters(place)
@@ -57,6 +62,7 @@ export const eventLoaders = {
     if (before !== undefined) conditions.push(`t.seq < ${parameters.add(before)}`)
     // Changes of one thing come one after the other; those of several may still commit in between.
     const isFeed = of === null
+    const isEnd = endsFeed(newest, before)
     if (isFeed) conditions.push(`t.seq < ${horizon}`)
     const text = `select ${eventColumns.map((name) => `t.${name}`).join(', ')}
 from holdfast.event t
@@ -68,7 +74,7 @@ limit ${parameters.add(limit)}`
         { text, values: parameters.values },
         ...(isFeed ? [{ text: isHeldBack, values: [place.namespace] }] : []),
       ],
-      isPartial: ([rows = [], heldBack]) => rows.length < limit && heldBack?.[0]?.[0] === true,
+      isPartial: ([rows = [], heldBack]) => (rows.length < limit || isEnd) && heldBack?.[0]?.[0] === true,
       read([rows]) {
         const events = (rows ?? []).map(event)
         return newest ? events.reverse() : events
@@ -100,7 +106,8 @@ limit ${parameters.add(limit)}`
         { text: isHeldBack, values: [place.namespace] },
       ],
       isPartial: ([rows = [], looks, heldBack]) =>
-        rows.length < limit && Number(looks?.[0]?.[0]) < window && heldBack?.[0]?.[0] === true,
+        ((rows.length < limit && Number(looks?.[0]?.[0]) < window) || endsFeed(newest, before)) &&
+        heldBack?.[0]?.[0] === true,
       read([rows = [], looks]) {
         const [count, last] = (looks?.[0] ?? [0, null]) as [number, number | null]
         const isWindowFull = Number(count) === window
