@@ -141,6 +141,19 @@ describe.skipIf(url === undefined)('a hostile role in the same database', () => 
     },
   )
 
+  test('a store that would be refused once it is made is not made [S5d-9]', async () => {
+    const schema = shared.newSchema()
+    const byDefault = (sql: string) => shared.as('app', written(`alter default privileges ${sql}`, schema))
+    await byDefault('grant all on tables to MALLORY')
+    onTestFinished(() => byDefault('revoke all on tables from MALLORY'))
+
+    const error = await refusal(() => shared.open(shared.url('app', schema)))
+
+    expect(error).toMatchObject({ code: 'STORE_UNFIT' })
+    expect(error.message).toContain(`${shared.role('mallory')} may add triggers`)
+    await shared.as('app', `create schema ${schema}`)
+  })
+
   /** For a schema, and the roles of this file. */
   function written(sql: string, schema: string): string {
     return sql

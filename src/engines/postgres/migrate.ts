@@ -52,6 +52,8 @@ export async function migrate(run: Run, address: Address, { wasThere = false } =
     ),
     [String(schemaVersion())],
   )
+  // The default privileges of the role may have given others rights to what was just made.
+  for (const each of assertOwnSchema(address)) await run(each)
 }
 
 /** The version of the store's schema, 0 when there is no store; throws as above. Reads only. */
