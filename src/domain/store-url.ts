@@ -3,13 +3,18 @@
 /** Of what these say nothing is secret. Anything else may be a password, or a piece of one. */
 const shownParameters = ['schema', 'prepare', 'allowUnsafeServer', 'allowUnsafeSchema', 'sslmode', 'auth']
 
+/** A URL in quotes, behind a space or a word, or without its colon: what a file of settings makes of one. */
+const spoiled = /^(?![a-z][a-z0-9+.-]+:\/)(?![./])(.*postgres(ql)?\s*:\/\/|\W*postgres(ql)?\/\/)/is
+
 /**
  * The scheme of a server's URL, in lower case, also where the URL lost its slashes: taken for a path, its password would
  * be the name of a file. Null for a file. One letter is a drive of Windows.
  */
 export function serverScheme(store: string): string | null {
   const [, scheme, slash] = /^([a-z][a-z0-9+.-]+):(\/?)/i.exec(store.toLowerCase()) ?? []
-  if (scheme === undefined || scheme === 'sqlite') return null
+  if (scheme === 'sqlite') return null
+  if (spoiled.test(store)) return 'postgres'
+  if (scheme === undefined) return null
   return slash === '/' || /^postgres(ql)?$/.test(scheme) ? scheme : null
 }
 
@@ -17,7 +22,9 @@ export function serverScheme(store: string): string | null {
 export function withoutPassword(url: string, instead: '' | ':…'): string {
   if (serverScheme(url) === null) return url
   // Also where it cannot be read: there the password is whatever stands before the last @.
-  const shown = url.replace(/^([^:]+:\/*[^:@/?]*):.*@/, `$1${instead}@`)
+  const shown = spoiled.test(url)
+    ? url.replace(/^.*@/s, '…@')
+    : url.replace(/^([^:]+:\/*[^:@/?]*):.*@/s, `$1${instead}@`)
   const [place = '', ...query] = shown.split('?')
   if (query.length === 0) return place
   return `${place}?${query.join('?').split('&').map(shownParameter).join('&')}`

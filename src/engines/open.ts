@@ -79,12 +79,16 @@ export async function openTransfer(url: string, environment: Environment): Promi
 function assertFile(url: string): void {
   const scheme = serverScheme(url)
   if (scheme === null) return
-  const what = scheme.startsWith('postgres')
-    ? `a URL that begins with ${scheme}: goes on with //`
-    : `this version of Holdfast has no engine for ${scheme}://`
   throw new HoldfastError('INVALID', {
-    what,
+    what: whyNoStore(url, scheme),
     next: 'give a path, sqlite:path, sqlite::memory: or postgres://…',
     facts: { scheme },
   })
+}
+
+function whyNoStore(url: string, scheme: string): string {
+  if (!scheme.startsWith('postgres')) return `this version of Holdfast has no engine for ${scheme}://`
+  return url.toLowerCase().startsWith(`${scheme}:`)
+    ? `a URL that begins with ${scheme}: goes on with //`
+    : 'the URL of a PostgreSQL server begins with postgres://, with no quotes, spaces or anything else before it'
 }

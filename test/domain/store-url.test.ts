@@ -17,6 +17,12 @@ test.each([
     'postgres://app:se@cr/et@db/production',
     'postgres://app@db/production',
   ],
+  ['one with a line break in it', 'postgres://app:se\ncret@db/production', 'postgres://app@db/production'],
+  ['a URL in quotes', '"postgres://app:secret@db/production"', '…@db/production"'],
+  ['a URL behind a space', ' postgres://app:secret@db/production', '…@db/production'],
+  ['a URL without its colon', 'postgresql//app:secret@db/production', '…@db/production'],
+  ['a URL of another kind', 'jdbc:postgresql://db/x?password=secret', 'jdbc:postgresql://db/x?password=…'],
+  ['a URL behind its name', 'url=postgres://app:secret@db/production', '…@db/production'],
   [
     'one in the URL to listen on',
     'postgres://app@pool/x?wake=postgres%3A%2F%2Fapp%3Asecret%40db',
@@ -56,8 +62,12 @@ test('a server is told from a file also where its URL is misspelled [S5d-14]', (
       'C:/a',
       'notes:2026',
       './postgres:/x',
+      './postgres//x',
+      'data/postgres//x',
+      '/srv/postgres//x',
+      'sqlite:postgres//x',
     ].map(serverScheme),
-  ).toEqual([null, null, null, null, null, null, null, null])
+  ).toEqual(Array(12).fill(null))
 })
 
 test.each([
