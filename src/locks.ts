@@ -15,6 +15,7 @@ import { defaultLock, Runs } from './runs.ts'
 import { Batch, type BatchHandler, type BatchItems, type BatchOptions } from './runtime/batch.ts'
 import { assertBatch } from './runtime/batch-options.ts'
 import type { Lease } from './runtime/keeper.ts'
+import { LineWatches } from './runtime/line-watch.ts'
 import { type LockAnswer, waitForLock } from './runtime/lock-wait.ts'
 import { drainDefaultMs } from './runtime/worker.ts'
 import type { CallOptions, Session } from './session.ts'
@@ -90,6 +91,7 @@ export class Locks {
   readonly progress: Runs
   readonly #session: Session
   readonly #grants: LockGrants
+  readonly #lines: LineWatches
   readonly #closing = new AbortController()
   /** Waits and batches under way. */
   readonly #pending = new Set<Promise<unknown>>()
@@ -99,6 +101,7 @@ export class Locks {
   constructor(session: Session, atOpen: RecoveryReport | null) {
     this.#session = session
     this.#grants = new LockGrants(session)
+    this.#lines = new LineWatches(session)
     this.#atOpen = atOpen
     this.progress = new Runs(session, this.#grants)
   }
@@ -129,7 +132,8 @@ export class Locks {
     const token = options.reentrant ? this.#grants.tokenFor(name, options) : options.token
     const input = inputOf(options, { name, leaseMs, token }, waitNames)
     if (waitMs > 0) {
-      const wait = { input, options, waitMs, signal, closing: this.#closing.signal, isThis }
+      const closing = this.#closing.signal
+      const wait = { lines: this.#lines, input: { ...input, name }, options, waitMs, signal, closing, isThis }
       return this.#granted(await this.#watched(waitForLock(this.#session, wait)), options)
     }
     const requestedAt = this.#session.environment.monotonic()

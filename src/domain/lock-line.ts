@@ -10,6 +10,7 @@ import {
   grant,
   type Holder,
   hasLapsed,
+  isExpired,
   isSameHolder,
   type Judging,
   type LeaseColumns,
@@ -42,12 +43,34 @@ export interface LockLine {
   readonly next: Waiter | null
   /** The caller's own place; null when it has none. */
   readonly own: Waiter | null
-  /** How many waiters are alive, and how many of them are before the caller's place. */
+  /** How many waiters are alive, and how many of them are before the caller's place; counted as far as was asked. */
   readonly waiting: number
   readonly ahead: number
   /** The highest ticket in the line; 0 when it is empty. */
   readonly last: number
   readonly floor: number
+}
+
+/** The front of a line, for the one look that serves all waiters of a process. */
+export interface LineHead {
+  /** The rows of its slots. */
+  readonly locks: readonly Lock[]
+  /** The first waiters alive, as many as were asked for. */
+  readonly first: readonly Waiter[]
+  /** The place of the caller's own first waiter, alive or lapsed; null when it has none. */
+  readonly own: Waiter | null
+  /** How many waiters alive are before that place, counted up to `aheadMax`. */
+  readonly ahead: number
+}
+
+export interface LineLook {
+  /** Places whose turn has come. */
+  readonly called: readonly string[]
+  /** Who among the caller's waiters should ask for the lock besides: nobody, its first, or each of them. */
+  readonly asking: 'none' | 'first' | 'all'
+  readonly ahead: number
+  /** Who holds the lock; one of them may enter again. */
+  readonly holders: readonly { readonly agent: string | null; readonly token: number }[]
 }
 
 export interface NamedRequest extends AcquireRequest {
@@ -77,21 +100,11 @@ export type Turn =
 
 /** Whose turn is it? Granted only when every slot before the caller's place in line is free. */
 export function decideTurn(request: NamedRequest, line: LockLine, at: Judging & { wall: number }): Turn {
-  assertSlots(
-    request,
-    line.locks.filter((lock) => lock.delayedSince === null && !hasLapsed(lock, at)),
-  )
+  assertSlots(request, line.locks, at)
   const own = request.reentrant ? line.locks.find((lock) => isOwn(lock, request)) : undefined
   if (own) return enterAgain(own, request.leaseMs, at.now)
-  const delayed = line.locks
-    .filter((lock) => hasLapsed(lock, at) && lock.delayMs > 0 && lock.delayedSince === null)
-    .map((before) => ({ before, after: delayLock(before, at.now) }))
-  // As they are once every delay has begun: a lapsed slot that asked for one is not to be had.
-  const locks = line.locks.map((lock) => delayed.find(({ before }) => before === lock)?.after ?? lock)
-  const taken = locks.filter((lock) => !hasLapsed(lock, at))
-  // A delay under another number of slots is one of all of them.
-  const isKept = taken.some((lock) => lock.slots !== request.slots)
-  if (!isKept && taken.length + line.ahead < request.slots) {
+  const { locks, taken, delayed, isKept, free } = occupancyOf(request.slots, line.locks, at)
+  if (line.ahead < free) {
     const { now, wall, isDoubtful, manualGraceMs } = at
     const { before, after, ended } = grantSlot(request, locks, {
       now,
@@ -104,6 +117,53 @@ export function decideTurn(request: NamedRequest, line: LockLine, at: Judging & 
     return { outcome: 'granted', before, after: { ...after, user, run, delayMs, slots }, ended }
   }
   return { outcome: 'held', ...keptOutBy(taken, isKept ? null : line.next, request.slots), delayed }
+}
+
+/** How a lock with so many slots stands: what is taken of it, and how many may still have one. */
+function occupancyOf(slots: number, rows: readonly Lock[], at: Judging) {
+  const delayed = rows
+    .filter((lock) => hasLapsed(lock, at) && lock.delayMs > 0 && lock.delayedSince === null)
+    .map((before) => ({ before, after: delayLock(before, at.now) }))
+  // As they are once every delay has begun: a lapsed slot that asked for one is not to be had.
+  const locks = rows.map((lock) => delayed.find(({ before }) => before === lock)?.after ?? lock)
+  const taken = locks.filter((lock) => !hasLapsed(lock, at))
+  // A delay under another number of slots is one of all of them.
+  const isKept = taken.some((lock) => lock.slots !== slots)
+  return { locks, taken, delayed, isKept, free: isKept ? 0 : Math.max(0, slots - taken.length) }
+}
+
+/** Which of the first in line should ask for the lock now. */
+export function lookAtLine(slots: number, { locks, first, own, ahead }: LineHead, at: Judging): LineLook {
+  const { taken, delayed, free } = occupancyOf(slots, locks, at)
+  const held = taken.filter(({ delayedSince }) => delayedSince === null)
+  // The first begins the delay of a lapsed lock, or stands in line anew.
+  const isFirst = delayed.length > 0 || own === null || isExpired(own, at.now)
+  const some = isFirst ? 'first' : 'none'
+  // Who wants another number of slots is refused.
+  const isAll = held.some((lock) => lock.slots !== slots)
+  return {
+    called: first.slice(0, free).map(({ id }) => id),
+    asking: isAll ? 'all' : some,
+    ahead,
+    holders: held.map(({ agent, token }) => ({ agent, token })),
+  }
+}
+
+/**
+ * The places that stay alive for another lease. One whose turn has come is left alone: its process has a lease's time to
+ * take the lock, and one that is stuck does not keep a free lock from the others.
+ */
+export function renewPlaces(
+  places: readonly Waiter[],
+  heads: readonly Pick<LineHead, 'locks' | 'first'>[],
+  at: Judging,
+): readonly { readonly before: Waiter; readonly after: Waiter }[] {
+  // Nobody has said of a free lock how many slots it has: one at least.
+  const called = heads.flatMap(({ locks, first }) =>
+    first.slice(0, occupancyOf(locks[0]?.slots ?? 1, locks, at).free),
+  )
+  const turns = new Set(called.map(({ id }) => id))
+  return places.filter(({ id }) => !turns.has(id)).map((before) => ({ before, after: renew(before, at.now) }))
 }
 
 function isOwn(lock: Lock, request: NamedRequest): boolean {
@@ -120,8 +180,10 @@ function keptOutBy(taken: readonly Lock[], next: Waiter | null, slots: number) {
 }
 
 /** Somebody who believes a lock is exclusive must not get in beside two others. */
-function assertSlots({ name, slots }: NamedRequest, live: readonly Lock[]): void {
-  const other = live.find((lock) => lock.slots !== slots)
+function assertSlots({ name, slots }: NamedRequest, locks: readonly Lock[], at: Judging): void {
+  const other = locks.find(
+    (lock) => lock.delayedSince === null && !hasLapsed(lock, at) && lock.slots !== slots,
+  )
   if (!other) return
   throw new InvalidError({
     what: `lock ${name} is held with ${other.slots} slots, and ${slots} were asked for`,
@@ -184,8 +246,10 @@ export function transferLock(
 }
 
 export const waitersMax = 1000
+/** Whoever has as many before it need not know how many more there are. */
+export const aheadMax = 100
 /** A frozen process at the head of the line holds up the others for no longer than this. */
-const waiterLeaseMs = 5_000
+export const waiterLeaseMs = 5_000
 
 export function joinLine(
   request: Holder & { id: string; name: string; quotas?: Quotas | undefined },

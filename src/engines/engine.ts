@@ -14,7 +14,7 @@ import type { Horizon } from '../domain/horizon.ts'
 import type { Claimant, Instance, Process } from '../domain/instance.ts'
 import type { Item, Json, Standing } from '../domain/item.ts'
 import type { Lock } from '../domain/lock.ts'
-import type { LockLine, Waiter } from '../domain/lock-line.ts'
+import type { LineHead, LockLine, Waiter } from '../domain/lock-line.ts'
 import type { Message } from '../domain/message.ts'
 import type { OpenTransaction } from '../domain/open-transaction.ts'
 import type { Outage } from '../domain/outage.ts'
@@ -357,8 +357,12 @@ export interface Selectors {
   workflow: [{ name: string }, WorkflowRow | null]
   /** The rows of a lock's slots. */
   lock: [{ name: string }, readonly Lock[]]
-  /** A lock with its line, and the caller's own place in it. */
-  lockLine: [{ name: string; waiter: string | null }, LockLine]
+  /** A lock with its line, counted up to the limit, and the caller's own place in it. */
+  lockLine: [{ name: string; waiter: string | null; limit: number }, LockLine]
+  /** A lock, the first in line, and how many are before the caller's place, counted up to a limit of its own. */
+  lockHead: [{ name: string; waiter: string; limit: number; aheadMax: number }, LineHead]
+  /** Locks, each with the first in its line. */
+  lockHeads: [{ names: readonly string[] }, readonly Pick<LineHead, 'locks' | 'first'>[]]
   /** In how many lines for locks an agent stands, counted up to the limit. */
   placesOfAgent: [{ agent: string; limit: number }, number]
   /** Locks in order of name and slot, after the given one; lapsed ones too. */
@@ -369,6 +373,8 @@ export interface Selectors {
   isAnyLocked: [Record<never, never>, boolean]
   /** Locks that reserve paths and have not lapsed. */
   reservations: [{ limit: number }, readonly Lock[]]
+  /** Places in lines; those that others are at work on only where it waits for them. */
+  waitersById: [{ ids: readonly string[]; waits?: true }, readonly Waiter[]]
   lapsedWaiters: [{ limit: number }, readonly Waiter[]]
   waitersOfInstances: [{ instances: readonly string[]; limit: number; waits?: true }, readonly Waiter[]]
   progressOf: [{ runs: readonly string[] }, readonly Progress[]]

@@ -18,7 +18,7 @@ import {
 import type { Instance } from '../domain/instance.ts'
 import type { Item } from '../domain/item.ts'
 import type { Lock } from '../domain/lock.ts'
-import type { LockLine } from '../domain/lock-line.ts'
+import { type LockLine, waitersMax } from '../domain/lock-line.ts'
 import type { Message } from '../domain/message.ts'
 import { nameLengthMax } from '../domain/name.ts'
 import type { Progress } from '../domain/progress.ts'
@@ -165,7 +165,8 @@ export const explain = operation({
   needs: ({ kind, id }) => ({
     item: kind === 'item' ? ({ select: 'item', queue: null, ref: id } as const) : null,
     closed: kind === 'item' ? closedBlockers : null,
-    line: kind === 'lock' ? ({ select: 'lockLine', name: id, waiter: null } as const) : null,
+    line:
+      kind === 'lock' ? ({ select: 'lockLine', name: id, waiter: null, limit: waitersMax } as const) : null,
     message: kind === 'message' ? ({ select: 'messagesById', ids: [id] } as const) : null,
     run: kind === 'run' ? ({ select: 'progressOf', runs: [id] } as const) : null,
     defined: kind === 'queue' ? ({ select: 'queue', name: id } as const) : null,

@@ -9,7 +9,7 @@ import type { Change, Context } from '../engines/engine.ts'
 import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
 import { lockRef } from './lease.ts'
-import { processingPrefix } from './lock.ts'
+import { processingPrefix } from './lock-name.ts'
 import { ask, type OutputOf, operation, type Step } from './operation.ts'
 import { count } from './progress.ts'
 

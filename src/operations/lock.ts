@@ -12,34 +12,22 @@ import {
   type NamedRequest,
   type Turn,
   type Waiter,
+  waitersMax,
 } from '../domain/lock-line.ts'
 import { defaultQuotas } from '../domain/quota.ts'
-import { assertNotOver, reservationPrefix } from '../domain/reservation.ts'
+import { assertNotOver } from '../domain/reservation.ts'
 import type { Caller, Change, Context, Decision, Remark } from '../engines/engine.ts'
 import { lazily } from '../lazily.ts'
 import { claimant, holderWith } from './claimant.ts'
 import * as fields from './fields.ts'
 import { lockRef } from './lease.ts'
+import { leaving } from './lock-line.ts'
+import { lockName, newName, slotCount } from './lock-name.ts'
 import { pausedRuns, runNeeds } from './lock-run.ts'
 import { ask, type OutputOf, operation, type Step } from './operation.ts'
 import { endings, leaseLength, lockChange } from './queue-claim.ts'
 import { lockView, viewLock } from './view.ts'
 
-const slotsMax = 1000
-
-export const processingPrefix = 'queue:'
-/** A processing lock belongs to its queue; only reading and an operator's force reach it by name. */
-const ownName = lazily(() =>
-  fields.name.refine((name) => !name.startsWith(processingPrefix), {
-    error: 'names beginning with "queue:" are processing locks; use the methods of their queue',
-  }),
-)
-export const lockName = lazily(() => ownName().describe('Name of the lock.'))
-const newName = lazily(() =>
-  ownName().refine((name) => !name.startsWith(reservationPrefix), {
-    error: 'names beginning with "paths:" are reservations; use reserve()',
-  }),
-)
 export const user = lazily(() => fields.name.optional().describe('On whose behalf.'))
 
 const acquireInput = lazily(() =>
@@ -49,7 +37,7 @@ const acquireInput = lazily(() =>
     user: user(),
     run: fields.name.optional().describe('What it is held for; progress is attached to it.'),
     leaseMs: fields.leaseMs,
-    slots: z.int().min(1).max(slotsMax).optional().describe('How many may hold it at once; default 1.'),
+    slots: slotCount().optional().describe('How many may hold it at once; default 1.'),
     reentrant: z.boolean().optional().describe('Its holder may acquire it again, and releases as often.'),
     delayMs: fields.leaseMs.describe('Nobody gets it for so long after its holder was lost; default 0.'),
     token: fields.token,
@@ -72,7 +60,13 @@ const acquireOutcome = lazily(() =>
       recoveredFrom: z.object({ holder: z.string().nullable(), token: z.number() }).nullable(),
     }),
     z.object({ outcome: z.literal('held'), ...held() }),
-    z.object({ outcome: z.literal('waiting'), ...held(), waiter: z.string(), ahead: z.number() }),
+    z.object({
+      outcome: z.literal('waiting'),
+      ...held(),
+      waiter: z.string(),
+      /** The token of the place. */
+      ticket: z.number(),
+    }),
   ]),
 )
 export type NamedAcquireOutcome = OutputOf<typeof acquireOutcome>
@@ -109,15 +103,19 @@ export const acquireLock = operation({
   },
 })
 
-function turnNeeds({ name, wait, waiter }: OutputOf<typeof acquireInput>, caller: Caller) {
+function turnNeeds({ name, slots = 1, wait, waiter }: OutputOf<typeof acquireInput>, caller: Caller) {
   const limit = (caller.quotas ?? defaultQuotas).lockPlaces
+  const isNew = wait === true && waiter === undefined
   return {
     // Who stands in line already was counted when it came.
-    places:
-      wait && waiter === undefined
-        ? ({ select: 'placesOfAgent', agent: caller.agent, limit } as const)
-        : null,
-    line: { select: 'lockLine', name, waiter: waiter ?? null } as const,
+    places: isNew ? ({ select: 'placesOfAgent', agent: caller.agent, limit } as const) : null,
+    // As many as may stand in line, as may go before the caller, or as tell whether somebody else waits.
+    line: {
+      select: 'lockLine',
+      name,
+      waiter: waiter ?? null,
+      limit: isNew ? waitersMax : Math.max(slots, 2),
+    } as const,
     process: claimant(caller),
   }
 }
@@ -169,7 +167,7 @@ function keepOut(
   }
   const id = line.own?.id ?? (context.ids[0] as string)
   const waiter = line.own ?? joinLine({ ...context, id, name: input.name }, line, context)
-  const result = { outcome: 'waiting', holder, since, expiresAt, waiter: id, ahead: line.ahead } as const
+  const result = { outcome: 'waiting', holder, since, expiresAt, waiter: id, ticket: waiter.token } as const
   const changes = [...delays, ...placeChange(line.own, waiter, context)]
   return pausing(lost, 'its lock lapsed', { changes, result }, context)
 }
@@ -187,12 +185,6 @@ function placeChange(own: Waiter | null, waiter: Waiter, context: Context): Chan
   return isWaiterDue(own, context.now)
     ? [{ table: 'waiter', before: own, after: renewLease(own, context.now) }]
     : []
-}
-
-function leaving(own: Waiter | null, because: string, context: Context): Change[] {
-  if (own === null) return []
-  const event = { kind: 'waiter.left', agent: context.agent, detail: { because } } as const
-  return [{ table: 'waiter', before: own, after: null, event }]
 }
 
 /** The row stays to keep others out for the delay its holder had asked for. */
@@ -229,39 +221,6 @@ function pausing<Result>(
   }))
 }
 
-export const isTurn = operation({
-  name: 'locks.isTurn',
-  summary: 'Whether a waiter should ask for the lock now, or show that it lives; changes nothing.',
-  effect: 'read',
-  internal: true,
-  input: acquireInput,
-  output: () => z.object({ turn: z.boolean(), due: z.boolean(), ahead: z.number() }),
-  needs: turnNeeds,
-  decide({ line, process }, input, context) {
-    const turn = decideTurn(requestOf(input, process, context), line, context)
-    const due = line.own === null || isWaiterDue(line.own, context.now)
-    return { changes: [], result: { turn: turn.outcome !== 'held', due, ahead: line.ahead } }
-  },
-})
-
-export const leaveLine = operation({
-  name: 'locks.leaveLine',
-  summary: 'Give up a place in line.',
-  effect: 'write',
-  internal: true,
-  input: () => z.strictObject({ name: newName(), waiter: fields.text(100), reason: fields.reason }),
-  output: () => z.boolean(),
-  needs: ({ name, waiter }) => ({ line: { select: 'lockLine', name, waiter } as const }),
-  decide({ line }, { reason }, context) {
-    // Whoever comes next may have its turn now.
-    return {
-      changes: leaving(line.own, reason ?? 'it gave up', context),
-      result: line.own !== null,
-      wakes: line.waiting > 1,
-    }
-  },
-})
-
 export const renewLock = operation({
   name: 'locks.renewLock',
   summary: 'Renew a lock by its token: it runs for its length from now. LEASE_LOST once it is not yours.',
@@ -290,7 +249,7 @@ export const releaseLock = operation({
   tokenTells: 'own',
   input: () => z.strictObject({ name: lockName(), token: fields.token }),
   output: () => z.object({ released: z.boolean(), depth: z.number() }),
-  needs: ({ name }) => ({ line: { select: 'lockLine', name, waiter: null } as const }),
+  needs: ({ name }) => ({ line: { select: 'lockLine', name, waiter: null, limit: 1 } as const }),
   decide({ line }, { name, token }, context): Step<{ released: boolean; depth: number }> {
     const claimant = { agent: context.agent, token }
     const own = line.locks.find((lock) => lock.delayedSince === null && isHolder(lock, claimant))

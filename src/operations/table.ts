@@ -17,6 +17,7 @@ import * as leaseWatch from './lease-watch.ts'
 import * as lock from './lock.ts'
 import * as lockAdmin from './lock-admin.ts'
 import * as lockImport from './lock-import.ts'
+import * as lockLine from './lock-line.ts'
 import * as lockRead from './lock-read.ts'
 import * as merge from './merge.ts'
 import * as messageAnswer from './message-answer.ts'
@@ -97,8 +98,9 @@ const all: readonly AnyOperation[] = [
   processingLock.renewLock,
   processingLock.extendLock,
   lock.acquireLock,
-  lock.isTurn,
-  lock.leaveLine,
+  lockLine.look,
+  lockLine.renew,
+  lockLine.leave,
   lock.renewLock,
   lock.releaseLock,
   lockImport.importLocks,

@@ -1,5 +1,5 @@
 /**
- * The board: leases this process holds, in memory that both threads see. The main thread writes a lease down when it
+ * The board: leases this process holds and places it has in lines, in memory that both threads see. The main thread writes a lease down when it
  * is granted and strikes it out when it ends; the caretaker reads what to renew and writes new deadlines. No message
  * has to arrive for a lease to be renewed, so a handler may block the event loop the moment it begins, and
  * `assertHeld()` is exact however busy the loop was.
@@ -10,14 +10,20 @@ import type { LeaseRef } from '../operations/lease.ts'
 const leasesMax = 4096
 /** A claim of an item may bring the processing lock of its queue along, which nobody has counted on. */
 const spare = 256
-const slotsMax = leasesMax + spare
-/** Names of locks have up to 200 characters of up to 4 bytes, and a slot number. */
+/** Whoever waits for a lock has a place in line, and room for the lock besides. */
+const placesMax = leasesMax
+const slotsMax = leasesMax + spare + placesMax
+/** Names of locks have up to 200 characters of up to 4 bytes, and a slot number or the id of a place. */
 const idBytesMax = 1024
+const kinds = ['item', 'lock', 'place'] as const
 
 /** A deadline and, in its lowest bits, which lease of its slot it belongs to; the rest is good for 70 years of uptime. */
 const useBits = 12n
 
-export interface BoardLease extends LeaseRef {
+export interface BoardEntry {
+  readonly kind: (typeof kinds)[number]
+  readonly id: string
+  readonly token: number
   readonly slot: number
   readonly leaseMs: number
   /** Monotonic time just before the request that was granted. */
@@ -26,8 +32,13 @@ export interface BoardLease extends LeaseRef {
   readonly stamp: bigint
 }
 
+export type BoardLease = BoardEntry & LeaseRef
+export type BoardPlace = BoardEntry & { readonly kind: 'place' }
+
 /** A lease as it is granted. */
 export type GrantedLease = Omit<BoardLease, 'slot' | 'stamp'>
+/** A place in line as it was taken. */
+export type TakenPlace = Omit<BoardPlace, 'slot' | 'stamp'>
 
 export class Board {
   readonly buffer: SharedArrayBuffer
@@ -37,12 +48,14 @@ export class Board {
   readonly #stamps: BigInt64Array<SharedArrayBuffer>
   readonly #requestedAt: BigInt64Array<SharedArrayBuffer>
   readonly #leaseMs: BigInt64Array<SharedArrayBuffer>
-  /** Length of the id; negative for a lock. */
+  /** Length of the id, and the kind in its last digit. */
   readonly #idLengths: BigInt64Array<SharedArrayBuffer>
   /** Last beat of the main loop, and how many slots were ever used. */
   readonly #state: BigInt64Array<SharedArrayBuffer>
   readonly #ids: Buffer
   readonly #free: number[] = []
+  /** Slots of places: they take no lease its room. */
+  readonly #places = new Set<number>()
 
   constructor(buffer = new SharedArrayBuffer(slotsMax * (5 * 8 + idBytesMax) + 2 * 8)) {
     this.buffer = buffer
@@ -59,7 +72,7 @@ export class Board {
 
   /** Main thread: throws unless so many more leases can be kept. */
   assertFree(count: number, most = leasesMax): void {
-    const held = this.#used - this.#free.length
+    const held = this.#used - this.#free.length - this.#places.size
     if (held + count <= most) return
     throw new HoldfastError('INVALID', {
       what: `this process holds ${held} leases and asks for ${count} more, and can keep ${leasesMax}`,
@@ -70,10 +83,22 @@ export class Board {
 
   /** Main thread: writes a lease down; from now on it is renewed. */
   write(lease: GrantedLease, deadline: number): number {
-    this.assertFree(1, slotsMax)
+    this.assertFree(1, leasesMax + spare)
+    return this.#write(lease, deadline)
+  }
+
+  /** Main thread: writes a place down; null where there is no room: its waiter has to show itself that it lives. */
+  writePlace(place: TakenPlace): number | null {
+    if (this.#places.size >= placesMax) return null
+    const slot = this.#write(place, place.requestedAt + place.leaseMs)
+    this.#places.add(slot)
+    return slot
+  }
+
+  #write(lease: GrantedLease | TakenPlace, deadline: number): number {
     const slot = this.#free.pop() ?? this.#used
     const length = this.#ids.write(lease.id, slot * idBytesMax, idBytesMax)
-    this.#idLengths[slot] = BigInt(lease.kind === 'lock' ? -length : length)
+    this.#idLengths[slot] = BigInt(length * kinds.length + kinds.indexOf(lease.kind))
     this.#leaseMs[slot] = BigInt(lease.leaseMs)
     this.#requestedAt[slot] = toMicroseconds(lease.requestedAt)
     Atomics.store(this.#stamps, slot, stampOf(deadline, useOf(Atomics.load(this.#stamps, slot)) + 1n))
@@ -95,20 +120,21 @@ export class Board {
   /** Main thread: the lease has ended; its slot may be used again. */
   strike(slot: number): void {
     Atomics.store(this.#tokens, slot, 0n)
+    this.#places.delete(slot)
     this.#free.push(slot)
   }
 
-  /** Caretaker: the lease to renew in a slot, or null; null also when another took the slot while it was read. */
-  read(slot: number): BoardLease | null {
+  /** Caretaker: what to renew in a slot, or null; null also when another took the slot while it was read. */
+  read(slot: number): BoardEntry | null {
     const token = Atomics.load(this.#tokens, slot)
     if (token <= 0n) return null
     const stamp = Atomics.load(this.#stamps, slot)
-    const length = Number(this.#idLengths[slot])
+    const sized = Number(this.#idLengths[slot])
     const start = slot * idBytesMax
-    const lease: BoardLease = {
+    const lease: BoardEntry = {
       slot,
-      kind: length < 0 ? 'lock' : 'item',
-      id: this.#ids.toString('utf8', start, start + Math.abs(length)),
+      kind: kinds[sized % kinds.length] as BoardEntry['kind'],
+      id: this.#ids.toString('utf8', start, start + Math.floor(sized / kinds.length)),
       token: Number(token),
       leaseMs: Number(this.#leaseMs[slot]),
       requestedAt: Number(this.#requestedAt[slot]) / 1000,
@@ -121,9 +147,18 @@ export class Board {
 
   /** Caretaker: all leases to renew, each with its slot. */
   *leases(): Generator<BoardLease> {
+    for (const entry of this.#entries()) if (entry.kind !== 'place') yield entry as BoardLease
+  }
+
+  /** Caretaker: all places to renew. */
+  *places(): Generator<BoardPlace> {
+    for (const entry of this.#entries()) if (entry.kind === 'place') yield entry as BoardPlace
+  }
+
+  *#entries(): Generator<BoardEntry> {
     for (let slot = 0; slot < this.#used; slot++) {
-      const lease = this.read(slot)
-      if (lease) yield lease
+      const entry = this.read(slot)
+      if (entry) yield entry
     }
   }
 
@@ -135,7 +170,7 @@ export class Board {
    * Caretaker: a later deadline for a lease it has renewed. False when the lease has ended meanwhile, or was given
    * another deadline: its slot may belong to a new lease, which was not renewed.
    */
-  extend({ slot, stamp }: Pick<BoardLease, 'slot' | 'stamp'>, deadline: number): boolean {
+  extend({ slot, stamp }: Pick<BoardEntry, 'slot' | 'stamp'>, deadline: number): boolean {
     return Atomics.compareExchange(this.#stamps, slot, stamp, stampOf(deadline, useOf(stamp))) === stamp
   }
 

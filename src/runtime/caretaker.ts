@@ -16,7 +16,7 @@ import { type NearLease, nearMax, warningsMax } from '../operations/lease-warnin
 import type { RecoveryTrigger } from '../operations/recovery.ts'
 import { chanceFor } from '../operations/table.ts'
 import type { RecoveryOptions, RetentionOptions } from '../options.ts'
-import type { Board, BoardLease } from './board.ts'
+import type { Board, BoardEntry, BoardLease, BoardPlace } from './board.ts'
 import { ClockWatch } from './clock-watch.ts'
 import { deathsAmong, endedHolders, endSilent, type Healing, heal, judgePage } from './heal.ts'
 import { retain } from './retention.ts'
@@ -55,6 +55,8 @@ const checkEveryMs = 400
 const beatEveryMs = 30_000
 const tickMs = 100
 const goOnMs = 200
+/** Whoever is silent for longer may not come when its turn does: its places in lines are left to lapse. */
+const placesAliveMs = 2_000
 /** A peer that judges us wrongly once may do so again: joining anew must not fill the store. */
 const rejoinEveryMs = 10_000
 
@@ -68,7 +70,7 @@ export class Caretaker {
   readonly #board: Board
   readonly #reports: CaretakerReports
   /** When each lease on the board is next renewed, by its slot there: two leases may have the same token. */
-  readonly #due = new Map<number, { readonly lease: BoardLease; readonly at: number }>()
+  readonly #due = new Map<number, { readonly lease: BoardEntry; readonly at: number }>()
   readonly #clocks: ClockWatch
   readonly #nextAt: Times
   readonly #unwake: () => void
@@ -190,13 +192,18 @@ export class Caretaker {
     // One jitter for all that were granted since the last round: what was claimed together is renewed together.
     const jitter = this.#jittered(1)
     const due = leases.filter((lease) => this.#isRenewalDue(lease, now, jitter))
+    const places = now - this.#board.beatAt > placesAliveMs ? [] : [...this.#board.places()]
+    const duePlaces = places.filter((place) => this.#isRenewalDue(place, now, jitter))
     this.#doubtful = false
     for (let start = 0; start < due.length; start += renewalsMax)
       await this.#renewSome(due.slice(start, start + renewalsMax))
-    this.#renewAt = Math.min(...leases.map(({ slot }) => this.#due.get(slot)?.at ?? now + tickMs))
+    for (let start = 0; start < duePlaces.length; start += renewalsMax)
+      await this.#renewPlaces(duePlaces.slice(start, start + renewalsMax))
+    const kept = [...leases, ...places]
+    this.#renewAt = Math.min(...kept.map(({ slot }) => this.#due.get(slot)?.at ?? now + tickMs))
   }
 
-  #isRenewalDue(lease: BoardLease, now: number, jitter: number): boolean {
+  #isRenewalDue(lease: BoardEntry, now: number, jitter: number): boolean {
     const known = this.#due.get(lease.slot)
     if (known && isSameLease(known.lease, lease)) return this.#doubtful || known.at <= now
     const at = lease.requestedAt + jitter * renewEveryMs(lease.leaseMs)
@@ -229,6 +236,21 @@ export class Caretaker {
       this.#reports.log('warn', 'renew.failed', { leases: leases.length, error: messageOf(error) })
       const now = this.#environment.monotonic()
       for (const lease of leases) this.#due.set(lease.slot, { lease, at: now + lease.leaseMs / 15 })
+    }
+  }
+
+  /** A place that is gone is found so by its waiter, which stands in line anew. */
+  async #renewPlaces(places: readonly BoardPlace[]): Promise<void> {
+    const requestedAt = this.#environment.monotonic()
+    const next = (place: BoardPlace, inMs: number) =>
+      this.#due.set(place.slot, { lease: place, at: requestedAt + inMs })
+    try {
+      await this.#execute('locks.renewPlaces', { places: places.map(({ id, token }) => ({ id, token })) })
+      const jitter = this.#jittered(1)
+      for (const place of places) next(place, jitter * renewEveryMs(place.leaseMs))
+    } catch (error) {
+      this.#reports.log('warn', 'renew.failed', { leases: places.length, error: messageOf(error) })
+      for (const place of places) next(place, place.leaseMs / 15)
     }
   }
 
@@ -424,11 +446,13 @@ export class Caretaker {
   }
 }
 
-function isSameLease(left: BoardLease, right: BoardLease): boolean {
+function isSameLease(left: BoardEntry, right: BoardEntry): boolean {
   return isSameGrant(left, right) && left.requestedAt === right.requestedAt
 }
 
-function isSameGrant(left: LeaseRef, right: LeaseRef): boolean {
+type Granted = Pick<BoardEntry, 'kind' | 'id' | 'token'>
+
+function isSameGrant(left: Granted, right: Granted): boolean {
   return left.token === right.token && left.kind === right.kind && left.id === right.id
 }
 

@@ -6,7 +6,7 @@ import { safetyMarginMs } from '../domain/lease.ts'
 import type { Environment } from '../environment.ts'
 import { LeaseLostError } from '../errors.ts'
 import type { LeaseRef } from '../operations/lease.ts'
-import type { Board, GrantedLease } from './board.ts'
+import type { Board, GrantedLease, TakenPlace } from './board.ts'
 import type { Caretaking } from './employ.ts'
 
 /** A lease this process holds and renews until its holder asks to release, complete or fail it. */
@@ -96,6 +96,12 @@ export class Keeper {
     )
     this.#held.set(key, lease)
     return lease
+  }
+
+  /** Keeps a place in line until it is told to end; null where nobody here can, or there is no more room. */
+  keepPlace(place: TakenPlace): (() => void) | null {
+    const slot = this.#caretaking === null ? null : this.#board.writePlace(place)
+    return slot === null ? null : () => this.#board.strike(slot)
   }
 
   /** A lease that a caller renews through this process by a loop of its own, for as long as that runs. */

@@ -1,17 +1,17 @@
-/**
- * Waiting for a lock: a place in line, kept alive while we wait, and a look whenever somebody released something.
- * Wake-ups are a hint; looking again is the truth. Looks are frequent near the head of a line that moves and rare in
- * one that stands still, so that a hand-over takes milliseconds and a long wait costs next to nothing.
- */
+/** Waiting for a lock: a place in line, kept alive while we wait, and asking for the lock when its turn has come. */
+import { waiterLeaseMs } from '../domain/lock-line.ts'
 import { pause } from '../environment.ts'
 import { closedError, isHoldfastError } from '../errors.ts'
 import type { LeaseRef } from '../operations/lease.ts'
 import type { NamedAcquireOutcome } from '../operations/lock.ts'
+import { placeRef } from '../operations/lock-line.ts'
 import type { CallOptions, Session } from '../session.ts'
 import { inTime, Unanswered, untilDeadline } from './in-time.ts'
+import type { LineWatches } from './line-watch.ts'
 
 export interface LockWait {
-  readonly input: Readonly<Record<string, unknown>>
+  readonly lines: LineWatches
+  readonly input: Readonly<Record<string, unknown>> & { readonly name: string }
   readonly options: CallOptions
   readonly waitMs: number
   readonly signal: AbortSignal | undefined
@@ -29,28 +29,32 @@ export interface LockAnswer {
 
 type Waiting = Extract<NamedAcquireOutcome, { outcome: 'waiting' }>
 
-/** Lapses are told by nobody, so everybody looks at least so often. */
-const lookEveryMs = 500
-const firstLookMs = 3
+/** A place in line, renewed by the caretaker where there is one. */
+interface Place extends Waiting {
+  readonly strike: (() => void) | null
+}
 
 export async function waitForLock(session: Session, wait: LockWait): Promise<LockAnswer> {
   const { environment } = session
   const deadline = environment.monotonic() + wait.waitMs
-  let waiting: Waiting | null = null
+  /** Tokens of its own agent under which it has tried to enter. */
+  const tried = new Set<number>()
+  let place: Place | null = null
   let isSilent = false
   try {
     for (;;) {
       const requestedAt = environment.monotonic()
-      const acquired = acquire(session, wait, waiting, deadline)
+      const acquired = acquire(session, wait, place, deadline)
       const answer = await inTime(session, acquired, deadline, (late) => giveBack(session, wait, late))
       if (answer.outcome !== 'waiting') {
-        waiting = null
+        place?.strike?.()
+        place = null
         return { answer, requestedAt }
       }
-      waiting = answer
+      place = keep(session, wait, answer, place, requestedAt)
       const isOver = environment.monotonic() >= deadline
-      if (isOver || !(await turnComes(session, wait, waiting, deadline))) {
-        const { holder, since, expiresAt } = waiting
+      if (isOver || !(await turnComes(session, wait, { place, tried }, deadline))) {
+        const { holder, since, expiresAt } = place
         return { answer: { outcome: 'held', holder, since, expiresAt }, requestedAt }
       }
     }
@@ -58,18 +62,34 @@ export async function waitForLock(session: Session, wait: LockWait): Promise<Loc
     isSilent = error instanceof Unanswered
     throw error
   } finally {
-    if (waiting) {
-      const left = leaveInTime(session, wait, waiting, deadline)
+    if (place) {
+      place.strike?.()
+      const left = leaveInTime(session, wait, place, deadline)
       // A store that did not answer in time is not waited for once more.
       if (!isSilent) await left
     }
   }
 }
 
+/** Who lost its place was given another one. */
+function keep(
+  session: Session,
+  { input }: LockWait,
+  waiting: Waiting,
+  former: Place | null,
+  requestedAt: number,
+): Place {
+  if (former?.waiter === waiting.waiter) return { ...waiting, strike: former.strike }
+  former?.strike?.()
+  const id = placeRef(input.name, waiting.waiter)
+  const taken = { kind: 'place', id, token: waiting.ticket, leaseMs: waiterLeaseMs, requestedAt } as const
+  return { ...waiting, strike: session.keeper.keepPlace(taken) }
+}
+
 async function acquire(
   session: Session,
   wait: LockWait,
-  place: Waiting | null,
+  place: Place | null,
   deadline: number,
 ): Promise<NamedAcquireOutcome> {
   const givenBack = session.endings.settled(wait.isThis)
@@ -86,45 +106,43 @@ async function acquire(
 async function turnComes(
   session: Session,
   wait: LockWait,
-  place: Waiting,
+  { place, tried }: { readonly place: Place; readonly tried: Set<number> },
   deadline: number,
 ): Promise<boolean> {
-  const { environment, engine } = session
-  let ahead = place.ahead
-  let pauseMs = firstLookMs * (ahead + 1)
-  const given = AbortSignal.any([wait.closing, ...(wait.signal === undefined ? [] : [wait.signal])])
-  for (;;) {
-    const lookedAt = environment.monotonic()
-    const woken = new AbortController()
-    // Listening before looking: a release in between is heard.
-    const unwake = engine.onWake(() => woken.abort())
-    try {
-      const look = await inTime(session, lookAt(session, wait, place, deadline), deadline)
-      assertWanted(session, wait)
-      if (look.turn || look.due) return true
-      const leftMs = deadline - environment.monotonic()
-      if (leftMs <= 0) return false
-      // The line has moved: the turn may be near.
-      if (look.ahead !== ahead) pauseMs = firstLookMs * (look.ahead + 1)
-      ahead = look.ahead
-      const jitter = 0.75 + 0.5 * environment.random()
-      const until = AbortSignal.any([woken.signal, given])
-      await pause(environment, Math.min(pauseMs * jitter, lookEveryMs, leftMs), until)
-      pauseMs *= 2
-      // Whoever is far behind need not look at every release: its turn takes so many hand-overs at least.
-      const restMs = lookedAt + firstLookMs * ahead - environment.monotonic()
-      if (restMs > 0) await pause(environment, restMs, given)
-    } finally {
-      unwake()
-    }
-    assertWanted(session, wait)
+  const { environment } = session
+  const { name, slots = 1, reentrant = false, token } = wait.input
+  const own = wait.options.agent ?? session.agent
+  const called = new AbortController()
+  const { leave, watch } = wait.lines.stand(
+    { name, slots: slots as number },
+    {
+      waiter: place.waiter,
+      ticket: place.ticket,
+      deadline,
+      isUnkept: place.strike === null,
+      mayEnter(holder) {
+        const isOwn = reentrant && holder.agent === own && (token ?? holder.token) === holder.token
+        if (!isOwn || tried.has(holder.token)) return false
+        tried.add(holder.token)
+        return true
+      },
+      call: () => called.abort(),
+    },
+  )
+  const until = AbortSignal.any([
+    called.signal,
+    wait.closing,
+    ...(wait.signal === undefined ? [] : [wait.signal]),
+  ])
+  try {
+    await pause(environment, Math.max(0, deadline - environment.monotonic()), until)
+    // A store that is silent now has not told who holds the lock.
+    if (!until.aborted) await inTime(session, watch.looked, deadline)
+  } finally {
+    leave()
   }
-}
-
-function lookAt(session: Session, wait: LockWait, { waiter }: Waiting, deadline: number) {
-  const input = { ...wait.input, wait: true, waiter }
-  const options = { ...wait.options, ...untilDeadline(session, deadline) }
-  return session.call<{ turn: boolean; due: boolean; ahead: number }>('locks.isTurn', input, options)
+  assertWanted(session, wait)
+  return called.signal.aborted
 }
 
 function assertWanted(session: Session, { signal, closing }: LockWait): void {

@@ -6,10 +6,13 @@ import {
   decideTurn,
   isWaiterDue,
   joinLine,
+  type LineHead,
   type LockLine,
   leaveLock,
+  lookAtLine,
   loseLock,
   type NamedRequest,
+  renewPlaces,
   transferLock,
   type Waiter,
   waitersMax,
@@ -285,6 +288,73 @@ describe('a place in line', () => {
     expect(isWaiterDue(waiter, at.now + third - 1)).toBe(false)
     expect(isWaiterDue(waiter, at.now + third + 1)).toBe(true)
     expect(isWaiterDue({ ...waiter, expiresAt: null }, at.now)).toBe(true)
+  })
+})
+
+describe('a look at a line', () => {
+  const [ann, ben, cleo] = [waiterOf('ann', 5), waiterOf('ben', 6), waiterOf('cleo', 7)] as const
+  const head = (fields: Partial<LineHead> = {}): LineHead => ({
+    locks: [],
+    first: [ann, ben, cleo],
+    own: cleo,
+    ahead: 2,
+    ...fields,
+  })
+
+  test('calls as many of the first as there are free slots, and no one else [S5e-9]', () => {
+    const one = aLock({ slots: 3 })
+
+    expect(lookAtLine(1, head(), at)).toEqual({ called: ['ann'], asking: 'none', ahead: 2, holders: [] })
+    expect(lookAtLine(3, head({ locks: [one] }), at)).toMatchObject({ called: ['ann', 'ben'] })
+    expect(lookAtLine(1, head({ locks: [held()] }), at)).toEqual({
+      called: [],
+      asking: 'none',
+      ahead: 2,
+      holders: [{ agent: 'ada', token: held().token }],
+    })
+  })
+
+  test('lets the first of the caller ask when its place is gone or has lapsed [S5e-9]', () => {
+    const locks = [held({ expiresAt: later(60_000).now })]
+    const lapsedAt = later((cleo.leaseMs as number) + 1)
+
+    expect(lookAtLine(1, head({ locks, own: null }), at)).toMatchObject({ called: [], asking: 'first' })
+    expect(lookAtLine(1, head({ locks, first: [] }), lapsedAt)).toMatchObject({ asking: 'first' })
+  })
+
+  test('lets the first ask when a lock has lapsed whose delay nobody has begun [S5e-9]', () => {
+    const lapsed = held({ delayMs: 5_000, expiresAt: at.now - 1 })
+
+    expect(lookAtLine(1, head({ locks: [lapsed] }), at)).toEqual({
+      called: [],
+      asking: 'first',
+      ahead: 2,
+      holders: [],
+    })
+  })
+
+  test('lets all ask, and be refused, when it is held with another number of slots [S5e-9]', () => {
+    expect(lookAtLine(2, head({ locks: [held()] }), at)).toMatchObject({ called: [], asking: 'all' })
+  })
+})
+
+describe('places in line', () => {
+  const [ann, ben] = [waiterOf('ann', 5), waiterOf('ben', 6)] as const
+  const now = at.now + 2_000
+
+  test('are renewed together while the lock is held [S5e-9]', () => {
+    const renewed = renewPlaces([ann, ben], [{ locks: [held()], first: [ann] }], { now })
+
+    expect(renewed.map(({ before, after }) => [before, after.expiresAt])).toEqual([
+      [ann, now + (ann.leaseMs as number)],
+      [ben, now + (ben.leaseMs as number)],
+    ])
+  })
+
+  test('are no longer renewed once their turn has come [S5e-9]', () => {
+    const renewed = renewPlaces([ann, ben], [{ locks: [], first: [ann] }], { now })
+
+    expect(renewed.map(({ before }) => before)).toEqual([ben])
   })
 })
 

@@ -37,7 +37,7 @@ import { isRead, type Waiting, waitingFor } from './waiting-line.ts'
 import { Wake } from './wake.ts'
 
 /** What keeps leases alive, and what the caretaker does between two renewals. */
-const renewing = new Set(['lease.renew', 'lease.check', 'instance.beat'])
+const renewing = new Set(['lease.renew', 'lease.check', 'locks.renewPlaces', 'instance.beat'])
 
 /** How old what is known of the standbys may be, while the store is used. */
 const standbysEveryMs = 2_000

@@ -1,47 +1,60 @@
 /** The line for a lock: who holds it, who is next. */
 import type { Lock } from '../../../domain/lock.ts'
-import type { LockLine, Waiter } from '../../../domain/lock-line.ts'
+import type { LineHead, LockLine, Waiter } from '../../../domain/lock-line.ts'
 import { placesName } from '../names.ts'
 import type { Place, Query } from '../plan.ts'
-import { decodeAll, decodeFirst, now, Parameters, query } from '../rows.ts'
-import { tables, youngerWriters } from '../tables.ts'
+import { decodeAll, decodeFirst, type Hold, now, Parameters, query } from '../rows.ts'
+import { tables, youngerWriter, youngerWriters } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
-/** The floor, the highest ticket, how many are alive and how many of them stand before the caller. */
-function summaryOf(place: Place, name: string, id: string | null): Query {
+/**
+ * The floor, the highest ticket, how many are alive and how many of them stand before the caller. Counted only as far
+ * as is asked: a line may be long, and nearly every look needs to know of its front alone.
+ */
+function summaryOf(place: Place, name: string, id: string | null, limit: number): Query {
   return {
-    text: `select
+    text: `with alive as materialized (
+  select t.token, ${youngerWriter('t')} as younger
+  from holdfast.lock_waiter t
+  where t.namespace = $1 and t.name = $2 and t.expires_at >= ${now}
+  order by t.token
+  limit $4
+), last as materialized (
+  select t.token, ${youngerWriter('t')} as younger
+  from holdfast.lock_waiter t
+  where t.namespace = $1 and t.name = $2
+  order by t.token desc
+  limit 1
+)
+select
   (select coalesce(max(f.floor), 0) from holdfast.token_floor f where f.namespace = $1),
-  coalesce(max(t.token), 0),
-  count(*) filter (where t.expires_at >= ${now}),
-  count(*) filter (where t.expires_at >= ${now} and t.token < coalesce(
+  coalesce((select token from last), 0),
+  (select count(*) from alive),
+  (select count(*) from alive where token < coalesce(
     (select o.token from holdfast.lock_waiter o where o.namespace = $1 and o.name = $2 and o.id = $3),
     9223372036854775807
   )),
-  concat_ws(' ', ${youngerWriters('t')}, (select ${youngerWriters('f')} from holdfast.token_floor f where f.namespace = $1))
-from holdfast.lock_waiter t
-where t.namespace = $1 and t.name = $2`,
-    values: [place.namespace, name, id],
+  concat_ws(
+    ' ',
+    (select string_agg(younger, ' ') from alive),
+    (select younger from last),
+    (select ${youngerWriters('f')} from holdfast.token_floor f where f.namespace = $1)
+  )`,
+    values: [place.namespace, name, id, limit],
     youngerAt: 4,
   }
 }
 
-function locksOf(place: Place, name: string): Query {
+function locksOf(place: Place, name: string, hold: Hold = 'wait'): Query {
   const parameters = new Parameters(place)
-  return query(
-    place,
-    tables.lock,
-    'wait',
-    `and t.name = ${parameters.add(name)}\norder by t.slot`,
-    parameters,
-  )
+  return query(place, tables.lock, hold, `and t.name = ${parameters.add(name)}\norder by t.slot`, parameters)
 }
 
-/** Waits for it: to pass over the first would let a newcomer overtake it. */
-function nextOf(place: Place, name: string): Query {
+/** Waits for them: to pass over the first would let a newcomer overtake it. */
+function firstOf(place: Place, name: string, limit: number, hold: Hold = 'wait'): Query {
   const parameters = new Parameters(place)
-  const rest = `and t.name = ${parameters.add(name)} and t.expires_at >= ${now}\norder by t.token\nlimit 1`
-  return query(place, tables.waiter, 'wait', rest, parameters)
+  const rest = `and t.name = ${parameters.add(name)} and t.expires_at >= ${now}\norder by t.token\nlimit ${parameters.add(limit)}`
+  return query(place, tables.waiter, hold, rest, parameters)
 }
 
 function ownOf(place: Place, name: string, id: string | null): Query {
@@ -49,6 +62,17 @@ function ownOf(place: Place, name: string, id: string | null): Query {
   const rest = `and t.id = ${parameters.add(id)} and t.name = ${parameters.add(name)}`
   return query(place, tables.waiter, 'wait', rest, parameters)
 }
+
+const countAhead = `select count(*)
+from (
+  select
+  from holdfast.lock_waiter t
+  where t.namespace = $1 and t.name = $2 and t.expires_at >= ${now} and t.token < (
+    select o.token from holdfast.lock_waiter o where o.namespace = $1 and o.name = $2 and o.id = $3
+  )
+  order by t.token
+  limit $4
+) p`
 
 const countPlaces = `select count(*)
 from (
@@ -59,12 +83,12 @@ from (
 ) p`
 
 export const waiterLoaders = {
-  lockLine: ({ name, waiter: id }, place) => ({
+  lockLine: ({ name, waiter: id, limit }, place) => ({
     names: [`lock:${name}`],
     queries: [
       locksOf(place, name),
-      summaryOf(place, name, id),
-      nextOf(place, name),
+      summaryOf(place, name, id, limit),
+      firstOf(place, name, 1),
       ...(id === null ? [] : [ownOf(place, name, id)]),
     ],
     read([locks, summary, next, own]): LockLine {
@@ -80,6 +104,42 @@ export const waiterLoaders = {
       }
     },
   }),
+
+  lockHead: ({ name, waiter: id, limit, aheadMax }, place) => ({
+    names: [`lock:${name}`],
+    queries: [
+      locksOf(place, name),
+      firstOf(place, name, limit),
+      ownOf(place, name, id),
+      { text: countAhead, values: [place.namespace, name, id, aheadMax] },
+    ],
+    read: ([locks, first, own, ahead]): LineHead => ({
+      locks: decodeAll<Lock>(tables.lock, locks),
+      first: decodeAll<Waiter>(tables.waiter, first),
+      own: decodeFirst<Waiter>(tables.waiter, own),
+      ahead: Number(ahead?.[0]?.[0]),
+    }),
+  }),
+
+  /** Looked at without holding anything: a place that is renewed once too often lapses a moment later. */
+  lockHeads: ({ names }, place) => ({
+    queries: names.flatMap((name) => [locksOf(place, name, 'none'), firstOf(place, name, 1, 'none')]),
+    read: (answers) =>
+      names.map((_, index) => ({
+        locks: decodeAll<Lock>(tables.lock, answers[2 * index]),
+        first: decodeAll<Waiter>(tables.waiter, answers[2 * index + 1]),
+      })),
+  }),
+
+  /** By id, so that two who want the same ones wait for each other in one order. */
+  waitersById({ ids, waits }, place) {
+    const parameters = new Parameters(place)
+    const rest = `and t.id = any(${parameters.add(ids)})\norder by t.id`
+    return {
+      queries: [query(place, tables.waiter, waits ? 'wait' : 'skip', rest, parameters)],
+      read: ([rows]) => decodeAll<Waiter>(tables.waiter, rows),
+    }
+  },
 
   placesOfAgent: ({ agent, limit }, { namespace }) => ({
     names: [placesName(agent)],

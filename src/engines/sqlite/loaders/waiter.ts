@@ -1,6 +1,6 @@
 /** The line for a lock: who holds it, who is next. */
 import type { Lock } from '../../../domain/lock.ts'
-import type { LockLine, Waiter } from '../../../domain/lock-line.ts'
+import type { LineHead, LockLine, Waiter } from '../../../domain/lock-line.ts'
 import type { Value } from '../driver.ts'
 import { inList, packed, type Source, select, selectBy } from '../rows.ts'
 import { decode, tables } from '../tables.ts'
@@ -23,9 +23,14 @@ function waiters(source: Source, where: string, ...values: Value[]): Waiter[] {
 
 const selectOwn = `${selectWaiter}\nwhere namespace = ? and id = ? and name = ?`
 const selectNext = `${selectBy(tables.waiter, 'lock_waiter_line')}\nwhere namespace = ? and name = ? and expires_at >= ?\norder by token\nlimit 1`
-const countAlive = `select count(*), count(*) filter (where token < ?4)
-from lock_waiter indexed by lock_waiter_line
-where namespace = ?1 and name = ?2 and expires_at >= ?3`
+/** Only as far as is asked: a line may be long, and nearly every look needs to know of its front alone. */
+const countBefore = `select count(*) from (
+  select 1 from lock_waiter indexed by lock_waiter_line
+  where namespace = ? and name = ? and token < ? and expires_at >= ?
+  limit ?
+)`
+const selectFirst = `${selectBy(tables.waiter, 'lock_waiter_line')}\nwhere namespace = ? and name = ? and expires_at >= ?\norder by token\nlimit ?`
+const selectSlots = `${select(tables.lock)}\nwhere namespace = ? and name = ?\norder by slot`
 
 const countPlaces = `select count(*) from (
   select 1 from lock_waiter indexed by lock_waiter_agent
@@ -38,12 +43,32 @@ function waiter(source: Source, sql: string, ...values: Value[]): Waiter | null 
   return row ? decode<Waiter>(tables.waiter, row) : null
 }
 
+/** Waiters alive with a lower ticket. */
+function countAlive({ connection, namespace, now }: Source, name: string, ticket: number, limit: number) {
+  const [count] =
+    connection.get(countBefore, namespace, name, BigInt(ticket), BigInt(now), BigInt(limit)) ?? []
+  return Number(count)
+}
+
+/** Behind every ticket. */
+const lastTicket = Number.MAX_SAFE_INTEGER
+
+function headOf(source: Source, name: string, limit: number): Pick<LineHead, 'locks' | 'first'> {
+  const { connection, namespace } = source
+  return {
+    locks: connection.all(selectSlots, namespace, name).map((row) => decode<Lock>(tables.lock, row)),
+    first: connection
+      .all(selectFirst, namespace, name, BigInt(source.now), BigInt(limit))
+      .map((row) => decode<Waiter>(tables.waiter, row)),
+  }
+}
+
 function emptyLine(locks: readonly Lock[], floor: number): LockLine {
   return { locks, floor, last: 0, next: null, own: null, waiting: 0, ahead: 0 }
 }
 
 export const waiterLoaders = {
-  lockLine(source, { name, waiter: id }) {
+  lockLine(source, { name, waiter: id, limit }) {
     const { connection, namespace, known } = source
     const remembered = known.locks.get(name)
     if (remembered !== undefined && known.floor !== null) return emptyLine(remembered, known.floor)
@@ -60,18 +85,31 @@ export const waiterLoaders = {
     }
     const now = BigInt(source.now)
     const own = id === null ? null : waiter(source, selectOwn, id, name)
-    const ticket = BigInt(own?.token ?? Number.MAX_SAFE_INTEGER)
-    const [waiting, ahead] = connection.get(countAlive, namespace, name, now, ticket) ?? []
+    const waiting = countAlive(source, name, lastTicket, limit)
     return {
       locks,
       floor: Number(floor),
       last: Number(last),
       next: waiter(source, selectNext, name, now),
       own,
-      waiting: Number(waiting),
-      ahead: Number(ahead),
+      waiting,
+      ahead: own === null ? waiting : countAlive(source, name, own.token, limit),
     }
   },
+
+  lockHead(source, { name, waiter: id, limit, aheadMax }) {
+    const own = waiter(source, selectOwn, id, name)
+    return {
+      ...headOf(source, name, limit),
+      own,
+      ahead: own === null ? 0 : countAlive(source, name, own.token, aheadMax),
+    }
+  },
+
+  lockHeads: (source, { names }) => names.map((name) => headOf(source, name, 1)),
+
+  waitersById: (source, { ids }) =>
+    waiters(source, 'where namespace = ? and id in (select value from json_each(?))', inList(ids)),
 
   placesOfAgent: ({ connection, namespace, now }, { agent, limit }) =>
     Number(connection.get(countPlaces, namespace, agent, BigInt(now), BigInt(limit))?.[0]),

@@ -1,0 +1,96 @@
+/** The line for a named lock: looking whose turn it is, keeping places in it, giving one up. */
+import * as z from 'zod'
+import { aheadMax, lookAtLine, renewPlaces, type Waiter } from '../domain/lock-line.ts'
+import type { Change, Context } from '../engines/engine.ts'
+import { lazily } from '../lazily.ts'
+import * as fields from './fields.ts'
+import { lockNameOf, renewalsMax } from './lease.ts'
+import { newName, slotCount } from './lock-name.ts'
+import { type OutputOf, operation } from './operation.ts'
+
+export const look = operation({
+  name: 'locks.lookAtLine',
+  summary: 'Which waiters should ask for a lock now; changes nothing.',
+  effect: 'read',
+  internal: true,
+  input: () =>
+    z.strictObject({
+      name: newName(),
+      slots: slotCount().optional(),
+      waiter: fields.text(100).describe('The first of the places that the caller has in this line.'),
+    }),
+  output: () =>
+    z.object({
+      called: z.array(z.string()),
+      asking: z.enum(['none', 'first', 'all']),
+      ahead: z.number(),
+      holders: z.array(z.object({ agent: z.string().nullable(), token: z.number() })),
+    }),
+  needs: ({ name, slots = 1, waiter }) => ({
+    head: { select: 'lockHead', name, waiter, limit: slots, aheadMax } as const,
+  }),
+  decide({ head }, { slots = 1 }, context) {
+    const { called, asking, ahead, holders } = lookAtLine(slots, head, context)
+    return { changes: [], result: { called: [...called], asking, ahead, holders: [...holders] } }
+  },
+})
+
+const place = lazily(() => z.strictObject({ id: fields.text(300), token: z.int().nonnegative() }))
+/** A place in line: the lock's name and the place's own id as one word, and its ticket. */
+export type PlaceRef = OutputOf<typeof place>
+
+export function placeRef(name: string, waiter: string): string {
+  return `${name}#${waiter}`
+}
+
+/** Ids have no "#". */
+function waiterOf(ref: string): string {
+  return ref.slice(ref.lastIndexOf('#') + 1)
+}
+
+export const renew = operation({
+  name: 'locks.renewPlaces',
+  summary: 'Show that waiters live; a place whose turn has come is not renewed.',
+  effect: 'write',
+  internal: true,
+  input: () => z.strictObject({ places: z.array(place()).max(renewalsMax) }),
+  output: () => z.number(),
+  needs: ({ places }) => ({
+    waiters: { select: 'waitersById', ids: places.map(({ id }) => waiterOf(id)) } as const,
+    heads: {
+      select: 'lockHeads',
+      names: [...new Set(places.map(({ id }) => lockNameOf(id)))],
+    } as const,
+  }),
+  decide({ waiters, heads }, { places }, context) {
+    const tickets = new Set(places.map(({ id, token }) => `${id} ${token}`))
+    const own = waiters.filter(({ name, id, token }) => tickets.has(`${placeRef(name, id)} ${token}`))
+    const renewed = renewPlaces(own, heads, context)
+    return {
+      changes: renewed.map((change): Change => ({ table: 'waiter', ...change })),
+      result: renewed.length,
+    }
+  },
+})
+
+export const leave = operation({
+  name: 'locks.leaveLine',
+  summary: 'Give up a place in line.',
+  effect: 'write',
+  internal: true,
+  input: () => z.strictObject({ name: newName(), waiter: fields.text(100), reason: fields.reason }),
+  output: () => z.boolean(),
+  needs: ({ waiter }) => ({ waiters: { select: 'waitersById', ids: [waiter], waits: true } as const }),
+  decide({ waiters }, { name, reason }, context) {
+    const own = waiters.find((waiter) => waiter.name === name) ?? null
+    // Whoever comes next may have its turn now.
+    const isLeft = own !== null
+    return { changes: leaving(own, reason ?? 'it gave up', context), result: isLeft, wakes: isLeft }
+  },
+})
+
+export function leaving(own: Waiter | null, because: string, context: Context): Change[] {
+  if (own === null) return []
+  const event = { kind: 'waiter.left', agent: context.agent, detail: { because } } as const
+  return [{ table: 'waiter', before: own, after: null, event }]
+}
