@@ -15,7 +15,14 @@ import {
   ratio,
   supply,
 } from './case.mjs'
-import { pickUpElsewhere, pickUpHere, rerunAfterCrash, share, takeTurns } from './fleet/measure.mjs'
+import {
+  pickUpElsewhere,
+  pickUpHere,
+  rerunAfterCrash,
+  serveCrowd,
+  share,
+  takeTurns,
+} from './fleet/measure.mjs'
 import { postgresCases } from './postgres/rows.mjs'
 import { p99, worst } from './statistics.mjs'
 
@@ -321,6 +328,37 @@ export const cases = [
   locksAgainst('proper-lockfile', { durability: 'full', callers: 1, goal: 3 }),
   locksAgainst('redlock', { durability: 'full', callers: 1, goal: 0.8 }),
   locksAgainst('proper-lockfile', { durability: 'full', callers: 50, goal: 20 }),
+  {
+    id: 'growth-waiters',
+    async run({ rounds, size }) {
+      const crowd = size.isSmoke ? { processes: 2, waiters: 20 } : { processes: 10, waiters: 1000 }
+      const samples = []
+      for (let round = 0; round < Math.min(rounds, 3); round++) samples.push(await serveCrowd(crowd))
+      return [
+        {
+          id: 'growth-waiters',
+          what: '1,000 waiters for one lock in 10 processes, NORMAL: time of a hand-over',
+          unit: 'ms',
+          goal: figure(atMost(50), 'ms'),
+          ours: samples.map(({ handOverMs }) => handOverMs),
+        },
+        {
+          id: 'growth-waiters-lost',
+          what: 'places in line that were lost meanwhile',
+          unit: '',
+          goal: figure(atMost(0), ''),
+          ours: samples.map(({ lost }) => lost),
+        },
+        {
+          id: 'growth-waiters-last',
+          what: 'time until the last is served when all others leave at once',
+          unit: 'ms',
+          goal: figure(atMost(1000), 'ms'),
+          ours: samples.map(({ lastMs }) => lastMs),
+        },
+      ]
+    },
+  },
   {
     id: 'eight-waiters',
     async run({ rounds, size }) {

@@ -10,10 +10,10 @@ export class Member {
   #heard = []
   #listeners = []
 
-  constructor({ role, store, machine, leaseMs }) {
+  constructor({ role, store, machine, leaseMs, settings = {} }) {
     // Processes that share a temporary folder see each other's marks, as those of one machine do.
     const env = machine === undefined ? process.env : { ...process.env, TMPDIR: machine }
-    const options = leaseMs === undefined ? {} : { leaseMs }
+    const options = leaseMs === undefined ? settings : { ...settings, leaseMs }
     this.#process = fork(program, [role, store, JSON.stringify(options)], { env, execArgv: [] })
     this.#process.on('message', (message) => {
       this.#heard.push(message)

@@ -43,6 +43,58 @@ export function takeTurns({ processes, ms }) {
 }
 
 /**
+ * Waiters for one lock, in several processes: time of a hand-over when all of them take it in turn, how many places
+ * were lost meanwhile, and how long the last one waits when all others leave at once; ms.
+ */
+export function serveCrowd({ processes, waiters }) {
+  const settings = { durability: 'normal', quotas: { lockPlaces: 1000 } }
+  const count = Math.floor(waiters / processes)
+  const total = count * processes
+  return withStore({ items: 0 }, (store) =>
+    withMembers({ role: 'crowd', store, count: processes, settings }, async (members) => {
+      const hf = await open(store, { logger: false, agent: 'holder', ...settings })
+      const gather = async (last) => {
+        const held = await hf.locks.acquireLock('bench')
+        for (const member of members) member.tell('join', { count: last ? count - 1 : count })
+        const inLine = last ? total - processes : total
+        while ((await hf.locks.getCurrentLockInfo('bench')).waiting < inLine) await sleep(20)
+        return () => hf.locks.releaseLock('bench', { token: held.lease.token })
+      }
+      const release = await gather(false)
+      const startedAt = now()
+      await release()
+      const served = await Promise.all(members.map((member) => member.hear('served')))
+      const handOverMs = (now() - startedAt) / total
+      const lost = total - served.reduce((sum, each) => sum + each.served, 0)
+      const rejoined = (await joinsIn(hf)) - total
+
+      const free = await gather(true)
+      const last = hf.locks.acquireLock('bench', { waitMs: 60_000, agent: 'last' })
+      while ((await hf.locks.getCurrentLockInfo('bench')).waiting <= total - processes) await sleep(20)
+      const leftAt = now()
+      for (const member of members) member.tell('leave')
+      await free()
+      await last
+      const lastMs = now() - leftAt
+      await Promise.all(members.map((member) => member.hear('served')))
+      await hf.close()
+      return { handOverMs, lost: lost + rejoined, lastMs }
+    }),
+  )
+}
+
+/** How often somebody took a place in line. */
+async function joinsIn(hf) {
+  let joins = 0
+  for (let since = 0; since !== null; ) {
+    const page = await hf.execute('events.list', { since, limit: 1000, subject: 'waiter' })
+    joins += page.events.filter(({ kind }) => kind === 'waiter.joined').length
+    since = page.next
+  }
+  return joins
+}
+
+/**
  * Time from the death of a holder until its item runs in another process, ms; one number a round. `elsewhere`: the
  * holder is on another machine than the rescuer, with so many processes beside it that can see it die.
  */

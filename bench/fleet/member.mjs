@@ -57,6 +57,23 @@ const roles = {
       }
     },
   },
+  /** Many waiters at once, each of which takes the lock once, or leaves the line when it is told to. */
+  crowd: {
+    async join({ count }) {
+      const end = new AbortController()
+      roles.crowd.leave = () => end.abort()
+      const serve = async () => {
+        const { outcome, lease } = await hf.locks.acquireLock('bench', {
+          waitMs: 600_000,
+          signal: end.signal,
+        })
+        if (outcome !== 'claimed') throw new Error(`a waiter was answered ${outcome}`)
+        await hf.locks.releaseLock('bench', { token: lease.token })
+      }
+      const ends = await Promise.allSettled(Array.from({ length: count }, serve))
+      tell('served', { served: ends.filter(({ status }) => status === 'fulfilled').length })
+    },
+  },
   /** Takes an item and sits on it. */
   holder: {
     async claim() {

@@ -246,8 +246,8 @@ export function transferLock(
 }
 
 export const waitersMax = 1000
-/** Whoever has as many before it need not know how many more there are. */
-export const aheadMax = 100
+/** Whoever has as many before it need not know how many more: the more it counts, the later it sees that all have left. */
+export const aheadMax = 30
 /** A frozen process at the head of the line holds up the others for no longer than this. */
 export const waiterLeaseMs = 5_000
 

@@ -8,7 +8,7 @@ import { renewEveryMs } from '../domain/lease.ts'
 import { type LineLook, waiterLeaseMs } from '../domain/lock-line.ts'
 import { pause } from '../environment.ts'
 import { renewalsMax } from '../operations/lease.ts'
-import { placeRef } from '../operations/lock-line.ts'
+import { type PlaceRef, placeRef } from '../operations/lock-line.ts'
 import type { Session } from '../session.ts'
 import { untilDeadline } from './in-time.ts'
 
@@ -142,7 +142,7 @@ export class LineWatch {
       })
   }
 
-  async #renewAll(places: readonly { id: string; token: number }[]): Promise<void> {
+  async #renewAll(places: readonly PlaceRef[]): Promise<void> {
     for (let start = 0; start < places.length; start += renewalsMax)
       await this.#session.call('locks.renewPlaces', { places: places.slice(start, start + renewalsMax) })
   }

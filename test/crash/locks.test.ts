@@ -3,8 +3,10 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { Lock, OpenOptions } from 'holdfast'
 import { expect, test } from 'vitest'
+import { taken } from '../support/locks.ts'
 import {
   type Actor,
+  audit,
   expectSoundAndFree,
   newStore,
   openActor,
@@ -104,6 +106,53 @@ test('a waiter killed in line holds nobody up [L16] [X6]', async () => {
 
   expect(await waiting).toMatchObject({ outcome: 'claimed', lock: { holder: 'test' } })
   expect(performance.now() - releasedAt).toBeLessThan(2000)
+})
+
+test('fifty waiters in each of two processes are served in order, and none loses its place [S5e-9] [X6]', async () => {
+  const store = newStore()
+  const hf = await openHere(store)
+  const { lock } = await taken(hf.locks.acquireLock('one'))
+  const open = (agent: string) =>
+    openLocker(store, { agent, durability: 'normal', quotas: { lockPlaces: 100 } })
+  const lockers = await Promise.all(['left', 'right'].map(open))
+  const served = lockers.map((locker) => locker.ask('line', { name: 'one', count: 50 }))
+  await until('all wait', async () => (await hf.locks.getCurrentLockInfo('one')).waiting === 100)
+
+  const startedAt = performance.now()
+  await hf.locks.releaseLock('one', { token: lock.lease.token })
+  await Promise.all(served)
+  print(`${((performance.now() - startedAt) / 100).toFixed(1)} ms per hand-over`)
+
+  const events = (await audit(hf)).filter(({ subject }) => subject === 'waiter')
+  const joined = events.filter(({ kind }) => kind === 'waiter.joined').map(({ token }) => token)
+  const left = events.filter(({ kind }) => kind === 'waiter.left')
+  expect(joined).toHaveLength(100)
+  expect(left.map(({ token }) => token)).toEqual(joined)
+  expect(left.filter(({ detail }) => detail?.because !== 'it got the lock')).toEqual([])
+  expectSoundAndFree(store)
+})
+
+test('a waiter whose main loop is stuck when its turn comes does not keep a free lock from the next [S5e-9] [X6]', async () => {
+  const store = newStore()
+  const hf = await openHere(store)
+  const { lock } = await taken(hf.locks.acquireLock('one'))
+  const stuck = await openLocker(store, { agent: 'stuck' })
+  stuck.send('acquire', { name: 'one', waitMs: 60_000 })
+  await until('it waits', async () => (await hf.locks.getCurrentLockInfo('one')).waiting === 1)
+  const waiting = hf.locks.acquireLock('one', { waitMs: 30_000 })
+  await until('both wait', async () => (await hf.locks.getCurrentLockInfo('one')).waiting === 2)
+  stuck.send('block', { ms: 30_000 })
+  await stuck.told('handling')
+
+  const releasedAt = performance.now()
+  await hf.locks.releaseLock('one', { token: lock.lease.token })
+  const answer = await waiting
+  const waitedMs = performance.now() - releasedAt
+
+  print(`the next in line had the lock after ${Math.round(waitedMs)} ms`)
+  expect(answer).toMatchObject({ outcome: 'claimed', lock: { holder: 'test' } })
+  // Its place lasts 5 s more. Its lease would have lasted until its process counts as wedged.
+  expect(waitedMs).toBeLessThan(10_000)
 })
 
 test('a frozen holder thawed late is refused: its record, its release, and its signal has fired [L3] [L8] [X6]', async () => {

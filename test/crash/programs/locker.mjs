@@ -35,6 +35,22 @@ const orders = {
     }
   },
 
+  /** So many waiters at once, each of which takes the lock and gives it back. */
+  async line({ name, count }) {
+    const serve = async () => {
+      const { outcome, lease } = await hf.locks.acquireLock(name, { waitMs: 60_000 })
+      if (outcome !== 'claimed') throw new Error(`not ${outcome}`)
+      await hf.locks.releaseLock(name, { token: lease.token })
+    }
+    await Promise.all(Array.from({ length: count }, serve))
+  },
+
+  /** Its main loop turns no more; its threads go on. */
+  async block({ ms }) {
+    await tell({ type: 'handling', item: 'block' })
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms)
+  },
+
   /** A batch that tells of each item when it begins, and never gets done with one of them. */
   async batch({ run, items, endlessAt }) {
     const report = await hf.locks.runBatch(
