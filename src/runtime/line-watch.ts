@@ -22,8 +22,8 @@ export interface LineMember {
   mayEnter(holder: LineLook['holders'][number]): boolean
   /** No caretaker renews its place. */
   readonly isUnkept: boolean
-  /** It should ask for the lock now. */
-  call(): void
+  /** It should ask for the lock now, also where the look failed. */
+  call(failure?: unknown): void
 }
 
 /** Lapses are told by nobody, so everybody looks at least so often. */
@@ -36,7 +36,7 @@ export class LineWatch {
   readonly #name: string
   readonly #slots: number
   readonly #members = new Map<string, LineMember>()
-  #looked: Promise<unknown> = Promise.resolve()
+  #latest: LineWatch['look'] = { askedAt: 0, answered: Promise.resolve() }
   #wake: () => void = () => {}
   #end: () => void = () => {}
   #renewAt = 0
@@ -52,9 +52,9 @@ export class LineWatch {
     return this.#members.size === 0
   }
 
-  /** Settles with the look that is under way. */
-  get looked(): Promise<unknown> {
-    return this.#looked
+  /** The latest look: when it was asked for, and what settles with its answer. */
+  get look(): { readonly askedAt: number; readonly answered: Promise<unknown> } {
+    return this.#latest
   }
 
   /** Watches for a waiter until it leaves, beginning with a look: its turn may have come before it was known here. */
@@ -108,11 +108,16 @@ export class LineWatch {
     const members = [...this.#members.values()]
     const first = members.reduce((left, right) => (right.ticket < left.ticket ? right : left))
     const latest = Math.max(...members.map(({ deadline }) => deadline))
-    const looked = this.#ask(first.waiter, latest).catch(unknown)
-    this.#looked = looked
-    const { called, asking, ahead, holders } = await looked
+    const askedAt = this.#session.environment.monotonic()
+    let failure: unknown
+    const answered = this.#ask(first.waiter, latest).catch((error: unknown) => {
+      failure = error
+      return unknown
+    })
+    this.#latest = { askedAt, answered }
+    const { called, asking, ahead, holders } = await answered
     const all = [...this.#members.values()]
-    if (asking === 'all') for (const member of all) member.call()
+    if (asking === 'all') for (const member of all) member.call(failure)
     if (asking === 'first') first.call()
     for (const waiter of called) this.#members.get(waiter)?.call()
     for (const holder of holders) for (const member of all) if (member.mayEnter(holder)) member.call()
@@ -148,9 +153,8 @@ export class LineWatch {
   }
 }
 
-function unknown(): LineLook {
-  return { called: [], asking: 'all', ahead: 0, holders: [] }
-}
+/** Nobody can tell: each asks for itself. */
+const unknown: LineLook = { called: [], asking: 'all', ahead: 0, holders: [] }
 
 /** The lines in which this process stands, by name and number of slots. */
 export class LineWatches {

@@ -113,6 +113,7 @@ async function turnComes(
   const { name, slots = 1, reentrant = false, token } = wait.input
   const own = wait.options.agent ?? session.agent
   const called = new AbortController()
+  let failure: unknown
   const { leave, watch } = wait.lines.stand(
     { name, slots: slots as number },
     {
@@ -126,7 +127,10 @@ async function turnComes(
         tried.add(holder.token)
         return true
       },
-      call: () => called.abort(),
+      call(reason) {
+        failure = reason
+        called.abort()
+      },
     },
   )
   const until = AbortSignal.any([
@@ -136,12 +140,15 @@ async function turnComes(
   ])
   try {
     await pause(environment, Math.max(0, deadline - environment.monotonic()), until)
-    // A store that is silent now has not told who holds the lock.
-    if (!until.aborted) await inTime(session, watch.looked, deadline)
+    // A store that has been silent for too long has not told who holds the lock.
+    if (!until.aborted) await inTime(session, watch.look.answered, watch.look.askedAt)
   } finally {
     leave()
   }
   assertWanted(session, wait)
+  const isAway = isHoldfastError(failure) && failure.code === 'STORE_UNAVAILABLE'
+  // There is no time left to ask once more.
+  if (isAway && environment.monotonic() >= deadline) throw new Unanswered(session.engine.status.location)
   return called.signal.aborted
 }
 
