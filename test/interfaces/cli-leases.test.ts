@@ -56,7 +56,8 @@ describe('the token of a lease', () => {
 
     const done = await shell.run('queue', 'done', 'q', id, '--token', String(token))
 
-    expect(done).toMatchObject({ code: 0, stderr: '' })
+    expect(done.code).toBe(0)
+    expect(done.stderr).toMatch(/^warning .*store\.db-leases is not used: it is not a folder/)
   })
 
   test('is found again whichever link leads to the store [S5b-6]', async () => {
