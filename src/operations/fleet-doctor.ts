@@ -17,7 +17,7 @@ const transactionsMax = 5
 const lossesMax = 100
 const namespacesMax = 1000
 /** So far a look at what waits goes: it must not hold the store up. */
-const waitsWindow = 100_000
+const waitsWindow = 10_000
 const strandedMax = 5
 const size = lazily(() => z.number().min(0).nullable())
 
