@@ -61,7 +61,13 @@ describe('status', () => {
     expect(lines.length).toBeLessThan(rows)
     expect(headings.length).toBeGreaterThan(0)
     expect(stdout).toMatch(/queue zz-fragile has 1 quarantined item/)
-    for (const index of headings) expect(lines[index + 1]).toMatch(/^(queue-|zz-fragile|item|unlucky|agent-)/)
+    for (const index of headings) expect(lines[index + 1]).toMatch(/^(queue-|zz-frag|item|unlucky|agent-)/)
+  })
+
+  test('begins with the queue that needs somebody, although its name is the last [S5e-10]', async () => {
+    const { stdout } = await shell.runWith({ columns: 100, rows: 24 }, 'status')
+
+    expect(stdout).toMatch(/^queue .*\nzz-fragile /m)
   })
 
   test('shows everything there is room for, and never an idle queue before a busy one', async () => {

@@ -175,9 +175,13 @@ function alertText(
 }
 
 function queueTable({ queues, moreQueues }: FleetReport, _view: View): Section {
-  const isBusy = ({ ready, held, waiting, paused }: FleetReport['queues'][number]) =>
-    paused || ready.count + held.count + waiting.count > 0
-  const ordered = [...queues.filter(isBusy), ...queues.filter((queue) => !isBusy(queue))]
+  // A low screen shows only the first rows: what needs somebody comes first. Within a rank by name, so that rows stay put.
+  const rank = ({ quarantined, paused, ready, held, waiting }: FleetReport['queues'][number]) => {
+    if (quarantined.count > 0) return 0
+    if (paused) return 1
+    return ready.count + held.count + waiting.count > 0 ? 2 : 3
+  }
+  const ordered = queues.toSorted((left, right) => rank(left) - rank(right))
   return {
     head: ['queue', 'ready', 'held', 'waiting', 'succeeded', 'failed', 'oldest', ''],
     total: queues.length + (moreQueues ? 1 : 0),
