@@ -33,8 +33,7 @@ export function overlaps(tasks: readonly Hinted[]): Overlap[] {
   for (const [index, left] of running.entries()) {
     const others = [...new Set(namesMetBy(left).flatMap((name) => places.get(name) ?? []))]
     for (const other of others.filter((each) => each > index).sort((one, two) => one - two)) {
-      const overlap = overlapOf(left, running[other] as Hinted)
-      if (overlap) found.push(overlap)
+      found.push(overlapOf(left, running[other] as Hinted))
       if (found.length === overlapsMax) return found
     }
   }
@@ -85,7 +84,8 @@ function foldersOf(path: string): string[] {
 /** Deeper folders than anybody has; a path of a thousand slashes must not become a million characters. */
 const foldersMax = 64
 
-function overlapOf(left: Hinted, right: Hinted): Overlap | null {
+/** Why two tasks that have a name in common overlap. */
+function overlapOf(left: Hinted, right: Hinted): Overlap {
   const tasks = [left.id, right.id] as const
   const waits = left.waitingFor.includes(right.id) || right.waitingFor.includes(left.id)
   if (waits) return { tasks, because: 'dependency', shared: [] }
@@ -93,13 +93,12 @@ function overlapOf(left: Hinted, right: Hinted): Overlap | null {
     right.paths.some((other) => isWithin(path, other) || isWithin(other, path)),
   )
   if (paths.length > 0) return { tasks, because: 'paths', shared: paths }
-  const labels = left.labels.filter((label) => right.labels.includes(label))
-  return labels.length > 0 ? { tasks, because: 'labels', shared: labels } : null
+  return { tasks, because: 'labels', shared: left.labels.filter((label) => right.labels.includes(label)) }
 }
 
 /** The same path, or one inside the folder the other names. */
 function isWithin(path: string, folder: string): boolean {
-  return path === folder || path.startsWith(folder.endsWith('/') ? folder : `${folder}/`)
+  return `${withoutSlash(path)}/`.startsWith(`${withoutSlash(folder)}/`)
 }
 
 /** Levels of the dependencies: each wave can run at once when the ones before it are done. */

@@ -33,6 +33,12 @@ describe('an overlap [T19]', () => {
       { paths: ['src/a.ts'] },
       { because: 'paths', shared: ['src/'] },
     ],
+    [
+      'a folder whose name ends in two slashes, and a file in it',
+      { paths: ['src//'] },
+      { paths: ['src/a.ts'] },
+      { because: 'paths', shared: ['src//'] },
+    ],
     ['a name that only begins alike', { paths: ['src'] }, { paths: ['srcs/a.ts'] }, null],
     ['the same label', { labels: ['db', 'ui'] }, { labels: ['ui'] }, { because: 'labels', shared: ['ui'] }],
     ['nothing in common', { labels: ['db'] }, { labels: ['ui'] }, null],
@@ -74,6 +80,8 @@ describe('hints about many tasks [S5e-11]', () => {
         const withThemselves = overlaps(tasks)
 
         expect(withThemselves).toEqual(pairs)
+        for (const { because, shared } of withThemselves)
+          expect(because === 'dependency' || shared.length > 0).toBe(true)
       }),
     )
   })
