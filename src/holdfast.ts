@@ -17,6 +17,7 @@ import { type Logger, silentLogger, stderrLogger, sturdy } from './logger.ts'
 import { Messages } from './messages.ts'
 import type { EventPage, EventView } from './operations/event.ts'
 import type { StaleLocks } from './operations/lease-watch.ts'
+import type { QueueView } from './operations/queue-define.ts'
 import type { RecoveryReport } from './operations/recovery.ts'
 import type { RecoveryStats } from './operations/recovery-stats.ts'
 import { type OpenOptions, parseOptions, type Settings } from './options.ts'
@@ -227,6 +228,12 @@ export class Holdfast {
 
   queue<Payload = unknown>(name: string, options: QueueOptions<Payload> = {}): Queue<Payload> {
     return new Queue<Payload>(this.#session, name, options)
+  }
+
+  /** Every queue by name, with its workflow, its limits and whether it is paused. For counts, ask `fleet.status()`. */
+  async queues(): Promise<QueueView[]> {
+    const { queues } = await this.#session.call<{ queues: QueueView[] }>('queue.listQueues', {})
+    return queues
   }
 
   /** Runs a handler for every item of a queue until `stop()`. */

@@ -21,6 +21,29 @@ forEachEngine((engine) => {
     expect(await outcomes(serial)).toEqual(['claimed', 'held', 'held'])
   })
 
+  test('hf.queues() lists every queue of its namespace by name, with its settings [S6-21]', async () => {
+    const { hf, store } = await engine.open()
+    const elsewhere = await store.open({ namespace: 'elsewhere' })
+    await elsewhere.queue('other').add(1)
+    await hf.queue('jobs', { attemptsMax: 7 }).add(1)
+    await hf.queue('changes', { workflow: 'merge' }).define()
+    await hf.queue('jobs').pause({ reason: 'deploy' })
+
+    expect(await hf.queues()).toMatchObject([
+      { name: 'changes', workflow: 'merge', slots: 1, pausedAt: null },
+      { name: 'jobs', workflow: 'job', slots: null, attemptsMax: 7, pauseReason: 'deploy' },
+    ])
+  })
+
+  test('hf.queues() of a store that nobody has used is empty, and of a closed one refused [S6-21]', async () => {
+    const { hf } = await engine.open()
+
+    expect(await hf.queues()).toEqual([])
+
+    await hf.close()
+    expect(await refusalCode(() => hf.queues())).toBe('STORE_UNAVAILABLE')
+  })
+
   test('a queue that nobody has used is an empty one, whoever looks at it [S5c-51]', async () => {
     const { hf } = await engine.open()
     const q = hf.queue('nowhere')
