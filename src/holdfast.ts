@@ -16,6 +16,7 @@ import { Locks } from './locks.ts'
 import { type Logger, silentLogger, stderrLogger, sturdy } from './logger.ts'
 import { Messages } from './messages.ts'
 import type { EventPage, EventView } from './operations/event.ts'
+import { assertFilter, type EventFilter, isWanted } from './operations/event-filter.ts'
 import type { StaleLocks } from './operations/lease-watch.ts'
 import type { QueueView } from './operations/queue-define.ts'
 import type { RecoveryReport } from './operations/recovery.ts'
@@ -174,7 +175,7 @@ async function end(session: Session): Promise<void> {
   if (!session.storeIsLocal) environment.host.ownMark.leave(environment.host.identity)
 }
 
-export interface EventOptions {
+export interface EventOptions extends EventFilter {
   /**
    * Only events after this sequence number; default 0, from the oldest that is kept. Where retention has removed some of
    * them, NOT_FOUND names the last that is gone (`facts.checkpoint`).
@@ -236,7 +237,10 @@ export class Holdfast {
     return queues
   }
 
-  /** Runs a handler for every item of a queue until `stop()`. */
+  /**
+   * Runs a handler for every item of a queue until `stop()`. The worker can be awaited (`idle()`, `stop()`) and listened
+   * to (`on('completed' | 'failed' | 'lost' | 'error', …)`).
+   */
   work<Payload = unknown>(
     queue: string | Queue<Payload>,
     handler: Handler<Payload>,
@@ -303,10 +307,15 @@ export class Holdfast {
       reportStaleLocks(this.#session, options),
   }
 
-  /** Everything that happens, in order and with nothing left out; waits for more until the signal fires or the store closes. */
+  /**
+   * Everything that happens, in order and with nothing left out, or what of it the options ask for; waits for more until
+   * the signal fires or the store closes. A filter saves no reading: what was not asked for is read and left out. For what
+   * happened to one item so far, ask `queue.events(ref)`.
+   */
   async *events(options: EventOptions = {}): AsyncGenerator<EventView> {
-    const { since = 0, signal } = knownOptionsOf('events', options, ['since', 'signal'])
+    const { since = 0, signal, ...wanted } = knownOptionsOf('events', options, eventOptionNames)
     assertSignal('events', signal)
+    assertFilter(wanted)
     let seq = since
     while (!signal?.aborted && !this.#closing) {
       const woken = new AbortController()
@@ -316,6 +325,7 @@ export class Holdfast {
         const page = await this.#session.call<EventPage>('events.list', { since: seq, limit: 500 })
         for (const event of page.events) {
           seq = event.seq
+          if (!isWanted(event, wanted)) continue
           yield event
           if (signal?.aborted) return
         }
@@ -394,3 +404,4 @@ function assertWork(queue: unknown, handler: unknown): void {
 }
 
 const eventPollMs = 500
+const eventOptionNames = ['since', 'subject', 'id', 'kinds', 'queue', 'signal'] as const

@@ -77,6 +77,7 @@ export type { LockView as Lock } from './operations/view.ts'
 export type { OpenOptions } from './options.ts'
 export type {
   AddOptions,
+  BackoffOptions,
   Claim,
   ClaimOptions,
   FailOptions,
@@ -102,6 +103,7 @@ export type { RetryCounts } from './runtime/redelivery.ts'
 export type { LeaseRenewal, RenewalOptions } from './runtime/renewal.ts'
 export type { StaleLocksOptions } from './runtime/stale-locks.ts'
 export type { Handler, WorkContext, Worker, WorkOptions } from './runtime/worker.ts'
+export type { WorkerEventName, WorkerEvents, WorkerListener } from './runtime/worker-events.ts'
 export type { StoreRecoveryReport } from './session.ts'
 export type {
   State,

@@ -25,6 +25,16 @@ export interface QueueItem<Payload> extends Omit<ItemView, 'payload'> {
   readonly payload: Payload
 }
 
+/** How the waits before other tries grow: each lies between half of a step and the whole step. What is left out keeps its default. */
+export interface BackoffOptions {
+  /** The first step, ms; default 1000. */
+  readonly baseMs?: number
+  /** How many times as long each step is as the one before, 1 to 10; default 2. */
+  readonly factor?: number
+  /** No step is longer, ms; default 300000, or `baseMs` where that is more. */
+  readonly maxMs?: number
+}
+
 export interface QueueOptions<Payload> {
   /** job (default), merge, task, or one you defined. */
   readonly workflow?: string | Workflow
@@ -38,6 +48,8 @@ export interface QueueOptions<Payload> {
   readonly leaseMs?: number
   /** Length of leases of its items and its lock that nobody renews; default 300 s, of tasks 30 min. */
   readonly manualLeaseMs?: number
+  /** How the waits before other tries grow. */
+  readonly backoff?: BackoffOptions
   /** Any Standard Schema (zod, valibot, arktype, …). The payload is stored as JSON has it; claims give what the schema makes of it. */
   readonly schema?: PayloadSchema<Payload>
 }
@@ -91,6 +103,8 @@ export interface AddOptions extends MutationOptions {
   readonly blockers?: readonly string[]
   /** Not before this time, ms since 1970. */
   readonly runAt?: number | Date
+  /** Not before this many ms from now, by the clock of the store; instead of `runAt`. */
+  readonly delayMs?: number
   /** Handled failures before it fails for good; default is the queue's. */
   readonly attemptsMax?: number
   /** The workflow's own facts. */
@@ -111,8 +125,8 @@ export interface SubmitOptions<Payload> extends Omit<AddOptions, 'key' | 'parent
 export interface FailOptions extends TokenOptions {
   /** Whether another try may help; default is the workflow's. */
   readonly retryable?: boolean
-  /** How the waits before other tries grow. */
-  readonly backoff?: { baseMs: number; factor: number; maxMs: number }
+  /** How the waits before other tries grow; default is the queue's. */
+  readonly backoff?: BackoffOptions
 }
 export interface OperatorOptions extends MutationOptions {
   /** Why; kept in the audit. */
@@ -207,7 +221,13 @@ export class Queue<Payload = unknown> {
 
   /** Adds up to 1,000 plain items at once, all or none. */
   async addMany(
-    items: readonly { payload: Payload; priority?: number; runAt?: number | Date; attemptsMax?: number }[],
+    items: readonly {
+      payload: Payload
+      priority?: number
+      runAt?: number | Date
+      delayMs?: number
+      attemptsMax?: number
+    }[],
     options: MutationOptions = {},
   ): Promise<{ ids: string[] }> {
     if (!Array.isArray(items)) return this.#write('queue.addMany', options, { items })
@@ -763,7 +783,7 @@ export class Queue<Payload = unknown> {
     const { sent, id, token } = this.#granted(ref, options) ?? (await this.#found(ref, options))
     try {
       const item = await this.#write<QueueItem<Payload>>(operation, options, { ...input, ref: sent, token })
-      if (item.standing !== 'held') this.#session.ended('item', item.id, token, options)
+      if (item.standing !== 'held') this.#session.ended('item', item.id, token, options, item)
       return item
     } catch (error) {
       this.#session.refused(error, 'item', id, token, options)

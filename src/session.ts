@@ -503,10 +503,16 @@ export class Session {
     return this.#completed.get(this.#grantKey('item', id, options))
   }
 
-  /** The grant has ended, by us or without us. */
-  ended(kind: 'item' | 'lock', name: string, token: number | undefined, options: CallOptions): void {
+  /** The grant has ended, by us or without us; `answer` is that of the store. */
+  ended(
+    kind: 'item' | 'lock',
+    name: string,
+    token: number | undefined,
+    options: CallOptions,
+    answer: unknown = null,
+  ): void {
     const grant = this.#forget(kind, name, token, options)
-    if (grant) this.keeper.drop(grant)
+    if (grant) this.keeper.drop(grant, answer)
   }
 
   #forget(

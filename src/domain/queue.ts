@@ -1,5 +1,6 @@
 /** A queue: which workflow its items follow, its limits, and whether it is paused. */
 import { InvalidError } from '../errors.ts'
+import { adjustBackoff, type Backoff, type GivenBackoff, retryBackoff } from './backoff.ts'
 import type { Workflow } from './workflow.ts'
 
 export interface Queue {
@@ -16,6 +17,8 @@ export interface Queue {
   readonly leaseMs: number | null
   /** Length of leases that nobody renews; null: that of all queues. */
   readonly manualLeaseMs: number | null
+  /** How the waits before other tries grow; null: as in all queues. */
+  readonly backoff: Backoff | null
   readonly pausedAt: number | null
   readonly pausedBy: string | null
   readonly pauseReason: string | null
@@ -29,6 +32,7 @@ export interface QueueSettings {
   readonly crashesMax?: number | undefined
   readonly leaseMs?: number | undefined
   readonly manualLeaseMs?: number | undefined
+  readonly backoff?: GivenBackoff | undefined
 }
 
 const attemptsMaxDefault = 3
@@ -43,6 +47,7 @@ export function createQueue(name: string, workflow: Workflow, settings: QueueSet
     crashesMax: settings.crashesMax ?? crashesMaxDefault,
     leaseMs: settings.leaseMs ?? null,
     manualLeaseMs: settings.manualLeaseMs ?? null,
+    backoff: backoffWith(null, settings),
     pausedAt: null,
     pausedBy: null,
     pauseReason: null,
@@ -70,9 +75,19 @@ export function adjustQueue(queue: Queue, settings: QueueSettings): Queue | null
     crashesMax: settings.crashesMax ?? queue.crashesMax,
     leaseMs: settings.leaseMs ?? queue.leaseMs,
     manualLeaseMs: settings.manualLeaseMs ?? queue.manualLeaseMs,
+    backoff: backoffWith(queue.backoff, settings),
   }
   const isSame = (Object.keys(after) as (keyof Queue)[]).every((field) => after[field] === queue[field])
   return isSame ? null : { ...after, version: queue.version + 1 }
+}
+
+/** What is not given stays; the same object where nothing changes. */
+function backoffWith(known: Backoff | null, { backoff }: QueueSettings): Backoff | null {
+  if (backoff === undefined) return known
+  const after = adjustBackoff(known ?? retryBackoff, backoff)
+  const isSame =
+    known?.baseMs === after.baseMs && known.factor === after.factor && known.maxMs === after.maxMs
+  return isSame ? known : after
 }
 
 /** Pausing stops new claims only; what is held goes on. Null when it is paused already. */

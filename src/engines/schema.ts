@@ -183,6 +183,7 @@ export const schema: { readonly [Name in TableName]: Schema } = {
     crashesMax: 'integer',
     leaseMs: 'integer',
     manualLeaseMs: 'integer',
+    backoff: 'json',
     pausedAt: 'integer',
     pausedBy: 'text',
     pauseReason: 'text',

@@ -7,6 +7,7 @@ import { isName, nameLengthMax } from '../domain/name.ts'
 import { isText } from '../domain/text.ts'
 import type { State } from '../domain/workflow.ts'
 import { InvalidError } from '../errors.ts'
+import { lazily } from '../lazily.ts'
 
 export const batchMax = 1000
 /** The most entries of one page, whatever is listed. */
@@ -52,6 +53,17 @@ export const priority = z
   .max(priorityMax, { error: priorityRule })
   .optional()
   .describe(`0 (first) to ${priorityMax} (last); default 5.`)
+/** Waits before other tries; what is left out stays as it is. */
+export const backoff = lazily(() =>
+  z
+    .strictObject({
+      baseMs: z.int().min(0).optional(),
+      factor: z.number().min(1).max(10).optional(),
+      maxMs: z.int().min(0).optional(),
+    })
+    .optional()
+    .describe('How the waits before other tries grow: baseMs (1 s), factor (2), maxMs (5 min).'),
+)
 export const reason = text(2000).optional().describe('Why; kept in the audit.')
 export const expectedVersion = z
   .int()

@@ -147,11 +147,11 @@ export const failMerge = operation({
   output: itemView,
   needs: itemNeeds,
   decide(rows, input, context) {
-    const { item, workflow, late } = heldItem(rows, input, context)
+    const { item, workflow, queue, late } = heldItem(rows, input, context)
     return finish(
       changed(
         item,
-        failed(item, workflow, input, context),
+        failed(item, { workflow, queue }, input, context),
         { kind: 'item.failed', detail: { message: input.error.message } },
         context,
         late,

@@ -1,5 +1,6 @@
 /** Putting work in: add, addMany. */
 import * as z from 'zod'
+import { dueAt } from '../domain/delay.ts'
 import { blockersMax } from '../domain/dependency.ts'
 import { createItem, type Item, type NewItem, priorityDefault } from '../domain/item.ts'
 import { lineMax, placeOf } from '../domain/line-place.ts'
@@ -11,6 +12,9 @@ import { type OutputOf, operation } from './operation.ts'
 import { ensureQueue } from './queue-define.ts'
 import { concernsClaimers, itemChange } from './subject.ts'
 import { itemView, viewItem } from './view.ts'
+
+/** Ten years: what is later was meant otherwise. */
+const delayMsMax = 10 * 365 * 24 * 60 * 60 * 1000
 
 export const newItem = lazily(() => ({
   payload: fields.payload,
@@ -27,6 +31,7 @@ export const newItem = lazily(() => ({
     .optional()
     .describe('Items that must close well first: ids, or keys of this queue.'),
   runAt: fields.wallTime.nullable().optional().describe('Not before this time, ms since 1970.'),
+  delayMs: z.int().min(0).max(delayMsMax).optional().describe('How long it waits before it can be claimed.'),
   attemptsMax: z
     .int()
     .min(1)
@@ -83,7 +88,7 @@ export function dependenciesIn(rows: DependencyRows, queue: string, declared: De
 }
 
 export function toNewItem(
-  input: Omit<NewItemInput, 'parent' | 'blockers'>,
+  { runAt, delayMs, ...input }: Omit<NewItemInput, 'parent' | 'blockers'>,
   options: {
     id: string
     queue: string
@@ -97,6 +102,7 @@ export function toNewItem(
     ...input,
     id: options.id,
     queue: options.queue,
+    runAt: dueAt({ runAt, delayMs }, options.context.wall),
     parent,
     blockers,
     attemptsMax: input.attemptsMax ?? options.attemptsMax,

@@ -55,6 +55,7 @@ const queueView = lazily(() =>
     crashesMax: z.number(),
     leaseMs: z.number().nullable(),
     manualLeaseMs: z.number().nullable(),
+    backoff: z.object({ baseMs: z.number(), factor: z.number(), maxMs: z.number() }).nullable(),
     pausedAt: z.number().nullable(),
     pausedBy: z.string().nullable(),
     pauseReason: z.string().nullable(),
@@ -119,6 +120,7 @@ export const defineQueue = operation({
       manualLeaseMs: fields.leaseMs.describe(
         'Length of leases of its items and its lock that nobody renews; default 300 s, of tasks 30 min.',
       ),
+      backoff: fields.backoff(),
     }),
   output: queueView,
   needs: (input) => ({

@@ -1,6 +1,6 @@
 /** What a holder does with an item: renew, progress, move, complete, fail, release. */
 import * as z from 'zod'
-import { retryBackoff } from '../domain/backoff.ts'
+import { adjustBackoff, retryBackoff } from '../domain/backoff.ts'
 import {
   assertHolds,
   completeItem,
@@ -14,6 +14,7 @@ import {
   unblockItem,
 } from '../domain/item.ts'
 import { isHolder, renew as renewLease } from '../domain/lease.ts'
+import type { Queue } from '../domain/queue.ts'
 import type { Workflow } from '../domain/workflow.ts'
 import type { Cascade, Change, Context, DefinedQueue, Dependent, EventDraft } from '../engines/engine.ts'
 import { lazily } from '../lazily.ts'
@@ -246,10 +247,7 @@ export const failInput = lazily(() => ({
   ...itemInput(),
   error: fields.failure,
   retryable: z.boolean().optional().describe("Whether another try may help; default is the workflow's."),
-  backoff: z
-    .strictObject({ baseMs: z.int().min(0), factor: z.number().min(1).max(10), maxMs: z.int().min(0) })
-    .optional()
-    .describe('How the waits before other tries grow.'),
+  backoff: fields.backoff(),
 }))
 
 export const fail = operation({
@@ -260,11 +258,11 @@ export const fail = operation({
   output: itemView,
   needs: itemNeeds,
   decide(rows, input, context) {
-    const { item, workflow, late } = heldItem(rows, input, context)
+    const { item, workflow, queue, late } = heldItem(rows, input, context)
     return finish(
       changed(
         item,
-        failed(item, workflow, input, context),
+        failed(item, { workflow, queue }, input, context),
         { kind: 'item.failed', detail: { message: input.error.message } },
         context,
         late,
@@ -276,7 +274,7 @@ export const fail = operation({
 
 export function failed(
   item: Item,
-  workflow: Workflow,
+  { workflow, queue }: { workflow: Workflow; queue: Queue },
   input: z.output<z.ZodObject<ReturnType<typeof failInput>>>,
   context: Context,
 ): Item {
@@ -286,7 +284,7 @@ export function failed(
     {
       error: input.error,
       retryable: input.retryable ?? workflow.failsRetryably,
-      backoff: input.backoff ?? retryBackoff,
+      backoff: adjustBackoff(queue.backoff ?? retryBackoff, input.backoff),
       random: context.random,
     },
     context,

@@ -1,5 +1,6 @@
 /** Submitting a change: an upsert by its dedupe key. */
 import * as z from 'zod'
+import { dueAt } from '../domain/delay.ts'
 import { awaitedFirst, nothingAround, type Surroundings } from '../domain/dependency.ts'
 import { createItem, type Item } from '../domain/item.ts'
 import { placeOf } from '../domain/line-place.ts'
@@ -61,7 +62,8 @@ export const submit = operation({
     tokenFloor: { select: 'tokenFloor' } as const,
   }),
   decide(rows, input, context): Step<Submitted> {
-    const { queue: name, headSha, bead, ...rest } = input
+    const { queue: name, headSha, bead, delayMs, ...declared } = input
+    const rest = { ...declared, runAt: dueAt({ runAt: declared.runAt, delayMs }, context.wall) }
     assertHeadSha(headSha)
     const dedupeKey = dedupeKeyOf(input)
     const { queue, workflow, changes } = ensureQueue(rows.defined, name, context)

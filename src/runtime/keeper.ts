@@ -149,9 +149,10 @@ export class Keeper {
     return lease?.token === ref.token ? lease : null
   }
 
-  /** The lease ended in good order. */
-  drop(ref: LeaseRef): void {
-    this.#forget(ref)
+  /** The lease ended in good order, with this answer of the store. */
+  drop(ref: LeaseRef, answer: unknown = null): void {
+    const lease = this.#forget(ref)
+    if (lease) lease.answer = answer
   }
 
   /** The lease was lost: its work is told. */
@@ -204,6 +205,16 @@ export class Keeper {
   }
 }
 
+/** The store's answer to the request that ended a lease; null while it is held, and when it was lost. */
+export function answerThatEnded(lease: Lease): unknown {
+  return lease instanceof HeldLease ? lease.answer : null
+}
+
+/** Calls back when a lease is lost. Cheaper than its signal, which most items never need. */
+export function whenLost(lease: Lease, tell: (error: LeaseLostError) => void): void {
+  if (lease instanceof HeldLease) lease.onLost = tell
+}
+
 interface RenewalByHand {
   readonly ref: LeaseRef
   isSuspended: boolean
@@ -219,6 +230,8 @@ class HeldLease implements Lease {
   readonly slot: number
   /** Its holder is giving it back. */
   isSuspended = false
+  answer: unknown = null
+  onLost: (error: LeaseLostError) => void = () => {}
   readonly #inTime: () => boolean
   /** Made when somebody asks for the signal: most items are finished without. */
   #controller: AbortController | null = null
@@ -260,6 +273,7 @@ class HeldLease implements Lease {
   lose(reason: string): void {
     this.#lost = this.#loss(reason)
     this.#controller?.abort(this.#lost)
+    this.onLost(this.#lost)
   }
 
   #loss(reason: string): LeaseLostError {

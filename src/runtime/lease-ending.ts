@@ -146,7 +146,7 @@ export class LeaseEndings {
       ending.forget()
       // Somebody took it before: what still works under it has to hear of that.
       if (left === 'lost' && !mayBeDone) this.#keeper.lose(ending.lease, goneBefore)
-      else this.#keeper.drop(ending.lease)
+      else this.#keeper.drop(ending.lease, answer)
     }
     return answer
   }

@@ -2,6 +2,7 @@
  * The claim loop: claims, runs a handler, finishes, claims the next. Finishing one item and claiming the next are
  * asked in the same turn, so both share a transaction. Items fetched ahead are held under leases like any other.
  */
+import * as z from 'zod'
 import { failureFacts, failureOf, retryableIn, textOf } from '../domain/failure.ts'
 import { nearestName } from '../domain/name.ts'
 import { processingLockName } from '../domain/queue.ts'
@@ -9,9 +10,18 @@ import { shown } from '../domain/text.ts'
 import { type Environment, settlesWithin } from '../environment.ts'
 import { HoldfastError, isClosedError, isHoldfastError } from '../errors.ts'
 import { assertSignal, optionsOf } from '../input.ts'
-import type { Queue, QueueItem } from '../queue.ts'
+import * as fields from '../operations/fields.ts'
+import { parseInput } from '../operations/operation.ts'
+import type { ItemView } from '../operations/view.ts'
+import type { BackoffOptions, Queue, QueueItem } from '../queue.ts'
 import type { LockUse, Session } from '../session.ts'
-import type { Lease } from './keeper.ts'
+import { answerThatEnded, type Lease, whenLost } from './keeper.ts'
+import {
+  type WorkerEventName,
+  type WorkerListener,
+  WorkerListeners,
+  workerEventNames,
+} from './worker-events.ts'
 
 export interface WorkContext {
   /** Fires when the lease is lost, the item is cancelled, or the worker stops and does not wait any longer. */
@@ -28,7 +38,10 @@ export interface WorkOptions {
   readonly concurrency?: number
   /** Items claimed ahead of free handlers; default 0. */
   readonly prefetch?: number
+  /** Length of the leases, ms, at least 500; default is the queue's, then the handle's. */
   readonly leaseMs?: number
+  /** How the waits before other tries grow; default is the queue's. */
+  readonly backoff?: BackoffOptions
   /** Look for work at least this often even when nothing rings, ms; default 1000. */
   readonly pollEveryMs?: number
   /** Stops the worker like `stop()`. */
@@ -50,6 +63,13 @@ interface Look {
   readonly nextDueAt: number | null
 }
 
+/** How an item is to end. */
+interface Ending {
+  readonly send: () => Promise<unknown>
+  /** What its handler threw. */
+  readonly error?: unknown
+}
+
 /** A handler at work. */
 interface Running<Payload> {
   readonly claimed: Claimed<Payload>
@@ -60,7 +80,13 @@ interface Running<Payload> {
 }
 
 const defaults = Object.freeze({ concurrency: 1, prefetch: 0, pollEveryMs: 1000, stopOnSignals: true })
-const optionNames = [...Object.keys(defaults), 'leaseMs', 'signal']
+const optionNames = [...Object.keys(defaults), 'leaseMs', 'backoff', 'signal']
+
+/** Checked before anything is claimed: refused with each failure, it would end items for good. */
+function assertBackoff(backoff: unknown): void {
+  if (backoff === undefined) return
+  parseInput({ name: 'work', input: z.strictObject({ backoff: fields.backoff() }) }, { backoff })
+}
 
 function assertKnown(options: object): void {
   const unknown = Object.keys(options).find((name) => !optionNames.includes(name))
@@ -94,12 +120,18 @@ export class Worker<Payload> {
   readonly #session: Session
   readonly #queue: Queue<Payload>
   readonly #handler: Handler<Payload>
-  readonly #options: Required<Omit<WorkOptions, 'leaseMs' | 'signal'>> & Pick<WorkOptions, 'leaseMs'>
+  readonly #options: Required<Omit<WorkOptions, 'leaseMs' | 'backoff' | 'signal'>> &
+    Pick<WorkOptions, 'leaseMs' | 'backoff'>
   readonly #environment: Environment
   readonly #ahead: Claimed<Payload>[] = []
   /** Not by id: an item that was lost and claimed again is in two handlers. */
   readonly #running = new Set<Running<Payload>>()
   readonly #finishing = new Set<Promise<unknown>>()
+  readonly #listeners = new WorkerListeners<Payload>((error, name) =>
+    this.#logTrouble(error, { event: name }),
+  )
+  /** Told when a claim was answered, an item has ended, or the worker stops. */
+  readonly #onChange = new Set<() => void>()
   readonly #unwake: () => void
   readonly #unexpect: () => void
   readonly #unsignal: () => void
@@ -111,6 +143,9 @@ export class Worker<Payload> {
   /** Nothing was there to claim; the next claim unasked is at this time, monotonic ms. */
   #idleUntil = 0
   #failures = 0
+  /** Claims so far, and the last of them that found nothing to claim; 0 where items have ended since. */
+  #claims = 0
+  #emptyClaim = 0
   #stopped = false
   #hasLock = false
   readonly #lockUse: LockUse = {
@@ -137,6 +172,7 @@ export class Worker<Payload> {
     assertKnown(optionsOf('work', options))
     assertSignal('work', options.signal)
     assertRenewing(session)
+    assertBackoff(options.backoff)
     this.#options = { ...defaults, ...options }
     assertWhole('concurrency', this.#options.concurrency, 1, 1000)
     assertWhole('prefetch', this.#options.prefetch, 0, 1000)
@@ -158,6 +194,61 @@ export class Worker<Payload> {
   }
 
   /**
+   * Calls `listener` for each event of this name, and returns how to stop that. Listeners are called in the order of
+   * asking; the worker does not wait for them, and logs what they throw as `worker.failed`.
+   */
+  on<Name extends WorkerEventName>(name: Name, listener: WorkerListener<Payload, Name>): () => void {
+    assertListener(name, listener)
+    return this.#listeners.add(name, listener)
+  }
+
+  /**
+   * Resolves to true once this worker holds no item and a claim has found nothing ready in its queue; to false when the
+   * worker is stopped first. Items that are delayed, blocked or waiting for their next try are not ready. What others
+   * hold is not waited for. While the queue is paused, or its processing lock is held by others, it goes on waiting:
+   * `signal` gives up, and the promise rejects with its reason.
+   */
+  async idle({ signal }: { signal?: AbortSignal } = {}): Promise<boolean> {
+    assertSignal('worker.idle', signal)
+    const claimsBefore = this.#claims
+    // One that is under way may have been decided before what the caller has just added.
+    let isAskedFor = false
+    while (!this.#stopped) {
+      signal?.throwIfAborted()
+      if (!this.#isAtRest) isAskedFor = false
+      else if (this.#emptyClaim > claimsBefore) return true
+      else if (!isAskedFor) {
+        isAskedFor = true
+        this.#idleUntil = 0
+        this.#claimSoon()
+      }
+      await this.#changed(signal)
+    }
+    return false
+  }
+
+  /** Nothing is held, and nothing was asked that may bring something. */
+  get #isAtRest(): boolean {
+    return this.#claiming === null && this.#running.size + this.#ahead.length + this.#finishing.size === 0
+  }
+
+  #changed(signal: AbortSignal | undefined): Promise<void> {
+    return new Promise((resolve) => {
+      const done = () => {
+        this.#onChange.delete(done)
+        signal?.removeEventListener('abort', done)
+        resolve()
+      }
+      this.#onChange.add(done)
+      signal?.addEventListener('abort', done)
+    })
+  }
+
+  #tellChange(): void {
+    for (const tell of [...this.#onChange]) tell()
+  }
+
+  /**
    * Claims nothing more, gives back what was only fetched ahead, waits for handlers up to `drainMs`, then fires
    * their signals and gives their items back.
    */
@@ -175,6 +266,7 @@ export class Worker<Payload> {
 
   async #stop(drainMs: number): Promise<void> {
     this.#stopped = true
+    this.#tellChange()
     this.#unwake()
     this.#unexpect()
     this.#unsignal()
@@ -216,15 +308,16 @@ export class Worker<Payload> {
   }
 
   #giveBack(claimed: Claimed<Payload>): Promise<unknown> {
-    return this.#finish(claimed, () => this.#release(claimed.item))
+    return this.#finish(claimed, { send: () => this.#release(claimed.item) })
   }
 
   #release({ id, token }: QueueItem<Payload>): Promise<boolean> {
     return this.#queue.release(id, { token, reason: 'its worker stopped' })
   }
 
-  /** Renewed no longer: it is given back when its lease ends. */
+  /** Renewed no longer: it is given back when its lease ends. Nothing happens where it has ended already. */
   #letLapse({ id, token }: QueueItem<Payload>): void {
+    this.#session.keeper.lose({ kind: 'item', id, token }, 'its worker could not finish it')
     this.#session.ended('item', id, token, {})
   }
 
@@ -269,10 +362,12 @@ export class Worker<Payload> {
     if (this.#stopped || this.#claiming || room <= 0) return
     this.#cancelPoll()
     this.#rung = false
+    this.#claims++
     this.#claiming = this.#claim(Math.min(room, 100)).then((waitMs) => {
       this.#claiming = null
       if (waitMs === 0 || this.#rung) this.#fill()
       else if (!this.#stopped) this.#cancelPoll = this.#environment.timer(waitMs, () => this.#fill(), true)
+      this.#tellChange()
     })
   }
 
@@ -285,13 +380,19 @@ export class Worker<Payload> {
     try {
       this.#takesLock ??= (await this.#queue.isLocked()) ?? false
       const quietMs = await this.#stillQuietMs()
-      if (quietMs > 0) return quietMs
+      if (quietMs > 0) {
+        this.#emptyClaim = this.#claims
+        return quietMs
+      }
       const claimed = this.#takesLock ? await this.#claimUnderLock() : await this.#claimMany(limit)
       this.#failures = 0
       if (Array.isArray(claimed)) {
+        for (const { item, lease } of claimed)
+          whenLost(lease, (error) => this.#listeners.tell('lost', { item, error }))
         this.#ahead.push(...claimed)
         return 0
       }
+      if (claimed.outcome === 'empty') this.#emptyClaim = this.#claims
       const waitMs = this.#untilNext(claimed)
       this.#idleUntil = this.#environment.monotonic() + waitMs
       return waitMs
@@ -354,6 +455,10 @@ export class Worker<Payload> {
     return this.#options.leaseMs === undefined ? {} : { leaseMs: this.#options.leaseMs }
   }
 
+  get #backoff() {
+    return this.#options.backoff === undefined ? {} : { backoff: this.#options.backoff }
+  }
+
   #untilNext({ nextDueAt }: { nextDueAt?: number | null }): number {
     const pollMs = this.#options.pollEveryMs * (0.75 + 0.5 * this.#environment.random())
     return nextDueAt == null ? pollMs : Math.max(1, Math.min(pollMs, nextDueAt - this.#environment.now() + 1))
@@ -378,11 +483,12 @@ export class Worker<Payload> {
     } finally {
       this.#running.delete(running)
       this.#fill()
+      this.#tellChange()
     }
   }
 
-  /** Runs the handler; answers with what is then to be said of the item. */
-  async #handle(running: Running<Payload>): Promise<() => Promise<unknown>> {
+  /** Runs the handler; answers with how the item is then to end. */
+  async #handle(running: Running<Payload>): Promise<Ending> {
     const { item, lease } = running.claimed
     const context: WorkContext = {
       // Made when asked for: most handlers of short items never look at it.
@@ -401,16 +507,16 @@ export class Worker<Payload> {
     try {
       const handler = this.#handler
       const result = await handler(item, context)
-      return () => this.#complete(item, result)
+      return { send: () => this.#complete(item, result) }
     } catch (error) {
       // It needed the store that this very process is closing: no fault of the item.
-      if (this.#session.isClosed && isClosedError(error)) return () => this.#release(item)
+      if (this.#session.isClosed && isClosedError(error)) return { send: () => this.#release(item) }
       const failure = failureOf(error)
       // What is given back or lost already has not failed: such a handler mostly throws because it was told to stop.
       const level = running.isAbandoned || !lease.isHeld ? 'info' : 'warn'
       this.#session.logger[level]?.(failureFacts(item, failure), 'item.failed')
-      const says = { token: item.token, ...retryableOf(error) }
-      return () => this.#queue.fail(item.id, failure, says)
+      const says = { token: item.token, ...this.#backoff, ...retryableOf(error) }
+      return { send: () => this.#queue.fail(item.id, failure, says), error }
     }
   }
 
@@ -430,10 +536,13 @@ export class Worker<Payload> {
   }
 
   /** Not waited for here: the next claim is asked in the same turn and shares the transaction. */
-  #finish(claimed: Claimed<Payload>, finish: () => Promise<unknown>): Promise<unknown> {
-    const finishing = this.#untilAnswered(claimed, finish).finally(() => {
+  #finish(claimed: Claimed<Payload>, ending: Ending): Promise<unknown> {
+    const finishing = this.#untilAnswered(claimed, ending).finally(() => {
       this.#finishing.delete(finishing)
+      // A failed item may be ready again by now.
+      this.#emptyClaim = 0
       if (this.#takesLock) this.#ring()
+      this.#tellChange()
     })
     this.#finishing.add(finishing)
     return finishing
@@ -443,28 +552,46 @@ export class Worker<Payload> {
    * Until the store has answered or the lease is gone: an item must not stay held with nobody at work on it. What a
    * workflow lets neither be completed nor fail lapses.
    */
-  async #untilAnswered({ item, lease }: Claimed<Payload>, first: () => Promise<unknown>): Promise<void> {
+  async #untilAnswered(claimed: Claimed<Payload>, first: Ending): Promise<void> {
+    const { item, lease } = claimed
     // The handler may have asked for that itself, as merge handlers do. Only if it was refused there is something to do.
     const asked = this.#endingOf(lease)
     if (asked !== null) await asked
-    let finish = first
+    let ending = first
     for (let attempt = 1; lease.isHeld && attempt <= finishesMax; attempt++) {
       try {
-        await finish()
-        return
+        await ending.send()
+        break
       } catch (error) {
         this.#warn(error, item.id)
         await this.#endingOf(lease)
         // Cannot be completed where it stands (a merge handler that returned early): then it has failed.
         const isRefusal =
           isHoldfastError(error) && (error.code === 'ILLEGAL_MOVE' || error.code === 'INVALID')
-        if (!isRefusal || !lease.isHeld || finish !== first) continue
+        if (!isRefusal || !lease.isHeld || ending !== first) continue
         const failure = failureOf(error)
         this.#session.logger.warn(failureFacts(item, failure), 'item.failed')
-        finish = () => this.#queue.fail(item.id, failure, { token: item.token, retryable: false })
+        const says = { token: item.token, retryable: false }
+        ending = { send: () => this.#queue.fail(item.id, failure, says), error }
       }
     }
-    this.#letLapse(item)
+    if (!this.#tellEnd(claimed, ending.error)) this.#letLapse(item)
+  }
+
+  /** Tells what the store answered, whether the worker asked for it or its handler did; false where there is no answer. */
+  #tellEnd({ item, lease }: Claimed<Payload>, error: unknown): boolean {
+    const answer = answerThatEnded(lease) as ItemView | boolean | null
+    if (answer === null) return false
+    if (typeof answer === 'boolean') return true
+    const ended = { ...answer, payload: item.payload }
+    if (answer.outcome === 'well') this.#listeners.tell('completed', { item: ended })
+    else if (answer.failures > item.failures)
+      this.#listeners.tell('failed', {
+        item: ended,
+        error: error ?? answer.error,
+        willRetry: answer.runAt !== null,
+      })
+    return true
   }
 
   /** Resolves when what was asked for this lease is answered; null when nothing was. */
@@ -475,8 +602,12 @@ export class Worker<Payload> {
   }
 
   #warn(error: unknown, item?: string): void {
-    const facts = { queue: this.#queue.name, ...(item === undefined ? {} : { item }), error: textOf(error) }
-    this.#session.logger.warn(facts, 'worker.failed')
+    this.#logTrouble(error, item === undefined ? {} : { item })
+    this.#listeners.tell('error', { error, item: item ?? null })
+  }
+
+  #logTrouble(error: unknown, facts: object): void {
+    this.#session.logger.warn({ queue: this.#queue.name, ...facts, error: textOf(error) }, 'worker.failed')
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -500,6 +631,21 @@ function retryableOf(error: unknown): { retryable?: boolean } {
   if (isHoldfastError(error)) return {}
   const retryable = retryableIn(error)
   return retryable === undefined ? {} : { retryable }
+}
+
+/** A misspelt name would never be told anything. */
+function assertListener(name: unknown, listener: unknown): void {
+  if (!(workerEventNames as readonly unknown[]).includes(name)) {
+    throw new HoldfastError('INVALID', {
+      what: `a worker has no event ${shown(name)}`,
+      next: `listen to one of ${workerEventNames.join(', ')}`,
+    })
+  }
+  if (typeof listener === 'function') return
+  throw new HoldfastError('INVALID', {
+    what: `on("${name}") was given no listener`,
+    next: 'give a function as its second argument',
+  })
 }
 
 function assertWhole(name: string, value: number, min: number, max: number): void {

@@ -1,5 +1,5 @@
 /** Not before a time, and again after a failure. */
-import type { Queue } from 'holdfast'
+import type { Queue, QueueItem } from 'holdfast'
 import { describe, expect, test } from 'vitest'
 import { claimed, present, refusalCode } from '../support/outcomes.ts'
 import { type Engine, forEachEngine } from '../support/stores.ts'
@@ -23,6 +23,34 @@ forEachEngine((engine) => {
         { outcome: 'empty', nextDueAt: runAt },
       ])
       expect(inTime.item).toMatchObject({ id: item.id, runAt: null })
+    })
+
+    test('may be given as a delay from now, alone, among many and with a change [S6-25]', async () => {
+      const { hf, q, env } = await openJobs(engine)
+      const delayMs = 10_000
+      const runAt = env.now() + delayMs
+      const merges = hf.queue('merges', { workflow: 'merge' })
+      const { ids } = await q.addMany([{ payload: 1, delayMs }, { payload: 2 }])
+
+      expect((await q.add('later', { delayMs })).item).toMatchObject({ standing: 'waiting', runAt })
+      expect(await q.get(ids[0] as string)).toMatchObject({ standing: 'waiting', runAt })
+      expect(await q.get(ids[1] as string)).toMatchObject({ standing: 'ready', runAt: null })
+      expect((await q.add('now', { delayMs: 0 })).item).toMatchObject({ standing: 'ready', runAt: null })
+      const first = await merges.submit('w1', { headSha: 'abcd', delayMs })
+      const again = await merges.submit('w1', { headSha: 'abcd', delayMs: 2 * delayMs })
+      expect([first.item.runAt, again.item.runAt]).toEqual([runAt, runAt + delayMs])
+    })
+
+    test.each([
+      { delayMs: -1 },
+      { delayMs: 0.5 },
+      { delayMs: Number.MAX_SAFE_INTEGER },
+      { delayMs: 1, runAt: 1 },
+    ])('is refused with %o, and nothing is added [S6-25]', async (options) => {
+      const { q } = await openJobs(engine)
+
+      expect(await refusalCode(() => q.add('x', options))).toBe('INVALID')
+      expect(await q.stats()).toMatchObject({ total: 0 })
     })
 
     test('whose time has passed already is in line at once [Q12]', async () => {
@@ -129,6 +157,47 @@ forEachEngine((engine) => {
       expect((runAt ?? 0) - env.now()).toBeGreaterThanOrEqual(5_000)
       expect((runAt ?? 0) - env.now()).toBeLessThanOrEqual(10_000)
     })
+
+    test('waits as its queue says, unless its worker or its caller says otherwise [S6-25]', async () => {
+      const { hf, env } = await engine.open()
+      const q = hf.queue('jobs', { backoff: { baseMs: 600_000, factor: 1 } })
+      const wait = async (fail: (id: string) => Promise<QueueItem<unknown>>) => {
+        const { item } = await q.add(null)
+        await q.next({ agent: 'w' })
+        const { runAt } = await fail(item.id)
+        return ((runAt ?? 0) - env.now()) / 1000
+      }
+
+      const byQueue = await wait((id) => q.fail(id, 'no', { agent: 'w' }))
+      const byCaller = await wait((id) => q.fail(id, 'no', { agent: 'w', backoff: { baseMs: 2_000 } }))
+      const told: number[] = []
+      const worker = hf.work(q, () => Promise.reject(new Error('no')), { backoff: { maxMs: 40_000 } })
+      worker.on('failed', ({ item }) => told.push(((item.runAt ?? 0) - env.now()) / 1000))
+      await q.add(null)
+      await env.advance(100)
+      await worker.stop()
+
+      expect(await hf.queues()).toMatchObject([{ backoff: { baseMs: 600_000, factor: 1, maxMs: 600_000 } }])
+      expect(byQueue).toBeGreaterThanOrEqual(300)
+      expect(byQueue).toBeLessThanOrEqual(600)
+      expect(byCaller).toBeLessThanOrEqual(2)
+      expect(told).toHaveLength(1)
+      expect(told[0]).toBeGreaterThan(19)
+      expect(told[0]).toBeLessThanOrEqual(40)
+    })
+
+    test.each([{ baseMs: -1 }, { factor: 0.5 }, { maxMs: 0.5 }, { jitter: true }, 5])(
+      'of a queue or worker refuses the backoff %o before anything is claimed [S6-25]',
+      async (backoff) => {
+        const { hf, q } = await openJobs(engine)
+        await q.add(null)
+        const options = { backoff } as never
+
+        expect(await refusalCode(() => hf.work(q, () => null, options))).toBe('INVALID')
+        expect(await refusalCode(() => hf.queue('others', options).define())).toBe('INVALID')
+        expect(await q.stats()).toMatchObject({ pending: 1 })
+      },
+    )
 
     test('ends failed at its last attempt, which the queue or the item may set [Q19]', async () => {
       const { hf, env } = await engine.open()

@@ -1,5 +1,5 @@
 /** The audit: what changed, in order, with the change, for as long as it is kept. */
-import type { Event, Queue } from 'holdfast'
+import type { Event, EventOptions, Queue } from 'holdfast'
 import { type Replica, renewalFields, replay } from 'holdfast/testing'
 import { describe, expect, test } from 'vitest'
 import { readFeed } from '../support/feed.ts'
@@ -345,6 +345,52 @@ forEachEngine((engine) => {
       await reading
     })
 
+    test('is told only what it asks for, in order [S6-26]', async () => {
+      const { hf } = await engine.open()
+      const jobs = hf.queue('jobs')
+      const others = hf.queue('others')
+      await busyDay(others)
+      const { item } = await jobs.add(1)
+      await jobs.add(2)
+      await jobs.pause()
+      await jobs.cancel(item.id)
+      await hf.state('key').set(1)
+      const all = await readFeed(hf)
+      const seqs = (events: Event[]) => events.map(({ seq }) => seq)
+      const read = async (options: EventOptions) => {
+        const expected = all.filter((event) => isAskedFor(event, options))
+        const found: Event[] = []
+        for await (const event of hf.events(options)) {
+          found.push(event)
+          if (found.length === expected.length) break
+        }
+        expect(seqs(found)).toEqual(seqs(expected))
+        return found
+      }
+
+      expect(await read({ subject: 'item', id: item.id })).toHaveLength(2)
+      expect(await read({ kinds: ['item.cancelled', 'queue.paused'] })).toHaveLength(3)
+      expect(await read({ queue: 'jobs' })).toHaveLength(5)
+      expect(await read({ subject: 'state' })).toHaveLength(1)
+      expect(await read({ queue: 'jobs', kinds: ['item.created'], since: all[3]?.seq ?? 0 })).toHaveLength(2)
+    })
+
+    test.each([
+      [{ subject: 'itm' }, '"item"'],
+      [{ kinds: ['item.finished'] }, 'item.'],
+      [{ kinds: 'item.failed' }, 'array'],
+      [{ queue: '' }, 'queue'],
+      [{ id: 'x' }, 'subject'],
+      [{ kind: ['item.failed'] }, 'kinds'],
+    ])('is refused a filter that nothing could pass: %o [S6-26]', async (options, hint) => {
+      const { hf } = await engine.open()
+
+      const refused = await refusal(() => hf.events(options as EventOptions).next())
+
+      expect(refused.code).toBe('INVALID')
+      expect(refused.message).toContain(hint)
+    })
+
     test('reads more than a page without losing or repeating one [Q25]', async () => {
       const { hf } = await engine.open()
       const q = hf.queue('jobs')
@@ -361,6 +407,19 @@ forEachEngine((engine) => {
     })
   })
 })
+
+/** The same rule, in other words. */
+function isAskedFor(event: Event, options: EventOptions): boolean {
+  const { since = 0, subject = event.subject, id = event.id, kinds = [event.kind], queue } = options
+  const queueOf = event.subject === 'queue' ? event.id : event.queue
+  return (
+    event.seq > since &&
+    event.subject === subject &&
+    event.id === id &&
+    kinds.includes(event.kind) &&
+    queueOf === (queue ?? queueOf)
+  )
+}
 
 /** A bit of everything, so that the feed has something to tell. */
 async function busyDay(q: Queue): Promise<void> {

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { backoffMs, retryBackoff } from '../../src/domain/backoff.ts'
+import { adjustBackoff, backoffMs, retryBackoff } from '../../src/domain/backoff.ts'
 
 const anAttempt = fc.integer({ min: 1, max: 5_000 })
 const aDraw = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true })
@@ -55,5 +55,21 @@ describe('waiting before a retry', () => {
     const waits = [0, 0.25, 0.5, 0.75].map((draw) => backoffMs(constant, 7, draw))
 
     expect(waits).toEqual([500, 625, 750, 875])
+  })
+})
+
+describe('a backoff of which some numbers are given', () => {
+  test.each([
+    [undefined, retryBackoff],
+    [{}, retryBackoff],
+    [{ factor: 3 }, { ...retryBackoff, factor: 3 }],
+    [{ maxMs: 10 }, { ...retryBackoff, maxMs: 10 }],
+    [{ baseMs: 600_000 }, { ...retryBackoff, baseMs: 600_000, maxMs: 600_000 }],
+    [
+      { baseMs: 600_000, maxMs: 10 },
+      { ...retryBackoff, baseMs: 600_000, maxMs: 10 },
+    ],
+  ])('%o keeps the others, and a base raises a cap that is not given [S6-25]', (given, expected) => {
+    expect(adjustBackoff(retryBackoff, given)).toEqual(expected)
   })
 })

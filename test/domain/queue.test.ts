@@ -23,6 +23,7 @@ describe('a new queue', () => {
       crashesMax: 3,
       leaseMs: null,
       manualLeaseMs: null,
+      backoff: null,
       pausedAt: null,
       pausedBy: null,
       pauseReason: null,
@@ -64,6 +65,7 @@ describe('a queue that exists', () => {
     [{ crashesMax: 0 }],
     [{ leaseMs: 5_000 }],
     [{ manualLeaseMs: 0 }],
+    [{ backoff: { baseMs: 1, factor: 1, maxMs: 1 } }],
     [{ slots: 5, attemptsMax: 1, crashesMax: 7 }],
   ])('changes exactly the limits it is given: %o', (settings) => {
     const changed = adjustQueue(open, settings)
@@ -77,6 +79,21 @@ describe('a queue that exists', () => {
       expect(adjustQueue(open, settings)).toBeNull()
     },
   )
+
+  test('keeps the numbers of its backoff that are not given, and notices when none changes [S6-25]', () => {
+    const given = { backoff: { baseMs: 5, factor: 3 } }
+    const first = adjustQueue(open, given)
+
+    expect(first?.backoff).toEqual({ baseMs: 5, factor: 3, maxMs: 300_000 })
+    expect(first && adjustQueue(first, given)).toBeNull()
+    expect(first && adjustQueue(first, { backoff: { maxMs: 9 } })?.backoff).toEqual({
+      baseMs: 5,
+      factor: 3,
+      maxMs: 9,
+    })
+    expect(first && adjustQueue(first, { backoff: { factor: 2 } })?.backoff?.factor).toBe(2)
+    expect(first && adjustQueue(first, {})).toBeNull()
+  })
 
   test('says who paused it, when and why, and forgets it when resumed', () => {
     const paused = pauseQueue(open, 'eve', 'printer on fire', at.wall + 1)

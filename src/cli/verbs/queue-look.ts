@@ -106,9 +106,14 @@ export function describeQueue(queue: QueueView, view: View): Drawing {
     ['crashes', queue.crashesMax === 0 ? 'any' : queue.crashesMax],
     ['lease', queue.leaseMs === null ? null : formatDuration(queue.leaseMs)],
     ['manual lease', queue.manualLeaseMs === null ? null : formatDuration(queue.manualLeaseMs)],
+    ['backoff', queue.backoff && backoffText(queue.backoff)],
     ['paused', pausedSince(queue, view)],
     ['made', view.time(queue.createdAt)],
   ])
+}
+
+function backoffText({ baseMs, factor, maxMs }: NonNullable<QueueView['backoff']>): string {
+  return `${formatDuration(baseMs)}, then ${factor} times as long, up to ${formatDuration(maxMs)}`
 }
 
 const quarantine = verb<ItemPage>({

@@ -58,6 +58,8 @@ create table holdfast.queue (
   -- Length of leases that a process renews, and of those nobody renews; null: as the process or Holdfast has it.
   lease_ms bigint check (lease_ms >= 0),
   manual_lease_ms bigint check (manual_lease_ms >= 0),
+  -- How the waits before other tries grow, as JSON; null: as Holdfast has it.
+  backoff text,
   paused_at bigint,
   paused_by text,
   pause_reason text,

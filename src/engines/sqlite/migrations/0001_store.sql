@@ -42,6 +42,8 @@ create table queue (
   -- Length of leases that a process renews, and of those nobody renews; null: as the process or Holdfast has it.
   lease_ms integer check (lease_ms >= 0),
   manual_lease_ms integer check (manual_lease_ms >= 0),
+  -- How the waits before other tries grow, as JSON; null: as Holdfast has it.
+  backoff text,
   paused_at integer,
   paused_by text,
   pause_reason text,

@@ -1,0 +1,17 @@
+/** When a new item may be claimed: at a time, or after a delay. */
+import { InvalidError } from '../errors.ts'
+
+interface Due {
+  readonly runAt?: number | null | undefined
+  readonly delayMs?: number | undefined
+}
+
+/** The time asked for; undefined where none was. */
+export function dueAt({ runAt, delayMs }: Due, wall: number): number | null | undefined {
+  if (delayMs === undefined) return runAt
+  if (runAt === undefined) return wall + delayMs
+  throw new InvalidError({
+    what: `runAt ${runAt} and delayMs ${delayMs} are two times for one item`,
+    next: 'give one of them',
+  })
+}

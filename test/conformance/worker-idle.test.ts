@@ -1,0 +1,142 @@
+/** Waiting until a worker has nothing left to do. */
+import type { Queue } from 'holdfast'
+import { describe, expect, test } from 'vitest'
+import { refusalCode } from '../support/outcomes.ts'
+import { type Engine, forEachEngine } from '../support/stores.ts'
+import { whileTimePasses } from '../support/wake.ts'
+
+forEachEngine((engine) => {
+  describe('idle()', () => {
+    test('resolves once everything that was added before has ended [S6-24]', async () => {
+      const { hf, q, env } = await openJobs(engine)
+      const worker = hf.work(q, ({ payload }) => payload, { concurrency: 2 })
+      for (let number = 0; number < 5; number++) await q.add(number)
+
+      expect(await whileTimePasses(env, worker.idle())).toBe(true)
+
+      expect(await q.stats()).toMatchObject({ completed: 5, processing: 0, pending: 0 })
+      expect(worker.running).toBe(0)
+    })
+
+    test('resolves on a queue that nobody has used, and again later [S6-24]', async () => {
+      const { hf, q, env } = await openJobs(engine)
+      const worker = hf.work(q, () => null)
+
+      expect(await whileTimePasses(env, worker.idle())).toBe(true)
+      await q.add('later')
+      expect(await whileTimePasses(env, worker.idle())).toBe(true)
+
+      expect(await q.stats()).toMatchObject({ completed: 1 })
+    })
+
+    test('waits for a handler at work, and for what it adds [S6-24]', async () => {
+      const { hf, q, env } = await openJobs(engine)
+      await q.add('first')
+      let finish = () => {}
+      const worker = hf.work(q, async ({ payload }) => {
+        if (payload !== 'first') return
+        await new Promise<void>((resolve) => (finish = resolve))
+        await q.add('second')
+      })
+      let isIdle = false
+      const idle = worker.idle().then((answer) => {
+        isIdle = true
+        return answer
+      })
+
+      await env.advance(60_000)
+      expect(isIdle).toBe(false)
+      finish()
+
+      expect(await whileTimePasses(env, idle)).toBe(true)
+      expect(await q.stats()).toMatchObject({ completed: 2 })
+    })
+
+    test('does not wait for what is delayed or waits for its next try [S6-24]', async () => {
+      const { hf, q, env } = await openJobs(engine)
+      await q.add('tomorrow', { delayMs: 86_400_000 })
+      await q.add('bad')
+      const worker = hf.work(q, () => Promise.reject(new Error('no')), { backoff: { baseMs: 3_600_000 } })
+
+      expect(await whileTimePasses(env, worker.idle())).toBe(true)
+
+      expect(await q.stats()).toMatchObject({ blocked: 2, processing: 0 })
+    })
+
+    test('sees a failed item through that is ready again at once [S6-24]', async () => {
+      const { hf, q, env } = await openJobs(engine)
+      const { item } = await q.add('flaky')
+      const worker = hf.work(
+        q,
+        ({ failures }) => {
+          if (failures < 2) throw new Error('not yet')
+        },
+        { backoff: { baseMs: 0 } },
+      )
+
+      expect(await whileTimePasses(env, worker.idle())).toBe(true)
+
+      expect(await q.get(item.id)).toMatchObject({ state: 'done', failures: 2 })
+    })
+
+    test('waits while the queue is paused, until it gives up or the queue goes on [S6-24]', async () => {
+      const { hf, q, env } = await openJobs(engine)
+      await q.add('kept back')
+      await q.pause()
+      const worker = hf.work(q, () => null)
+      const patience = new AbortController()
+      const idle = worker.idle({ signal: patience.signal })
+      idle.catch(() => {})
+
+      await env.advance(10_000)
+      patience.abort(new Error('too long'))
+      await expect(idle).rejects.toThrow('too long')
+      const again = worker.idle()
+      await q.resume()
+
+      expect(await whileTimePasses(env, again)).toBe(true)
+      expect(await q.stats()).toMatchObject({ completed: 1 })
+    })
+
+    test('of a queue with a processing lock resolves when its last change has ended [S6-24]', async () => {
+      const { hf, env } = await engine.open()
+      const serial = hf.queue('serial', { slots: 1 })
+      for (let number = 0; number < 3; number++) await serial.add(number)
+      const worker = hf.work(serial, () => null)
+
+      expect(await whileTimePasses(env, worker.idle())).toBe(true)
+
+      expect(await serial.stats()).toMatchObject({ completed: 3 })
+      expect(await serial.getProcessingLock()).toBeNull()
+    })
+
+    test('answers false when the worker is stopped or its handle closed [S6-24]', async () => {
+      const { hf, q, env } = await openJobs(engine)
+      await q.add('kept back')
+      await q.pause()
+      const [stopped, closed] = [hf.work(q, () => null), hf.work(q, () => null)]
+      const idle = [stopped.idle(), closed.idle()]
+      await env.advance(100)
+
+      await stopped.stop()
+      expect(await idle[0]).toBe(false)
+      expect(await stopped.idle()).toBe(false)
+      await hf.close()
+
+      expect(await idle[1]).toBe(false)
+    })
+
+    test('refuses what is no signal [S6-24]', async () => {
+      const { hf, q } = await openJobs(engine)
+      const worker = hf.work(q, () => null)
+
+      expect(await refusalCode(() => worker.idle({ signal: 'soon' as never }))).toBe('INVALID')
+    })
+  })
+})
+
+async function openJobs(engine: Engine) {
+  const opened = await engine.open()
+  const q: Queue = opened.hf.queue('jobs')
+  return { ...opened, q }
+}
