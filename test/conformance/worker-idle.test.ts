@@ -18,6 +18,51 @@ forEachEngine((engine) => {
       expect(worker.running).toBe(0)
     })
 
+    test('needs no poll: it resolves while time stands still [S6-24]', async () => {
+      const { hf, q } = await openJobs(engine)
+      for (let number = 0; number < 3; number++) await q.add(number)
+      const worker = hf.work(q, ({ payload }) => payload)
+
+      expect(await worker.idle()).toBe(true)
+      expect(await worker.idle()).toBe(true)
+
+      expect(await q.stats()).toMatchObject({ completed: 3 })
+    })
+
+    test('sees what another process has just added, before any wake-up [S6-24]', async () => {
+      const { hf, q, env, store } = await openJobs(engine)
+      const other = await store.open({ agent: 'other' })
+      const worker = hf.work(q, () => null)
+      await whileTimePasses(env, worker.idle())
+
+      await other.queue('jobs').add('news')
+      await whileTimePasses(env, worker.idle())
+
+      expect(await q.stats()).toMatchObject({ completed: 1, pending: 0, processing: 0 })
+    })
+
+    test('sees an item through whose failure the store could not record at first [S6-24]', async () => {
+      const { hf, q, env, store } = await openJobs(engine)
+      const { item } = await q.add('flaky')
+      let finish = () => {}
+      let runs = 0
+      const work = async () => {
+        if (++runs > 1) return
+        await new Promise<void>((resolve) => (finish = resolve))
+        throw new Error('not yet')
+      }
+      const worker = hf.work(q, work, { concurrency: 2, backoff: { baseMs: 0 } })
+      await env.advance(100)
+      const runsWhenIdle = worker.idle().then(() => runs)
+      const mend = await store.damage.failItems()
+      finish()
+      await env.advance(50)
+      await mend()
+
+      expect(await whileTimePasses(env, runsWhenIdle)).toBe(2)
+      expect(await q.get(item.id)).toMatchObject({ state: 'done', failures: 1 })
+    })
+
     test('resolves on a queue that nobody has used, and again later [S6-24]', async () => {
       const { hf, q, env } = await openJobs(engine)
       const worker = hf.work(q, () => null)
@@ -33,11 +78,13 @@ forEachEngine((engine) => {
       const { hf, q, env } = await openJobs(engine)
       await q.add('first')
       let finish = () => {}
-      const worker = hf.work(q, async ({ payload }) => {
+      const work = async ({ payload }: { payload: unknown }) => {
         if (payload !== 'first') return
         await new Promise<void>((resolve) => (finish = resolve))
         await q.add('second')
-      })
+      }
+      // The second of two handlers finds nothing to do, all the while.
+      const worker = hf.work(q, work, { concurrency: 2 })
       let isIdle = false
       const idle = worker.idle().then((answer) => {
         isIdle = true
