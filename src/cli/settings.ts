@@ -6,8 +6,9 @@ import { HoldfastError, InvalidError } from '../errors.ts'
 import { getAgentIdSimple } from '../host/agent-id.ts'
 import { assertFilePath } from '../host/store-path.ts'
 import { trustedOwners } from '../host/user.ts'
+import { busyTimeoutMsMax } from '../options.ts'
 import { type ConfigFile, type ConfigKey, lineOf, readConfig } from './config-file.ts'
-import { parseDuration } from './duration.ts'
+import { formatDuration, parseDuration } from './duration.ts'
 import { storeFile } from './home.ts'
 import type { Io } from './io.ts'
 import { configName, findHome, type Home, homeHere, storeName } from './location.ts'
@@ -112,7 +113,7 @@ export async function inspectSettings(io: Io, options: GlobalOptions): Promise<S
     namespace: understood('namespace', pick('namespace', 'default'), readNamespace),
     agent: understood('agent', pick('agent', getAgentIdSimple()), readAgent),
     durability: understood('durability', pick('durability', 'full'), readDurability),
-    busyTimeoutMs: understood('busy-timeout', busyTimeout, parseDuration),
+    busyTimeoutMs: understood('busy-timeout', busyTimeout, readBusyTimeout),
   }
 }
 
@@ -203,6 +204,16 @@ export function readNamespace(value: string): string {
 export function readAgent(value: string): string {
   assertName('agent', value)
   return value
+}
+
+export function readBusyTimeout(value: string): number {
+  const ms = parseDuration(value)
+  if (ms <= busyTimeoutMsMax) return ms
+  throw new InvalidError({
+    what: `"${value}" is more than ${formatDuration(busyTimeoutMsMax)}`,
+    next: 'give less: a store that is busy for longer needs somebody to look at it',
+    facts: { duration: value },
+  })
 }
 
 export function readDurability(value: string): 'full' | 'normal' {
