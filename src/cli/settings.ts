@@ -11,7 +11,7 @@ import { type ConfigFile, type ConfigKey, lineOf, readConfig } from './config-fi
 import { formatDuration, parseDuration } from './duration.ts'
 import { storeFile } from './home.ts'
 import type { Io } from './io.ts'
-import { configName, findHome, type Home, homeHere, storeName } from './location.ts'
+import { configName, findHome, type Home, homeHere, isWithin, storeName } from './location.ts'
 import { faultOfPlace } from './store-place.ts'
 import { isTrusted } from './trust.ts'
 
@@ -154,9 +154,13 @@ function whyForbidden(key: ConfigKey, value: string, home: Home): string | null 
 /** The store that goes with a folder: a path means the same wherever the command is run. */
 function placed(store: Setting<string>, config: string, home: Home): string {
   // The password of a user is not for a server that a file names.
-  if (store.origin === config) return withOwnCredentials(located(store.value, home.folder))
-  const fault = faultOfPlace(store.value, home.folder)
-  if (fault === null) return store.value
+  const value = store.origin === config ? withOwnCredentials(located(store.value, home.folder)) : store.value
+  const file = storeFile(value)
+  // A file that was accepted may name any place. But links are no part of what was read and accepted: a place inside the
+  // folder must be inside it.
+  const isInside = file !== null && isWithin(file, home.folder)
+  const fault = isInside ? faultOfPlace(file, home.folder) : null
+  if (fault === null) return value
   throw new HoldfastError('FORBIDDEN', {
     what: `the store in ${home.folder} is not used: ${fault}`,
     next: 'remove the link, or name the store you mean with --store or HOLDFAST_URL',

@@ -194,6 +194,25 @@ describe('a config that came with a repository', () => {
     expect([trusted.code, followed.code, changed.code, removed.code]).toEqual([0, 0, 1, 1])
   })
 
+  test('that the user trusts may name a place outside, and is not led there by a link [S5d-1]', async () => {
+    const shell = aShell()
+    const outside = join(shell.folder, 'outside')
+    mkdirSync(outside)
+    const { repository, holdfast, config } = aClone(shell, `store = "${join(outside, 'own.db')}"\n`)
+    const run = inClone(shell, repository)
+    await run('trust')
+    const named = await run('queue', 'add', 'q', '1')
+    writeFileSync(config, 'store = "way/store.db"\nagent = "team"\n')
+    await run('trust')
+    symlinkSync(outside, join(holdfast, 'way'))
+
+    const led = await run('queue', 'add', 'q', '1')
+
+    expect(named.code).toBe(0)
+    expect(led).toMatchObject({ code: 1, stderr: expect.stringContaining('symbolic link') })
+    expect(readdirSync(outside).filter((name) => !name.startsWith('own.db'))).toEqual([])
+  })
+
   test('that one user trusts is not trusted by another, nor under another path [S5d-1]', async () => {
     const shell = aShell()
     const { repository } = aClone(shell, 'durability = "normal"\n')
