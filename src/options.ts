@@ -84,6 +84,8 @@ const quotas = z.strictObject({
     .describe('Lines for locks in which one agent may stand at once.'),
 })
 
+export const busyTimeoutMsMax = 600_000
+
 export const openOptions = z.strictObject({
   agent: name.optional().describe('Name of this participant; default HOLDFAST_AGENT, else type-host-pid.'),
   namespace: name.default('default').describe('Everything in one namespace is invisible to the others.'),
@@ -96,7 +98,7 @@ export const openOptions = z.strictObject({
   busyTimeoutMs: z
     .int()
     .min(0)
-    .max(600_000)
+    .max(busyTimeoutMsMax)
     .default(5_000)
     .describe('How long to wait for other processes that write or recover the log before BUSY, ms.'),
   patienceMs: z

@@ -58,9 +58,10 @@ function checked(path: string, found: Record<string, unknown>): ConfigFile['sett
   for (const [key, value] of Object.entries(found)) {
     const known = configKeys.find((each) => each === key)
     if (known === undefined) throw unknown(path, key)
-    if (typeof value !== 'string') {
+    // No path and no name has a NUL in it.
+    if (typeof value !== 'string' || value.includes('\0')) {
       throw new InvalidError({
-        what: `${path}: ${key} is not text`,
+        what: `${path}: ${key} is not plain text`,
         next: `write ${key} = "…"`,
         facts: { file: path, key },
       })

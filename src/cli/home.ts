@@ -1,5 +1,5 @@
 /** Makes `.holdfast/`: ignored by git as a whole, with a file of settings that says nothing yet. */
-import { chmodSync, existsSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, lstatSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { serverScheme } from '../domain/store-url.ts'
 import { HoldfastError } from '../errors.ts'
@@ -64,7 +64,9 @@ export function storeFile(store: string): string | null {
 export function makeFolderFor(store: string, home: Home): boolean {
   const file = storeFile(store)
   if (file === null) return false
-  if (dirname(file) === home.folder) return makeHome(home)
+  // Through a link, our settings would end up in a folder that is none of ours.
+  const isLink = lstatSync(home.folder, { throwIfNoEntry: false })?.isSymbolicLink() === true
+  if (dirname(file) === home.folder && !isLink) return makeHome(home)
   makeFolder(dirname(file))
   return false
 }

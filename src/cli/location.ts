@@ -41,8 +41,7 @@ export function findHome(cwd: string, owners: ReadonlySet<number> | null): Home 
   }
   const main = tree === undefined ? null : mainWorkTree(tree)
   const folder = join(main ?? cwd, folderName)
-  const found = look(folder, owners)
-  if (found !== 'usable' && found !== 'absent') throw unusable(folder, found)
+  assertUsableHome(folder, owners)
   const because = main === null ? 'the current folder' : 'the main work tree of this repository'
   return { folder, because, passedOver }
 }
@@ -50,6 +49,12 @@ export function findHome(cwd: string, owners: ReadonlySet<number> | null): Home 
 /** Where nothing is looked for. */
 export function homeHere(cwd: string): Home {
   return { folder: join(cwd, folderName), because: 'the current folder', passedOver: [] }
+}
+
+/** Throws for one that must not be used; it need not be there yet. */
+export function assertUsableHome(folder: string, owners: ReadonlySet<number> | null): void {
+  const found = look(folder, owners)
+  if (found !== 'usable' && found !== 'absent') throw unusable(folder, found)
 }
 
 /** `usable`, `absent`, or why it is not used. */
@@ -107,9 +112,11 @@ function mainWorkTree(tree: string): string {
   // A link is followed only if the repository knows this work tree: anybody can write a `.git` file.
   const known = readLine(join(gitFolder, 'gitdir'))
   if (known === '' || realPath(resolve(gitFolder, known)) !== realPath(mark)) return tree
+  // A submodule's folder has no `commondir`: it is a work tree of its own.
   const common = resolve(gitFolder, readLine(join(gitFolder, 'commondir')) || '.')
-  // A submodule's folder is inside its parent's: it has no `commondir` and is a work tree of its own.
-  return basename(common) === '.git' ? dirname(common) : tree
+  // Nor does the folder itself decide whose it is: it must be in the repository's own list of work trees.
+  const isListed = realPath(dirname(gitFolder)) === realPath(join(common, 'worktrees'))
+  return isListed && basename(common) === '.git' ? dirname(common) : tree
 }
 
 /** Empty for what is no plain file. */

@@ -6,11 +6,12 @@ import { HoldfastError, InvalidError } from '../errors.ts'
 import { getAgentIdSimple } from '../host/agent-id.ts'
 import { assertFilePath } from '../host/store-path.ts'
 import { trustedOwners } from '../host/user.ts'
+import { busyTimeoutMsMax } from '../options.ts'
 import { type ConfigFile, type ConfigKey, lineOf, readConfig } from './config-file.ts'
-import { parseDuration } from './duration.ts'
+import { formatDuration, parseDuration } from './duration.ts'
 import { storeFile } from './home.ts'
 import type { Io } from './io.ts'
-import { configName, findHome, type Home, homeHere, storeName } from './location.ts'
+import { configName, findHome, type Home, homeHere, isWithin, storeName } from './location.ts'
 import { faultOfPlace } from './store-place.ts'
 import { isTrusted } from './trust.ts'
 
@@ -112,7 +113,7 @@ export async function inspectSettings(io: Io, options: GlobalOptions): Promise<S
     namespace: understood('namespace', pick('namespace', 'default'), readNamespace),
     agent: understood('agent', pick('agent', getAgentIdSimple()), readAgent),
     durability: understood('durability', pick('durability', 'full'), readDurability),
-    busyTimeoutMs: understood('busy-timeout', busyTimeout, parseDuration),
+    busyTimeoutMs: understood('busy-timeout', busyTimeout, readBusyTimeout),
   }
 }
 
@@ -153,9 +154,13 @@ function whyForbidden(key: ConfigKey, value: string, home: Home): string | null 
 /** The store that goes with a folder: a path means the same wherever the command is run. */
 function placed(store: Setting<string>, config: string, home: Home): string {
   // The password of a user is not for a server that a file names.
-  if (store.origin === config) return withOwnCredentials(located(store.value, home.folder))
-  const fault = faultOfPlace(store.value, home.folder)
-  if (fault === null) return store.value
+  const value = store.origin === config ? withOwnCredentials(located(store.value, home.folder)) : store.value
+  const file = storeFile(value)
+  // A file that was accepted may name any place. But links are no part of what was read and accepted: a place inside the
+  // folder must be inside it.
+  const isInside = file !== null && isWithin(file, home.folder)
+  const fault = isInside ? faultOfPlace(file, home.folder) : null
+  if (fault === null) return value
   throw new HoldfastError('FORBIDDEN', {
     what: `the store in ${home.folder} is not used: ${fault}`,
     next: 'remove the link, or name the store you mean with --store or HOLDFAST_URL',
@@ -203,6 +208,16 @@ export function readNamespace(value: string): string {
 export function readAgent(value: string): string {
   assertName('agent', value)
   return value
+}
+
+export function readBusyTimeout(value: string): number {
+  const ms = parseDuration(value)
+  if (ms <= busyTimeoutMsMax) return ms
+  throw new InvalidError({
+    what: `"${value}" is more than ${formatDuration(busyTimeoutMsMax)}`,
+    next: 'give less: a store that is busy for longer needs somebody to look at it',
+    facts: { duration: value },
+  })
 }
 
 export function readDurability(value: string): 'full' | 'normal' {

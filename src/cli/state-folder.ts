@@ -1,8 +1,10 @@
 /** Where the user's programs keep what is nobody else's: readable by the user alone. */
 import { homedir } from 'node:os'
-import { join } from 'node:path'
+import { isAbsolute, join } from 'node:path'
 import type { Io } from './io.ts'
 
 export function stateFolder(io: Pick<Io, 'env'>): string {
-  return join(io.env.XDG_STATE_HOME || join(homedir(), '.local', 'state'), 'holdfast')
+  const given = io.env.XDG_STATE_HOME
+  // A relative one would lie in whatever folder a command is run in, which may be a stranger's.
+  return join(given && isAbsolute(given) ? given : join(homedir(), '.local', 'state'), 'holdfast')
 }

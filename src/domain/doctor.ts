@@ -225,9 +225,10 @@ function checkTransactions(long: readonly OpenTransaction[]): Finding[] {
 }
 
 function checkAdvisoryLocks(blockers: readonly LockBlocker[]): Finding[] {
-  return blockers
-    .filter(isForeign)
-    .map((each) => finding('locks', 'error', describeBlocker(each), remedyFor(each)))
+  return blockers.filter(isForeign).map((each) => {
+    const level = each.waiting > 0 ? 'error' : 'notice'
+    return finding('locks', level, describeBlocker(each), remedyFor(each))
+  })
 }
 
 function checkCommits({ commitLosses, wall }: DoctorFacts): Finding[] {

@@ -481,7 +481,7 @@ export interface Selectors {
   ]
   /** What other programs have had open on the server for so long, oldest first; none where there is no server. */
   longTransactions: [{ openForMs: number; limit: number }, readonly OpenTransaction[]]
-  /** Who holds advisory locks that sessions of the store wait for; none where there is no server. */
+  /** Who holds advisory locks that sessions of the store wait for, or any without using the store; none where there is no server. */
   lockBlockers: [{ limit: number }, readonly LockBlocker[]]
   events: [
     {

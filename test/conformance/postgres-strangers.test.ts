@@ -120,6 +120,34 @@ describe.skipIf(url === undefined)('a hostile role in the same database', () => 
     'her right to add triggers': [
       ['app', 'grant all on all tables in schema holdfast to MALLORY', 'may add triggers'],
     ],
+    'a foreign key of hers, whose deferred triggers older servers run as whoever commits': [
+      [
+        'app',
+        'grant usage on schema holdfast to MALLORY; grant references (namespace, key) on holdfast.state to MALLORY',
+        '',
+      ],
+      [
+        'mallory',
+        `create table public.child (namespace text, key text,
+           foreign key (namespace, key) references holdfast.state on delete cascade);
+         insert into public.child values ('default', 'deleted');
+         ${trap('noted()', 'trigger', 'null')};
+         create constraint trigger noted after delete on public.child
+           deferrable initially deferred for each row execute function public.noted()`,
+        'a foreign key of the table public.child',
+      ],
+      ['app', 'revoke references (namespace, key) on holdfast.state from MALLORY', ''],
+    ],
+    'her right to make such keys': [
+      ['app', 'grant references on holdfast.state to MALLORY', 'may refer to the table state'],
+    ],
+    'her right to make such keys on some columns': [
+      [
+        'app',
+        'grant references (namespace, key) on holdfast.state to MALLORY',
+        'may refer to the table state',
+      ],
+    ],
     'such a right of everybody': [
       ['app', 'grant create on schema holdfast to public', 'everybody may create'],
     ],
@@ -129,10 +157,17 @@ describe.skipIf(url === undefined)('a hostile role in the same database', () => 
     'a store with %s is refused, and nothing of it runs [S5d-9]',
     async (_, steps) => {
       const schema = shared.newSchema()
-      await (await shared.open(shared.url('app', schema))).close()
+      const maker = await shared.open(shared.url('app', schema))
+      await maker.state('deleted').set(1)
+      await maker.close()
       for (const [role, sql] of steps) await shared.as(role, written(sql, schema))
 
-      const error = await refusal(async () => work(await shared.open(shared.url('app', schema))))
+      const error = await refusal(async () => {
+        const hf = await shared.open(shared.url('app', schema))
+        await work(hf)
+        await hf.state('deleted').delete()
+      })
+      await shared.as('superuser', 'drop table if exists public.child')
 
       expect(error).toMatchObject({ code: 'STORE_UNFIT' })
       expect(error.message).toContain(steps.find(([, , told]) => told !== '')?.[2])
@@ -297,10 +332,32 @@ describe.skipIf(url === undefined)('a hostile role in the same database', () => 
     expect(await locks()).toEqual([])
   })
 
-  test('triggers, tables and functions of its own role are none of a stranger [S5d-9]', async () => {
+  test('who holds the lock under which stores are made keeps nobody from one that is made [S5d-10]', async () => {
     const schema = shared.newSchema()
     await (await shared.open(shared.url('app', schema))).close()
-    const own = `create table holdfast.audit (event bigint);
+    await shared.session(
+      'mallory',
+      `select pg_advisory_lock(hashtextextended('holdfast schema ${schema}', 0))`,
+    )
+
+    const hf = await shared.open(shared.url('app', schema), { busyTimeoutMs: 200 })
+    const { findings, healthy } = await hf.fleet.doctor()
+
+    await work(hf)
+    expect(healthy).toBe(true)
+    expect(findings.filter(({ check }) => check === 'locks')).toEqual([
+      expect.objectContaining({
+        level: 'notice',
+        what: expect.stringContaining(`of ${shared.role('mallory')}, which does not use this store`),
+      }),
+    ])
+  })
+
+  test('triggers, tables, keys and functions of its own role are none of a stranger [S5d-9]', async () => {
+    const schema = shared.newSchema()
+    await (await shared.open(shared.url('app', schema))).close()
+    const own = `create table holdfast.audit (
+        namespace text, key text, foreign key (namespace, key) references holdfast.state on delete cascade);
       create function holdfast.note() returns trigger language plpgsql as $$ begin return null; end $$;
       create trigger noted after insert on holdfast.event for each statement execute function holdfast.note()`
     await shared.as('app', written(own, schema))

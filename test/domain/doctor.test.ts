@@ -305,6 +305,14 @@ test('a role without any business in the store that holds its locks is named at 
   ])
 })
 
+test('one whose locks nobody waits for at the moment is named too, as no fault [S5d-10]', () => {
+  const [found] = wrong({ lockBlockers: [{ ...blocker, waiting: 0, waitedMs: 0 }] }, { engine: 'postgres' })
+
+  expect(found).toMatchObject({ check: 'locks', level: 'notice' })
+  expect(found?.what).toContain('of mallory, which does not use this store, holds advisory locks')
+  expect(found?.remedy).toContain('if commands fail as BUSY')
+})
+
 test.each([
   [4_000, 0],
   [6_000, 1],

@@ -29,7 +29,7 @@ const verbs = [
   ['config', 'print'],
   ['config', 'print', '--json'],
   ['run', '--lock', 'a', '--', 'true'],
-  ['__complete', 'bash', '--', 'queue', 'show', ''],
+  ['complete', '--', 'queue', 'show', ''],
 ]
 
 function said({ stdout, stderr }: Answer): string {

@@ -5,8 +5,10 @@ import {
   chownSync,
   existsSync,
   mkdirSync,
+  readdirSync,
   readFileSync,
   rmSync,
+  statSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs'
@@ -14,9 +16,7 @@ import { createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { aShell, type Shell } from '../support/cli.ts'
-
-const stranger = 65_534
-const isRoot = process.getuid?.() === 0
+import { noStranger, stranger } from '../support/stranger.ts'
 
 /** A repository as it was cloned, with a config of its author's. */
 function aClone(shell: Shell, config: string): { repository: string; holdfast: string; config: string } {
@@ -95,6 +95,24 @@ describe('a config that came with a repository', () => {
     expect((await run('--namespace', 'default', 'queue', 'peek', 'q')).code).not.toBe(0)
   })
 
+  test.each([
+    ['a wait without end', 'busy-timeout = "9000d"', 'line 2: busy-timeout'],
+    ['a wait that is none', 'busy-timeout = "soon"', 'line 2: busy-timeout'],
+    ['a namespace that is no name', 'namespace = "a\\u3164"', 'line 2: namespace'],
+    ['a path that cannot be one', 'store = "a\\u0000b"', 'store is not plain text'],
+    ['a program', 'sink = "curl example.org"', 'unknown setting "sink"'],
+  ])('is refused for %s, and says where it stands [S5d-1]', async (_, line, told) => {
+    const shell = aShell()
+    const { repository, holdfast } = aClone(shell, `# hello\n${line}\n`)
+
+    const refused = await inClone(shell, repository)('queue', 'add', 'q', '1')
+
+    expect(refused.code).toBe(2)
+    expect(refused.stderr).toContain('config.toml')
+    expect(refused.stderr).toContain(told)
+    expect(readdirSync(holdfast)).toEqual(['config.toml'])
+  })
+
   test('is not read where the store is named by option or variable [S5d-2]', async () => {
     const shell = aShell()
     const { repository } = aClone(shell, 'agent = "mallory"\nstore = "/etc/passwd"\n')
@@ -127,24 +145,35 @@ describe('a config that came with a repository', () => {
     expect(visitors).toEqual([])
   })
 
-  test('that is trusted and names a server gets no password of the user [S5d-1]', async () => {
-    const shell = aShell()
-    const passwords: string[] = []
-    const port = await aServerThatAsks((password) => passwords.push(password))
-    const { repository } = aClone(shell, `store = "postgres://ada@127.0.0.1:${port}/x"\n`)
-    vi.stubEnv('PGPASSWORD', 'hunter2')
-    onTestFinished(() => void vi.unstubAllEnvs())
-    const run = inClone(shell, repository)
-    await run('trust')
+  test.each(['PGPASSWORD', '.pgpass'] as const)(
+    'that is trusted and names a server gets no password of the user from %s [S5d-1]',
+    async (place) => {
+      const shell = aShell()
+      const passwords: string[] = []
+      const port = await aServerThatAsks((password) => passwords.push(password))
+      const { repository } = aClone(shell, `store = "postgres://ada@127.0.0.1:${port}/x"\n`)
+      const keep: Readonly<Record<typeof place, () => void>> = {
+        PGPASSWORD: () => vi.stubEnv('PGPASSWORD', 'hunter2'),
+        '.pgpass': () => {
+          const file = join(shell.folder, 'pgpass')
+          writeFileSync(file, '*:*:*:*:hunter2\n', { mode: 0o600 })
+          vi.stubEnv('PGPASSFILE', file)
+        },
+      }
+      keep[place]()
+      onTestFinished(() => void vi.unstubAllEnvs())
+      const run = inClone(shell, repository)
+      await run('trust')
 
-    const fromFile = await run('queue', 'stats', 'q')
-    const fromUser = await run('--store', `postgres://ada@127.0.0.1:${port}/x`, 'queue', 'stats', 'q')
+      const fromFile = await run('queue', 'stats', 'q')
+      const fromUser = await run('--store', `postgres://ada@127.0.0.1:${port}/x`, 'queue', 'stats', 'q')
 
-    expect([fromFile.code, fromUser.code]).not.toContain(0)
-    expect(passwords).toContain('hunter2')
-    expect(passwords.indexOf('hunter2')).toBeGreaterThan(0)
-    expect(passwords.slice(0, passwords.indexOf('hunter2')).every((password) => password === '')).toBe(true)
-  })
+      expect([fromFile.code, fromUser.code]).not.toContain(0)
+      expect(passwords).toContain('hunter2')
+      expect(passwords.indexOf('hunter2')).toBeGreaterThan(0)
+      expect(passwords.slice(0, passwords.indexOf('hunter2')).every((password) => password === '')).toBe(true)
+    },
+  )
 
   test('that the user trusts is followed, until it changes [S5d-1]', async () => {
     const shell = aShell()
@@ -163,6 +192,25 @@ describe('a config that came with a repository', () => {
     expect(trusted.stdout).toContain('normal')
     expect(shown.stdout).toContain('trusted')
     expect([trusted.code, followed.code, changed.code, removed.code]).toEqual([0, 0, 1, 1])
+  })
+
+  test('that the user trusts may name a place outside, and is not led there by a link [S5d-1]', async () => {
+    const shell = aShell()
+    const outside = join(shell.folder, 'outside')
+    mkdirSync(outside)
+    const { repository, holdfast, config } = aClone(shell, `store = "${join(outside, 'own.db')}"\n`)
+    const run = inClone(shell, repository)
+    await run('trust')
+    const named = await run('queue', 'add', 'q', '1')
+    writeFileSync(config, 'store = "way/store.db"\nagent = "team"\n')
+    await run('trust')
+    symlinkSync(outside, join(holdfast, 'way'))
+
+    const led = await run('queue', 'add', 'q', '1')
+
+    expect(named.code).toBe(0)
+    expect(led).toMatchObject({ code: 1, stderr: expect.stringContaining('symbolic link') })
+    expect(readdirSync(outside).filter((name) => !name.startsWith('own.db'))).toEqual([])
   })
 
   test('that one user trusts is not trusted by another, nor under another path [S5d-1]', async () => {
@@ -331,22 +379,83 @@ describe('links that came with a repository', () => {
     expect(existsSync(join(bait, '.holdfast', 'store.db'))).toBe(true)
     expect(existsSync(join(victim, '.holdfast', 'store.db'))).toBe(true)
   })
+
+  test.each([
+    ['a folder of its own', 'git'],
+    ['one that looks like a work tree of a repository', '.git/worktrees/clone'],
+  ])('a .git file to %s leads to no other repository [S5d-2]', async (_, place) => {
+    const shell = aShell()
+    const victim = join(shell.folder, 'victim')
+    mkdirSync(join(victim, '.git'), { recursive: true })
+    const bait = join(shell.folder, 'bait')
+    const gitFolder = join(shell.folder, 'brought', place)
+    mkdirSync(bait)
+    mkdirSync(gitFolder, { recursive: true })
+    writeFileSync(join(bait, '.git'), `gitdir: ${gitFolder}\n`)
+    writeFileSync(join(gitFolder, 'gitdir'), `${join(bait, '.git')}\n`)
+    writeFileSync(join(gitFolder, 'commondir'), `${join(victim, '.git')}\n`)
+
+    await inClone(shell, bait)('queue', 'add', 'q', '1')
+
+    expect(existsSync(join(victim, '.holdfast'))).toBe(false)
+    expect(existsSync(join(bait, '.holdfast', 'store.db'))).toBe(true)
+  })
+
+  test('a submodule has a store of its own, and none is made inside the .git of its parent [S5d-2]', async () => {
+    const shell = aShell()
+    const [parent, library] = [join(shell.folder, 'parent'), join(shell.folder, 'library')]
+    const git = (cwd: string, ...args: string[]) => {
+      const settings = ['user.name=t', 'user.email=t@example.com', 'protocol.file.allow=always']
+      execFileSync('git', [...settings.flatMap((each) => ['-c', each]), ...args], { cwd, stdio: 'pipe' })
+    }
+    for (const folder of [parent, library]) {
+      mkdirSync(folder)
+      git(folder, 'init', '--quiet')
+      git(folder, 'commit', '--quiet', '--allow-empty', '-m', 'first')
+    }
+    git(parent, 'submodule', '--quiet', 'add', library, 'module')
+
+    const answer = await inClone(shell, join(parent, 'module'))('queue', 'add', 'q', '1')
+
+    expect(answer.code).toBe(0)
+    expect(existsSync(join(parent, 'module', '.holdfast', 'store.db'))).toBe(true)
+    expect(existsSync(join(parent, '.holdfast'))).toBe(false)
+  })
+
+  test.each([
+    ['below a store of the user', ['init', '--here', '--shared'], {}],
+    ['beside a store that is named', ['init', '--shared'], { HOLDFAST_URL: 'own.db' }],
+  ])('a linked .holdfast is not opened to others by `init` %s [S5d-1]', async (_, command, env) => {
+    const shell = aShell()
+    const [keys, unpacked] = [join(shell.folder, 'keys'), join(shell.folder, 'unpacked')]
+    mkdirSync(keys, { mode: 0o700 })
+    mkdirSync(unpacked)
+    mkdirSync(join(shell.folder, '.holdfast'))
+    writeFileSync(join(keys, 'id'), 'secret', { mode: 0o600 })
+    symlinkSync(keys, join(unpacked, '.holdfast'))
+
+    const answer = await inClone(shell, unpacked, env as Record<string, string>)(...command)
+
+    expect(answer).toMatchObject({ code: 1, stderr: expect.stringContaining('symbolic link') })
+    expect([statSync(keys).mode & 0o7777, statSync(join(keys, 'id')).mode & 0o777]).toEqual([0o700, 0o600])
+    expect(readdirSync(keys)).toEqual(['id'])
+  })
 })
 
 describe('a .holdfast of another user', () => {
-  test.skipIf(!isRoot)('is refused inside the work tree and passed over above it [S5d-2]', async () => {
+  test.skipIf(noStranger)('is refused inside the work tree and passed over above it [S5d-2]', async () => {
     const shell = aShell()
     const { repository, holdfast } = aClone(shell, '')
     const above = join(shell.folder, '.holdfast')
     mkdirSync(above)
-    chownSync(above, stranger, stranger)
+    chownSync(above, stranger.uid, stranger.gid)
     const run = inClone(shell, repository)
     rmSync(holdfast, { recursive: true })
 
     const passedOver = await run('queue', 'add', 'q', '1')
-    chownSync(holdfast, stranger, stranger)
+    chownSync(holdfast, stranger.uid, stranger.gid)
     const refused = await run('queue', 'add', 'q', '1')
-    const bySudo = await inClone(shell, repository, { SUDO_UID: String(stranger) })('queue', 'stats', 'q')
+    const bySudo = await inClone(shell, repository, { SUDO_UID: String(stranger.uid) })('queue', 'stats', 'q')
 
     expect(passedOver).toMatchObject({ code: 0, stderr: expect.stringContaining('belongs to another user') })
     expect(existsSync(join(above, 'store.db'))).toBe(false)

@@ -1,6 +1,6 @@
 /** Messages by a command: how it ends decides, whatever it started, and nothing of it outstays its time. */
 import { execFile } from 'node:child_process'
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { command, open } from 'holdfast'
@@ -88,11 +88,13 @@ test('the adapter of the guide hands a message over as data, whatever it says [S
   const folder = aFolder()
   const guide = readFileSync(new URL('../../docs/guides/messages.md', import.meta.url), 'utf8')
   const file = join(folder, 'fleet-1.jsonl')
+  const others = join(folder, 'others.jsonl')
+  const files = new Map([['fleet-1', file]])
   const hf = await open('sqlite::memory:', {
     agent: 'alice',
     logger: false,
     redelivery: false,
-    adapters: { file: command({ argv: ({ address }) => ['tee', '-a', join(folder, `${address}.jsonl`)] }) },
+    adapters: { file: command({ argv: ({ address }) => ['tee', '-a', files.get(address ?? '') ?? others] }) },
   })
   onTestFinished(() => hf.close())
   await hf.messages.register('alice', { sendsPerMinute: 0 })
@@ -105,12 +107,20 @@ test('the adapter of the guide hands a message over as data, whatever it says [S
     '\u001b[2J\u202e',
   ]
   for (const content of contents) await hf.messages.sendWithAck('bob', { content })
+  for (const [index, address] of ['outside', 'fleet-1/outside', 'fleet-1.x', '__proto__'].entries()) {
+    await hf.messages.register(`eve-${index}`, { adapter: 'file', address })
+    await hf.messages.sendWithAck(`eve-${index}`, { content: 'x' })
+  }
 
   await hf.messages.processRetries()
 
   const lines = readFileSync(file, 'utf8').trimEnd().split('\n')
   const heard = lines.map((line) => (JSON.parse(line) as { content: string }).content)
-  expect(guide).toContain("command({ argv: ({ address }) => ['tee', '-a', ")
+  expect(guide).toContain(
+    "command({ argv: ({ address }) => ['tee', '-a', files.get(address ?? '') ?? 'others.jsonl'] })",
+  )
+  expect(readdirSync(folder)).toEqual(['fleet-1.jsonl', 'others.jsonl'])
+  expect(readFileSync(others, 'utf8').trimEnd().split('\n')).toHaveLength(4)
   expect([...guide.matchAll(/```js\n(.*?)```/gs)].join('')).not.toMatch(/send-keys|display-message|sh', '-c/)
   expect(heard.toSorted()).toEqual(contents.toSorted())
   expect(lines.join('')).not.toMatch(/[\p{Cc}\p{Bidi_Control}]/u)

@@ -68,19 +68,42 @@ function patch(store: string, from: string, to: string): void {
 const numbers = 'with recursive c(n) as (select 1 union all select n + 1 from c)'
 const endless = `(${numbers} select count(*) from c)`
 
+const trigger = `create trigger t after insert on item begin insert into cascade select 'x', n, 1 from (${numbers} select n from c); end`
+
+/** Past what SQLite lets others write. */
+const forge = (sql: string) => (database: RawDatabase) =>
+  database.exec(`${trigger}; create table held (x); pragma writable_schema = on; ${sql}`)
+
 /** Each would never come to an end if it ran. */
 const attacks = {
-  'a trigger': (database: RawDatabase) =>
-    database.exec(
-      `create trigger t after insert on item begin insert into cascade select 'x', n, 1 from (${numbers} select n from c); end`,
-    ),
+  'a trigger': (database: RawDatabase) => database.exec(trigger),
   'a view in the place of a table': (database: RawDatabase) =>
     database.exec(`drop table meta; create view meta as select 'name' as key, ${endless} as value`),
   'a view in the place of a pragma': (database: RawDatabase) =>
     database.exec(`create view pragma_user_version as select ${endless} as user_version`),
 }
 
+/** The same trigger, put where a look at the schema might pass over it. */
+const disguises = {
+  bytes: "update sqlite_master set sql = cast(sql as blob) where name = 't'",
+  'no text': "update sqlite_master set sql = '' where name = 't'",
+  'the name of a table': "update sqlite_master set name = 'meta' where name = 't'",
+  'an index of a key':
+    "update sqlite_master set type = 'index', name = 'sqlite_autoindex_item_9' where name = 't'",
+  'behind the end of a text': "update sqlite_master set sql = sql || char(0) || ' ' where name = 'item'",
+  'behind another table of tables':
+    "update sqlite_master set name = 'sqlite_schema', tbl_name = 'sqlite_schema', sql = 'CREATE TABLE sqlite_schema (type, name, tbl_name, rootpage, sql)' where name = 'held'",
+}
+
 describe('a store whose schema was changed', () => {
+  test.each(Object.entries(disguises))('by a trigger disguised as %s is refused [S5d-4]', (_, sql) => {
+    const { repository } = aClone(forge(sql))
+
+    const refused = run(repository, 'queue', 'add', 'jobs', '1')
+
+    expect(refused).toMatchObject({ status: 10, signal: null })
+  })
+
   test.each(Object.entries(attacks))('by %s is refused and left as it is [S5d-4]', (_, change) => {
     const { repository, store } = aClone(change)
     const before = readFileSync(store)

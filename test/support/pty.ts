@@ -30,6 +30,15 @@ export function shellInTerminal(folder: string, line: string, options: TerminalO
   return openTerminal(folder, ['/bin/sh', '-c', line], options)
 }
 
+/** The same for any other program. */
+export function programInTerminal(
+  folder: string,
+  words: readonly string[],
+  options: TerminalOptions = {},
+): Terminal {
+  return openTerminal(folder, words, options)
+}
+
 function openTerminal(
   folder: string,
   [file = '', ...args]: readonly string[],

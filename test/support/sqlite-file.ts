@@ -21,7 +21,8 @@ export function openRaw(path: string): RawDatabase {
   const isOwnFit = node >= 24 && minor !== 52 && (minor > 51 || (minor === 51 && patch >= 3))
   const require = createRequire(import.meta.url)
   const { DatabaseSync } = require(isOwnFit ? 'node:sqlite' : '@photostructure/sqlite') as {
-    DatabaseSync: new (path: string) => RawDatabase
+    DatabaseSync: new (path: string, options: { defensive: boolean }) => RawDatabase
   }
-  return new DatabaseSync(path)
+  // Whoever makes a file for others to open can also write what SQLite itself would not.
+  return new DatabaseSync(path, { defensive: false })
 }

@@ -7,12 +7,13 @@ import { fileModeIn } from '../../host/access.ts'
 import { trustedOwners } from '../../host/user.ts'
 import { type ConfigKey, configKeys, readConfig, withSetting } from '../config-file.ts'
 import { lines } from '../drawing.ts'
-import { formatDuration, parseDuration } from '../duration.ts'
+import { formatDuration } from '../duration.ts'
 import { makeHome } from '../home.ts'
 import { configName, findHome } from '../location.ts'
 import {
   inspectSettings,
   readAgent,
+  readBusyTimeout,
   readDurability,
   readNamespace,
   refusal,
@@ -122,7 +123,7 @@ function settingOf(name: string, value: string): ConfigKey {
   if (setting === 'namespace') readNamespace(value)
   if (setting === 'agent') readAgent(value)
   if (setting === 'durability') readDurability(value)
-  if (setting === 'busy-timeout') parseDuration(value)
+  if (setting === 'busy-timeout') readBusyTimeout(value)
   return setting
 }
 

@@ -1,8 +1,9 @@
 /** `holdfast init`. */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
+import { trustedOwners } from '../../host/user.ts'
 import { makeHome, shareHome, storeFile } from '../home.ts'
-import { configName, folderName } from '../location.ts'
+import { assertUsableHome, configName, folderName } from '../location.ts'
 import { verb } from '../verb.ts'
 
 interface Made {
@@ -29,6 +30,8 @@ export const init = verb<Made>({
     const folder = call.options.here === true ? join(io.cwd, folderName) : settings.home.folder
     const isHere = call.options.here === true && settings.home.folder !== folder
     const file = storeFile(settings.store.value)
+    // Where the store was named, or is further up, nobody has looked at this folder yet.
+    assertUsableHome(folder, trustedOwners(io.env))
     const isNew = makeHome({ folder }) || (file !== null && !existsSync(file))
     if (call.options.shared === true) shareHome(folder)
     // A store elsewhere is opened by the next command that is run here.

@@ -35,10 +35,16 @@ export function schemaVersion(): number {
  */
 export async function migrate(run: Run, address: Address, { wasThere = false } = {}): Promise<void> {
   const { schema } = address
+  const look = async () => {
+    // One that was there was found to be ours. Else a stranger may have made it since.
+    const asserted = wasThere ? [] : assertOwnSchema(address).map((each) => run(each))
+    const [found] = await Promise.all([findSchema(run, schema), ...asserted])
+    return found
+  }
+  // First without the lock: anybody who may connect can hold it, and a store that is made must open all the same.
+  if (isCurrent(await look())) return
   const lock = run('select pg_advisory_xact_lock(hashtextextended($1, 0))', [`holdfast schema ${schema}`])
-  // One that was there was found to be ours. Else a stranger may have made it since.
-  const asserted = wasThere ? [] : assertOwnSchema(address).map((each) => run(each))
-  const [, found] = await Promise.all([lock, findSchema(run, schema), ...asserted])
+  const [, found] = await Promise.all([lock, look()])
   assertFit(found, schema)
   if (found.version === schemaVersion()) return
   if (!found.exists) await run(`create schema ${quoted(schema)}`)
@@ -71,7 +77,7 @@ interface Found {
   readonly version: number
 }
 
-/** Sent after the lock: a statement sees what was committed before it began, and begins when the one before has ended. */
+/** Also behind the lock: a statement sees what was committed before it began, and begins when the one before has ended. */
 async function findSchema(run: Run, schema: string): Promise<Found> {
   const [row] = await run(
     `select
@@ -123,7 +129,7 @@ function assertFit({ encoding, tables, version }: Found, schema: string): void {
       { schema, schemaVersion: version, known: schemaVersion() },
     )
   }
-  const missing = tablesUpTo(version).filter((name) => !tables.includes(name))
+  const missing = missingFrom({ tables, version })
   if (missing.length > 0) {
     throw unfit(
       `the schema ${schema} is damaged (schema ${version}, without ${missing.join(', ')})`,
@@ -131,6 +137,15 @@ function assertFit({ encoding, tables, version }: Found, schema: string): void {
       { schema, missing },
     )
   }
+}
+
+/** As new as this program, and whole. What is older, or looks damaged, may be about to be migrated. */
+function isCurrent(found: Found): boolean {
+  return found.version === schemaVersion() && missingFrom(found).length === 0
+}
+
+function missingFrom({ tables, version }: Pick<Found, 'tables' | 'version'>): string[] {
+  return tablesUpTo(version).filter((name) => !tables.includes(name))
 }
 
 /** Tables a store of this version must have, read off the migrations themselves. */

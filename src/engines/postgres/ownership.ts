@@ -1,6 +1,6 @@
 /**
- * Whose schema it is. Whoever owns a table or function of a store, or may add a trigger to it, has code run as the role
- * of whoever uses it. So that must be somebody who can act as this role anyway, or whose word it has to take.
+ * Whose schema it is. Whoever owns a table or function of a store, or may add a trigger or a foreign key to it, has code
+ * run as the role of whoever uses it. So that must be somebody who can act as this role anyway, or whose word it has to take.
  */
 import { HoldfastError } from '../../errors.ts'
 import type { Address } from './address.ts'
@@ -88,6 +88,24 @@ begin
     from relation c
     cross join aclexplode(c.relacl) a
     where a.privilege_type = 'TRIGGER'
+    union all
+    select 'reference', c.relname, a.grantee
+    from relation c
+    cross join aclexplode(c.relacl) a
+    where a.privilege_type = 'REFERENCES'
+    union all
+    select 'reference', c.relname, a.grantee
+    from relation c
+    join pg_attribute f on f.attrelid = c.oid and f.attacl is not null
+    cross join aclexplode(f.attacl) a
+    where a.privilege_type = 'REFERENCES'
+    union all
+    -- What our deletes cascade to has triggers of its owner's. Deferred ones run at our commit, before PostgreSQL 18 as us.
+    select distinct 'key', n.nspname || '.' || o.relname, o.relowner
+    from relation c
+    join pg_trigger t on t.tgrelid = c.oid and t.tgisinternal
+    join pg_class o on o.oid = t.tgconstrrelid
+    join pg_namespace n on n.oid = o.relnamespace
   ),
   fault (kind, name, role) as (
     select b.kind, b.name, b.role
@@ -127,6 +145,8 @@ const descriptions = {
   trigger: (name: string, role: string) => `the trigger ${name} runs a function of ${role}`,
   create: (name: string, role: string) => `${role} may create functions in the schema ${name}`,
   grant: (name: string, role: string) => `${role} may add triggers to the table ${name}`,
+  reference: (name: string, role: string) => `${role} may refer to the table ${name} by foreign keys`,
+  key: (name: string, role: string) => `a foreign key of the table ${name} of ${role} leads to this schema`,
   rule: (name: string) => `the rule ${name} changes what statements do`,
   policy: (name: string) => `there is a policy, ${name}`,
   rows: (name: string) => `row security hides rows of the table ${name} from this role`,

@@ -71,11 +71,12 @@ function readHeader(connection: Connection, location: string): Header {
     "select name as text from sqlite_schema where name like 'pragma\\_%' escape '\\' limit 1",
   )
   if (shadow !== undefined) throw foreignSchema(location, [shadow])
-  // Indexes without a text belong to a table's own keys, and SQLite itself refuses one that belongs to none.
+  // Indexes without a text belong to a table's own keys, and SQLite itself refuses one that belongs to none. As text:
+  // bytes mean the same to SQLite and nothing to JSON.
   const [text = '{}'] = connection.peek(`select json_object(
   'version', (select user_version from pragma_user_version),
   'owner', (select application_id from pragma_application_id),
-  'rows', json((select json_group_array(json_array(type, name, tbl_name, sql)) from sqlite_schema where sql <> ''))
+  'rows', json((select json_group_array(json_array(cast(type as text), cast(name as text), cast(tbl_name as text), cast(sql as text))) from sqlite_schema where sql <> ''))
 ) as text`)
   return JSON.parse(text) as Header
 }

@@ -34,26 +34,43 @@ where t.open_for_ms >= $1
 order by t.open_for_ms desc
 limit $2`
 
-/** Everybody sees in pg_locks who holds what. A lock of the store is one that a role which uses the store waits for. */
+/**
+ * Everybody sees in pg_locks who holds what. A lock of the store is one that a role which uses the store waits for; those
+ * of strangers are told in any case.
+ */
 const lockBlockers = `with store as materialized (
   select l.tableoid as id from holdfast.lane l limit 1
+),
+waiter as materialized (
+  select l.pid, l.classid, l.objid, l.waitstart
+  from pg_locks l
+  join pg_stat_activity v on v.pid = l.pid and has_table_privilege(v.usesysid, (select s.id from store s), 'INSERT')
+  where l.locktype = 'advisory' and not l.granted and l.objsubid = 1
+    and l.database = (select d.oid from pg_database d where d.datname = current_database())
+),
+holder as materialized (
+  select
+    l.pid, l.classid, l.objid,
+    coalesce(a.usename, '') as role,
+    coalesce(a.application_name, '') as program,
+    coalesce(has_table_privilege(a.usesysid, (select s.id from store s), 'INSERT'), false) as uses_store
+  from pg_locks l
+  join pg_stat_activity a on a.pid = l.pid
+  where l.locktype = 'advisory' and l.granted and l.objsubid = 1
+    and l.database = (select d.oid from pg_database d where d.datname = current_database())
 )
 select
   h.pid,
-  coalesce(a.usename, ''),
-  coalesce(a.application_name, ''),
-  coalesce(has_table_privilege(a.usesysid, (select s.id from store s), 'INSERT'), false),
+  h.role,
+  h.program,
+  h.uses_store,
   count(distinct w.pid),
   coalesce(max(floor(extract(epoch from clock_timestamp() - w.waitstart) * 1000)::bigint), 0)
-from pg_locks w
-join pg_stat_activity v on v.pid = w.pid and has_table_privilege(v.usesysid, (select s.id from store s), 'INSERT')
-join pg_locks h on h.locktype = 'advisory' and h.granted and h.pid <> w.pid
-  and h.database = w.database and h.classid = w.classid and h.objid = w.objid and h.objsubid = w.objsubid
-left join pg_stat_activity a on a.pid = h.pid
-where w.locktype = 'advisory' and not w.granted and w.objsubid = 1
-  and w.database = (select d.oid from pg_database d where d.datname = current_database())
-group by h.pid, a.usename, a.application_name, a.usesysid
-order by 6 desc
+from holder h
+left join waiter w on w.pid <> h.pid and w.classid = h.classid and w.objid = h.objid
+where w.pid is not null or not h.uses_store
+group by h.pid, h.role, h.program, h.uses_store
+order by 5 desc, 6 desc
 limit $1`
 
 export const transactionLoaders = {
