@@ -72,6 +72,15 @@ describe('an open change that is submitted again', () => {
     ['a time that has passed leaves the wait after a crash', { crashes: 1 }, at.wall, at.wall + 1_000],
     ['none lifts even that', { failures: 1 }, null, null],
     ['a later time is waited for', { failures: 1 }, at.wall + 9_000, at.wall + 9_000],
+    ['an earlier time leaves the wait after a failure', { failures: 1 }, at.wall + 10, at.wall + 1_000],
+    ['an earlier time leaves the wait after a crash', { crashes: 1 }, at.wall + 10, at.wall + 1_000],
+    ['an earlier time shortens a delay', {}, at.wall + 10, at.wall + 10],
+    [
+      'a time delays what no longer waits after a failure',
+      { failures: 1, runAt: null },
+      at.wall + 10,
+      at.wall + 10,
+    ],
   ])('%s [S5c-43]', (_, fields, runAt, expected) => {
     const item = newItem(merge, { data: { headSha: 'aaaa' }, runAt: at.wall + 1_000 })
 
