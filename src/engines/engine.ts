@@ -322,6 +322,8 @@ export interface Selectors {
       failedOnly: boolean
       /** Of the waiting ones, only such as are set aside can be in one of `states`. */
       asideOnly: boolean
+      /** Of the waiting ones, only such as wait for one of these; 10,000 are looked at. Null: any. */
+      freedBy: readonly string[] | null
       quarantined: boolean | null
       filter: ItemFilter | null
       limit: number

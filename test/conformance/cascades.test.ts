@@ -90,6 +90,23 @@ forEachEngine((engine) => {
     expect(positions).not.toContain(null)
   })
 
+  test('a list of what is ready has all that a finished blocker kept back, freed or not [S5e-11]', async () => {
+    const { hf, afterCommit } = await openWatched(engine)
+    const { gate } = await addTasksBehind(hf)
+    await hf.queue('tasks').add(null, { runAt: Date.now() * 2 })
+    const { id: other } = await hf.tasks.addTask('other', { priority: 9 })
+    await hf.tasks.addTask('also waits for the other', { dependsOn: [gate, other] })
+
+    const look = afterCommit(() => hf.queue('tasks').list({ standing: 'ready', limit: 500 }))
+    await hf.tasks.completeTask(gate)
+
+    const { items, next } = await look
+    expect(items).toHaveLength(2 * freedAtOnce + 20 + 1)
+    expect(items.map(({ standing }) => standing)).not.toContain('waiting')
+    expect(items.at(-1)).toMatchObject({ id: other })
+    expect(next).toBeNull()
+  })
+
   test('a blocker that is done keeps nobody from a claim by name [S5e-11]', async () => {
     const { hf, afterCommit } = await openWatched(engine)
     const { gate, keys } = await addTasksBehind(hf)
