@@ -44,10 +44,10 @@ function openItems(source: Source, request: Request, cursor: ItemCursor | null, 
     .map((line) => {
       const isAside = request.quarantined === true || (line === 'waiting' && request.asideOnly)
       const freedBy = line === 'waiting' ? request.freedBy : null
-      const index = isAside ? 'item_quarantined' : freedBy ? 'item_id' : openLines[line]
+      const index = freedBy ? 'item_id' : openLines[line]
       return items(
         source,
-        `indexed by ${index}
+        `indexed by ${isAside ? 'item_quarantined' : index}
 where namespace = ? and queue = ? and standing = '${line}' ${isAside ? 'and quarantined_at is not null' : ''} ${freedBy ? amongFreed : ''} ${condition} ${filters(request)}
 order by priority, added_at, id
 limit ${limit}`,
