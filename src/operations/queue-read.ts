@@ -117,6 +117,7 @@ export const stats = operation({
       byState: z.record(z.string(), z.number()),
       oldestReadyMs: z.number().nullable(),
       paused: z.boolean(),
+      exists: z.boolean().describe('False: nobody has defined it or added anything to it yet.'),
     }),
   needs: ({ queue }) => ({
     defined: { select: 'queue', name: queue } as const,
@@ -133,6 +134,7 @@ export const stats = operation({
         oldestReadyMs:
           counts.oldestReadyAt === null ? null : Math.max(0, context.wall - counts.oldestReadyAt),
         paused: defined !== null && defined.queue.pausedAt !== null,
+        exists: defined !== null,
       },
     }
   },
