@@ -926,6 +926,8 @@ export interface QueueStats {
   readonly byState: Readonly<Record<string, number>>
   readonly oldestReadyMs: number | null
   readonly paused: boolean
+  /** False: nobody has defined it or added anything to it yet. */
+  readonly exists: boolean
 }
 
 function withWallTime<Options extends { runAt?: number | Date | null }>(options: Options) {

@@ -4,6 +4,8 @@ import type { Item, NewItem } from './item.ts'
 
 export const stackDepthMax = 10
 export const blockersMax = 100
+/** So many items follow in one transaction when the one below them is stacked elsewhere. */
+export const stackedMax = 100
 /** Ids that are walked in each direction: more would keep others from writing for too long. */
 export const walkedMax = 1_000
 
@@ -82,6 +84,30 @@ export function isOtherSet(item: Item, { parent, blockers }: Declared): boolean 
   )
   const present = besides(item.blockers, item.parent)
   return declared.size !== present.size || [...declared].some((id) => !present.has(id))
+}
+
+/** The items on top of one that was stacked elsewhere, each in its new place: before and after, from the bottom up. */
+export function restacked(moved: Item, stacked: readonly Item[]): { before: Item; after: Item }[] {
+  if (stacked.length > stackedMax) {
+    throw new InvalidError({
+      what: `more than ${stackedMax} items are stacked on item ${moved.id}`,
+      next: 'let some of them finish first, or leave its parent as it is',
+      facts: { item: moved.id, stackedMax },
+    })
+  }
+  const all: { before: Item; after: Item }[] = []
+  for (let below = [moved]; below.length > 0; ) {
+    const above = below.flatMap((parent) => {
+      const ancestors = stackOf(parent)
+      return stacked
+        .filter((each) => each.parent === parent.id)
+        .map((before) => ({ before, after: { ...before, ancestors, version: before.version + 1 } }))
+    })
+    for (const { after } of above) assertDepth(after.ancestors)
+    all.push(...above)
+    below = above.map(({ after }) => after)
+  }
+  return all
 }
 
 /** Ids from the root down to this one. */

@@ -386,7 +386,13 @@ function retryableStates(workflow: Workflow): string {
 export function cancelItem(item: Item, workflow: Workflow, at: Moment): Item {
   const from = stateOf(workflow, item.state)
   const to = workflow.cancelTo
-  if (to === undefined || !from.moves.includes(to)) throw illegal(item, to ?? 'cancelled', from)
+  if (to === undefined) {
+    throw new IllegalMoveError(
+      { subject: describeItem(item), from: item.state, to: 'cancelled' },
+      `nothing in the workflow ${workflow.name} can be cancelled; remove it instead`,
+    )
+  }
+  if (!from.moves.includes(to)) throw illegal(item, to, from)
   const requested = item.standing === 'held' ? at.wall : null
   return enter({ ...item, cancelRequestedAt: requested }, to, workflow, at.wall)
 }

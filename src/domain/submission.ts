@@ -93,11 +93,13 @@ function parsed(text: string): Json {
   return JSON.parse(text)
 }
 
-/** A time that has passed lifts a delay that somebody asked for, but not the wait after a failure or a crash. */
+/** No time shortens the wait after a failure or a crash, or a change that keeps failing could be retried in a tight loop. */
 function runAtAfter(open: Item, runAt: number | null | undefined, wall: number): number | null {
-  if (runAt != null && runAt > wall) return runAt
+  if (runAt == null) return null
+  const asked = runAt > wall ? runAt : null
   const isPenalty = open.failures > 0 || open.crashes > 0
-  return runAt === null || !isPenalty ? null : open.runAt
+  if (!isPenalty || open.runAt === null) return asked
+  return Math.max(open.runAt, runAt)
 }
 
 function assertNotDisturbing(open: Item, workflow: Workflow, fields: readonly Field[]): void {

@@ -226,7 +226,8 @@ export interface QueueGlance {
 
 /** Every way to name rows: [arguments, what is loaded]. */
 export interface Selectors {
-  item: [{ queue: string | null; ref: string }, Item | null]
+  /** `stacks`: another is put on top of it, so its own place in a stack must not change meanwhile. */
+  item: [{ queue: string | null; ref: string; stacks?: true }, Item | null]
   itemsById: [{ ids: readonly string[] }, readonly Item[]]
   openItemByKey: [{ queue: string; key: string }, Item | null]
   openItemByDedupeKey: [{ queue: string; dedupeKey: string }, Item | null]
@@ -296,6 +297,8 @@ export interface Selectors {
   transitiveDependents: [{ id: string; limit: number }, readonly string[]]
   /** Ids of these and of everything that they wait for, also through others; at most `limit`. */
   transitiveBlockers: [{ ids: readonly string[]; limit: number }, readonly string[]]
+  /** Open items that are stacked on an item, also through others; at most `limit`. */
+  stackedOn: [{ id: string; limit: number }, readonly Item[]]
   /** Of the first `window` waits of open items: those for one that closed badly, or is gone. */
   vainWaits: [{ window: number; limit: number }, readonly VainWait[]]
   /**
@@ -322,6 +325,8 @@ export interface Selectors {
       failedOnly: boolean
       /** Of the waiting ones, only such as are set aside can be in one of `states`. */
       asideOnly: boolean
+      /** Of the waiting ones, only such as wait for one of these; 10,000 are looked at. Null: any. */
+      freedBy: readonly string[] | null
       quarantined: boolean | null
       filter: ItemFilter | null
       limit: number

@@ -1,5 +1,6 @@
 /** Input fields that several operations share, each with its bounds. */
 import * as z from 'zod'
+import { backoffMsMax } from '../domain/backoff.ts'
 import type { Json } from '../domain/item.ts'
 import { depthMax, JsonFault, jsonCopy, jsonText, payloadBytesMax } from '../domain/json.ts'
 import { leaseMsMax } from '../domain/lease.ts'
@@ -57,9 +58,9 @@ export const priority = z
 export const backoff = lazily(() =>
   z
     .strictObject({
-      baseMs: z.int().min(0).optional(),
+      baseMs: z.int().min(0).max(backoffMsMax).optional(),
       factor: z.number().min(1).max(10).optional(),
-      maxMs: z.int().min(0).optional(),
+      maxMs: z.int().min(0).max(backoffMsMax).optional(),
     })
     .optional()
     .describe('How the waits before other tries grow: baseMs (1 s), factor (2), maxMs (5 min).'),

@@ -51,7 +51,7 @@ interface Declared {
 /** What the parent and blockers are found by: an id in any queue, a key in this one. */
 export function dependencyNeeds(queue: string, { parent, blockers }: Declared) {
   const needs = {
-    parent: parent == null ? null : ({ select: 'item', queue, ref: parent } as const),
+    parent: parent == null ? null : ({ select: 'item', queue, ref: parent, stacks: true } as const),
     blockersById: blockers?.length ? ({ select: 'itemsById', ids: blockers } as const) : null,
   }
   // Most items wait for nothing, and this runs for each.

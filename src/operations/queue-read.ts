@@ -1,6 +1,6 @@
 /** Looking at a queue: get, list, position, stats. Reads never enter a write transaction. */
 import * as z from 'zod'
-import { decideLines } from '../domain/item-lines.ts'
+import { decideLines, type ItemLines } from '../domain/item-lines.ts'
 import { countQueue } from '../domain/queue-counts.ts'
 import { builtInWorkflow, type Workflow } from '../domain/workflow.ts'
 import * as fields from './fields.ts'
@@ -51,7 +51,7 @@ export const list = operation({
     const page = {
       select: 'items',
       queue,
-      ...decideLines(wanted, defined && knownWorkflow(defined)),
+      ...withFreed(decideLines(wanted, defined && knownWorkflow(defined)), closed),
       states,
       quarantined,
       filter: null,
@@ -69,6 +69,13 @@ export const list = operation({
     })
   },
 })
+
+/** What nothing keeps back any more belongs in line, although its row is yet to be freed. */
+function withFreed({ lines, ...rest }: ItemLines, closed: readonly string[]) {
+  const isInLine = lines.includes('ready') || lines.includes('suspect')
+  if (closed.length === 0 || !isInLine || lines.includes('waiting')) return { ...rest, lines, freedBy: null }
+  return { ...rest, lines: [...lines, 'waiting'] as const, freedBy: closed }
+}
 
 export const position = operation({
   name: 'queue.position',
@@ -110,6 +117,7 @@ export const stats = operation({
       byState: z.record(z.string(), z.number()),
       oldestReadyMs: z.number().nullable(),
       paused: z.boolean(),
+      exists: z.boolean().describe('False: nobody has defined it or added anything to it yet.'),
     }),
   needs: ({ queue }) => ({
     defined: { select: 'queue', name: queue } as const,
@@ -126,6 +134,7 @@ export const stats = operation({
         oldestReadyMs:
           counts.oldestReadyAt === null ? null : Math.max(0, context.wall - counts.oldestReadyAt),
         paused: defined !== null && defined.queue.pausedAt !== null,
+        exists: defined !== null,
       },
     }
   },

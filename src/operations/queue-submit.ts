@@ -1,7 +1,14 @@
 /** Submitting a change: an upsert by its dedupe key. */
 import * as z from 'zod'
 import { dueAt } from '../domain/delay.ts'
-import { awaitedFirst, nothingAround, type Surroundings } from '../domain/dependency.ts'
+import {
+  awaitedFirst,
+  isOtherParent,
+  nothingAround,
+  restacked,
+  type Surroundings,
+  stackedMax,
+} from '../domain/dependency.ts'
 import { createItem, type Item } from '../domain/item.ts'
 import { placeOf } from '../domain/line-place.ts'
 import { assertHeadSha } from '../domain/merge.ts'
@@ -92,15 +99,19 @@ export const submit = operation({
       const more = {
         line: { ...lastPlace(name, input.priority ?? open.priority), addedAt, id },
         ...(isStackedAnew(open, given) ? surroundingsOf(id, awaitedFirst(given, open)) : noSurroundings),
+        stacked: isOtherParent(open, given.parent) ? stackedOn(id) : null,
         waitedFor: waitingFor.length === 0 ? null : ({ select: 'itemsById', ids: waitingFor } as const),
       }
-      return ask(more, ({ line, dependents, awaited, waitedFor }) => {
+      return ask(more, ({ line, dependents, awaited, stacked, waitedFor }) => {
         const around = { dependents: dependents ?? [], awaited: awaited ?? [] }
         const after = submitAgain(open, workflow, given, { around, wall: context.wall })
         if (after !== open) fields.assertSize('data', after.data)
         const blockers = [...(waitedFor ?? []), ...declaredItems(dependencies)]
         return {
-          changes: after === open ? changes : [...changes, itemChange(open, after, 'item.updated', context)],
+          changes:
+            after === open
+              ? changes
+              : [...changes, itemChange(open, after, 'item.updated', context), ...followed(after, stacked)],
           result: {
             outcome: 'updated',
             item: viewItem(after, context.now),
@@ -112,15 +123,19 @@ export const submit = operation({
     }
     function start() {
       const item = createItem({ ...draft, tokenFloor: rows.tokenFloor }, workflow, context.wall)
-      return answer('new', item, itemChange(null, item, 'item.created', context))
+      return answer('new', item, [itemChange(null, item, 'item.created', context)])
     }
     function startOver(closed: Item): Step<Submitted> {
       // Only an item that was there before can have others waiting for it.
-      if (declaredItems(dependencies).length === 0) return startedOver(closed, nothingAround)
-      const around = surroundingsOf(closed.id, awaitedFirst(dependencies))
-      return ask(around, (found) => startedOver(closed, found))
+      const isMoved = isOtherParent(closed, dependencies.parent ?? null)
+      if (!isMoved && declaredItems(dependencies).length === 0) return startedOver(closed, nothingAround, [])
+      const more = {
+        ...surroundingsOf(closed.id, awaitedFirst(dependencies)),
+        stacked: isMoved ? stackedOn(closed.id) : null,
+      }
+      return ask(more, ({ stacked, ...around }) => startedOver(closed, around, stacked))
     }
-    function startedOver(closed: Item, around: Surroundings) {
+    function startedOver(closed: Item, around: Surroundings, stacked: readonly Item[] | null) {
       const fresh = createItem({ ...draft, id: closed.id, around }, workflow, context.wall)
       // Token and version go on: a holder of the first life must not pass for one of the second.
       const after = {
@@ -129,12 +144,19 @@ export const submit = operation({
         version: closed.version + 1,
         previousState: closed.state,
       }
-      return answer('resubmitted', after, itemChange(closed, after, 'item.resubmitted', context))
+      const change = itemChange(closed, after, 'item.resubmitted', context)
+      return answer('resubmitted', after, [change, ...followed(after, stacked)])
     }
-    function answer(outcome: 'new' | 'resubmitted', item: Item, change: Change) {
+    /** What is stacked on it says so in its own row: how deep, and on which root. */
+    function followed(moved: Item, stacked: readonly Item[] | null): Change[] {
+      return restacked(moved, stacked ?? []).map(({ before, after }) =>
+        itemChange(before, after, 'item.updated', context, { stackedAnew: moved.id }),
+      )
+    }
+    function answer(outcome: 'new' | 'resubmitted', item: Item, made: readonly Change[]) {
       const blockers = declaredItems(dependencies)
       return {
-        changes: [...changes, change],
+        changes: [...changes, ...made],
         result: {
           outcome,
           item: viewItem(item, context.now),
@@ -145,6 +167,8 @@ export const submit = operation({
     }
   },
 })
+
+const stackedOn = (id: string) => ({ select: 'stackedOn', id, limit: stackedMax + 1 }) as const
 
 function dedupeKeyOf(input: { key: string; dedupeKey?: string | undefined }): string {
   const dedupeKey = input.dedupeKey ?? `workspace:${input.key}`

@@ -171,7 +171,7 @@ export const run = operation({
     ).slice(0, limit)
     const locks = unique([...old(rows.locks), ...(rows.orphanLocks ?? [])], lockRef).slice(0, limit)
     const deliveries = lostDeliveries({ lapsed: old(rows.deliveries), orphans: rows.orphanDeliveries }, limit)
-    const { dependents, finished } = rows.freed ?? { dependents: [], finished: [] }
+    const { dependents, finished, more: moreCascades } = rows.freed ?? noCascades
     const due = unique([...(rows.ownDue ?? []), ...(rows.due ?? [])], ({ id }) => id)
       .slice(0, limit)
       .filter((item) => !items.some(({ id }) => id === item.id))
@@ -222,8 +222,9 @@ export const run = operation({
         due.length === limit ||
         waiters.length >= limit ||
         orphans.length === limit ||
-        dependents.length === limit ||
-        freed.length < dependents.length
+        freed.length < dependents.length ||
+        // Cascades that another process is at work on are its own: waiting for them here would be a busy loop.
+        (moreCascades && !input.dryRun && freed.length + finished.length > 0)
       // Only where nothing of it is left, so that the next pass still finds the rest: what somebody else has locked
       // was passed over here, and what an ended one holds is lost without a crash.
       const taken = [...takenItems, ...takenLocks, ...takenDeliveries].map(({ before }) => before)
@@ -282,6 +283,8 @@ export const run = operation({
     })
   },
 })
+
+const noCascades = { dependents: [], finished: [], more: false } as const
 
 function summary(
   items: readonly Reclaimed<Item>[],

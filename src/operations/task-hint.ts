@@ -38,6 +38,7 @@ export const hints = operation({
       lines: ['ready', 'suspect', 'waiting', 'held'],
       failedOnly: false,
       asideOnly: false,
+      freedBy: null,
       quarantined: null,
       filter: null,
       limit: hintedMax,

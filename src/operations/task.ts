@@ -204,6 +204,7 @@ export const listTasks = operation({
         { states: statesOf(wanted), standing: null, quarantined: null, isHeld: assignee !== undefined },
         builtInWorkflow('task') ?? null,
       ),
+      freedBy: null,
       quarantined: null,
       filter: { ...itemFilter(asked, agent), agent: assignee },
       limit: limit ?? 100,

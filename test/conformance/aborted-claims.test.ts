@@ -63,5 +63,6 @@ forEachEngine((engine) => {
 })
 
 async function eventCount(hf: Holdfast): Promise<number> {
-  return ((await hf.execute('events.list', { since: 0, limit: 1000 })) as unknown[]).length
+  const { events } = (await hf.execute('events.list', { since: 0, limit: 1000 })) as { events: unknown[] }
+  return events.length
 }

@@ -199,6 +199,21 @@ forEachEngine((engine) => {
       },
     )
 
+    test('waits a year at most: longer waits are refused, and the item stays with its holder [S5c-14]', async () => {
+      const { q } = await openJobs(engine)
+      await q.add(null)
+      const { item } = await claimed(q.next())
+      const year = 365 * 24 * 60 * 60 * 1000
+      const fail = (ms: number) => q.fail(item.id, 'no', { backoff: { baseMs: ms, factor: 10, maxMs: ms } })
+
+      const code = await refusalCode(() => fail(Number.MAX_SAFE_INTEGER))
+      const { standing } = await present(q.get(item.id))
+      const { runAt } = await fail(year)
+
+      expect([code, standing]).toEqual(['INVALID', 'held'])
+      expect(new Date(runAt ?? Number.NaN).getFullYear()).toBeLessThan(2100)
+    })
+
     test('ends failed at its last attempt, which the queue or the item may set [Q19]', async () => {
       const { hf, env } = await engine.open()
       const q = hf.queue('jobs', { attemptsMax: 2 })

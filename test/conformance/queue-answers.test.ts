@@ -60,6 +60,7 @@ forEachEngine((engine) => {
       byState: {},
       oldestReadyMs: null,
       paused: false,
+      exists: false,
     })
     expect(await q.next()).toEqual({ outcome: 'empty', nextDueAt: null })
     expect(await q.claimMany(1)).toEqual({ outcome: 'empty', nextDueAt: null })

@@ -44,7 +44,7 @@ forEachEngine((engine) => {
     await q.add('delayed', { runAt: env.now() + 60_000 })
     await q.add('dependent', { blockers: [held.id] })
 
-    const { byState, oldestReadyMs, paused, total, ...counts } = await q.stats()
+    const { byState, oldestReadyMs, paused, exists, total, ...counts } = await q.stats()
 
     expect((await q.get(poison.id))?.quarantine).not.toBeNull()
     expect(counts).toEqual({
@@ -57,6 +57,7 @@ forEachEngine((engine) => {
       cancelled: 1,
     })
     expect(Object.values(counts).reduce((sum, count) => sum + count)).toBe(total)
+    expect(exists).toBe(true)
   })
 
   test('pages of a listing meet every item once, open and closed [C-01] [Q6]', async () => {

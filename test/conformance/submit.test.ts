@@ -262,6 +262,58 @@ forEachEngine((engine) => {
       expect(free).toMatchObject({ position: 2, item: { parent: null, waitingFor: [], standing: 'ready' } })
     })
 
+    test('takes along what is stacked on it, so that only real circles are refused [S5c-43]', async () => {
+      const { q } = await openMerge(engine)
+      const ids: Record<string, string> = {}
+      for (const [key, parent] of [['w1'], ['w2', 'w1'], ['w3', 'w2'], ['w4', 'w3'], ['beside', 'w2']]) {
+        ids[key as string] = (
+          await q.submit(key as string, { headSha: 'aaaa', parent: parent ?? null })
+        ).item.id
+      }
+
+      await q.submit('w2', { headSha: 'aaaa', parent: null })
+      const alone = await stackOf(q, ['w2', 'w3', 'w4', 'beside'])
+      await q.submit('w1', { headSha: 'aaaa', parent: 'w4' })
+      const under = await stackOf(q, ['w1', 'w4'])
+      const circle = await refusalCode(() => q.submit('w3', { headSha: 'aaaa', parent: 'w1' }))
+
+      expect(alone).toEqual([
+        [ids.w2, 0],
+        [ids.w2, 1],
+        [ids.w2, 2],
+        [ids.w2, 1],
+      ])
+      expect(under).toEqual([
+        [ids.w2, 3],
+        [ids.w2, 2],
+      ])
+      expect(circle).toBe('INVALID')
+      expect((await q.events('w4')).at(-1)).toMatchObject({
+        kind: 'item.updated',
+        detail: { stackedAnew: ids.w2 },
+      })
+    })
+
+    test('is not stacked so that what is on top of it would be too deep [S5c-43]', async () => {
+      const { q } = await openMerge(engine)
+      for (let depth = 0; depth < 8; depth++) {
+        const parent = depth === 0 ? null : `deep-${depth - 1}`
+        await q.submit(`deep-${depth}`, { headSha: 'aaaa', parent })
+      }
+      for (let depth = 0; depth < 3; depth++) {
+        const parent = depth === 0 ? null : `top-${depth - 1}`
+        await q.submit(`top-${depth}`, { headSha: 'aaaa', parent })
+      }
+
+      await q.submit('top-0', { headSha: 'aaaa', parent: 'deep-7' })
+      await q.submit('one-more', { headSha: 'aaaa' })
+      const refused = await refusalCode(() => q.submit('deep-0', { headSha: 'aaaa', parent: 'one-more' }))
+
+      expect(await stackOf(q, ['top-2'])).toEqual([[(await q.get('deep-0'))?.id, 10]])
+      expect(refused).toBe('INVALID')
+      expect(await q.get('deep-0')).toMatchObject({ stackDepth: 0 })
+    })
+
     test.each([
       ['failed', 'failed_retryable'],
       ['delayed', 'delayed'],
@@ -342,6 +394,47 @@ forEachEngine((engine) => {
     })
   })
 
+  test('a finished change that starts over elsewhere takes along what is stacked on it [S5c-43]', async () => {
+    const { q } = await openMerge(engine)
+    const { item: root } = await q.submit('w1', { headSha: 'aaaa' })
+    const { item: other } = await q.submit('w2', { headSha: 'aaaa', parent: 'w1' })
+    await q.submit('w3', { headSha: 'aaaa', parent: 'w2' })
+    await q.cancel('w2')
+
+    const before = await stackOf(q, ['w3'])
+    await q.submit('w2', { headSha: 'aaaa' })
+
+    expect(before).toEqual([[root.id, 2]])
+    expect(await stackOf(q, ['w2', 'w3'])).toEqual([
+      [other.id, 0],
+      [other.id, 1],
+    ])
+  })
+
+  test('who is stacked on a change that is moved meanwhile stands on its new root [S5c-43]', async () => {
+    const { q, store } = await openMerge(engine)
+    const others = (await store.open()).queue('main')
+    for (const key of ['a', 'b', 'c']) await q.submit(key, { headSha: 'aaaa' })
+    await q.submit('d', { headSha: 'aaaa', parent: 'c' })
+    for (let round = 0; round < 10; round++) {
+      const root = round % 2 === 0 ? 'a' : 'b'
+
+      await Promise.all([
+        others.submit(`top-${round}`, { headSha: 'aaaa', parent: 'd' }),
+        q.submit('c', { headSha: 'aaaa', parent: root }),
+        others.submit(`high-${round}`, { headSha: 'aaaa', parent: 'd' }),
+      ])
+
+      const { id } = (await q.get(root)) as { id: string }
+      expect(await stackOf(q, ['c', 'd', `top-${round}`, `high-${round}`])).toEqual([
+        [id, 1],
+        [id, 2],
+        [id, 3],
+        [id, 3],
+      ])
+    }
+  })
+
   test('racing submits of one key from several workspaces leave one of them open [Q4] [E-21]', async () => {
     const { store } = await openMerge(engine)
     const queues = await Promise.all(
@@ -389,4 +482,13 @@ async function close(q: Queue, state: 'merged' | 'failed_terminal' | 'cancelled'
   if (state !== 'merged') return
   await walkTo(q, item.id, 'merging', holder)
   await q.completeMerge(item.id, 'beef02', holder)
+}
+
+/** Of each: the root of its stack, and how many are below it. */
+async function stackOf(
+  q: Queue,
+  keys: readonly string[],
+): Promise<[string | undefined, number | undefined][]> {
+  const items = await Promise.all(keys.map((key) => q.get(key)))
+  return items.map((item) => [item?.stackRoot, item?.stackDepth])
 }

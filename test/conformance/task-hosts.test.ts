@@ -22,6 +22,20 @@ forEachEngine((engine) => {
     expect([elsewhere.outcome, second.outcome]).toEqual(['claimed', 'claimed'])
   })
 
+  test('processes of a machine that ask at the same time stay within its limit [S5c-45]', async () => {
+    const { byHand, workshop, attic } = await openMachines(engine)
+    await addTasks(byHand, 12)
+
+    const here = [byHand, workshop].flatMap((hf) =>
+      [1, 2, 3, 4].map(() => hf.tasks.claimNext({ hostMax: 3 })),
+    )
+    const there = attic.tasks.claimNext({ hostMax: 3 })
+    const outcomes = (await Promise.all(here)).map(({ outcome }) => outcome)
+
+    expect(outcomes.sort()).toEqual([...Array(3).fill('claimed'), ...Array(5).fill('full')])
+    expect((await there).outcome).toBe('claimed')
+  })
+
   test('what is claimed for another agent counts for no machine [S5c-45]', async () => {
     const { byHand } = await openMachines(engine)
     await addTasks(byHand, 3)

@@ -506,6 +506,26 @@ forEachEngine((engine) => {
       expect(after).toBeNull()
     })
 
+    test('that stops while its claim is unanswered keeps neither lock nor item [S5c-6]', async () => {
+      const { hf, env, store } = await engine.open()
+      const q = hf.queue('main', { workflow: 'merge' })
+      await q.submit('w1', { headSha: 'abcd' })
+      const free = await store.damage.holdUpWriters()
+      const seen: unknown[] = []
+      const worker = hf.work(q, ({ key }) => void seen.push(key))
+      await q.isLocked()
+
+      const stopped = worker.stop({ drainMs: 0 })
+      await env.advance(3_000)
+      await stopped
+      await free()
+      await env.advance(3_000)
+
+      expect(await q.getProcessingLock()).toBeNull()
+      expect(await q.get('w1')).toMatchObject({ standing: 'ready' })
+      expect(seen).toEqual([])
+    })
+
     test('that has stopped leaves nothing at its signal', async () => {
       const { hf, q } = await openJobs(engine)
       const { signal } = new AbortController()

@@ -158,6 +158,26 @@ for (const [when, heal] of [
   })
 }
 
+test('what a process killed after dropping a task left waiting is freed by recovery [S5e-11] [S5c-48]', async () => {
+  const store = newStore()
+  const hf = await openHere(store, { background: false, recovery: false })
+  const { id: gate } = await hf.tasks.addTask('gate')
+  await Promise.all(numbered(150).map(() => hf.tasks.addTask('behind', { dependsOn: [gate] })))
+  const victim = await openActor(store, { agent: 'victim', recovery: false })
+
+  await dieAt(victim, 'transaction.committed')
+  const dropped = [gate, { reason: 'not needed', dependents: 'release' }]
+  victim.send('call', { noun: 'tasks', method: 'removeTask', args: dropped })
+  expect(await victim.ended()).toBe('SIGKILL')
+  const left = await hf.queue('tasks').stats()
+  await hf.recovery.detectAndRecoverStale()
+
+  expect(left).toMatchObject({ total: 150, pending: 100, blocked: 50 })
+  expect(await hf.queue('tasks').stats()).toMatchObject({ total: 150, pending: 150, blocked: 0 })
+  expect(query(store, 'select blocker from blocker union all select blocker from cascade')).toEqual([])
+  await hf.close()
+})
+
 /** Another process, here the test's own, works until all is done and the dead one is known to be dead. */
 async function finishAll(hf: Holdfast, ids: readonly string[]): Promise<Event[]> {
   const worker = hf.work('q', () => {})

@@ -729,9 +729,10 @@ describe('cancelling', () => {
     expect(refusal.next).toContain('terminal state')
   })
 
-  test('is refused under a workflow that knows no cancelling', () => {
+  test('is refused under a workflow that knows no cancelling, and says what to do [S5c-48]', () => {
     const refusal = refusalOf(() => cancelItem(itemIn(task, 'todo'), task, at))
 
+    expect(refusal.next).toContain('remove it instead')
     expect(refusal).toMatchObject({ code: 'ILLEGAL_MOVE', facts: { from: 'todo', to: 'cancelled' } })
   })
 })

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { nothingAround } from '../../src/domain/dependency.ts'
+import { nothingAround, restacked } from '../../src/domain/dependency.ts'
 import type { Item } from '../../src/domain/item.ts'
 import { isStackedAnew, type Submission, submitAgain } from '../../src/domain/submission.ts'
 import { at, itemIn, job, merge, newItem, refusalOf } from './samples.ts'
@@ -72,6 +72,15 @@ describe('an open change that is submitted again', () => {
     ['a time that has passed leaves the wait after a crash', { crashes: 1 }, at.wall, at.wall + 1_000],
     ['none lifts even that', { failures: 1 }, null, null],
     ['a later time is waited for', { failures: 1 }, at.wall + 9_000, at.wall + 9_000],
+    ['an earlier time leaves the wait after a failure', { failures: 1 }, at.wall + 10, at.wall + 1_000],
+    ['an earlier time leaves the wait after a crash', { crashes: 1 }, at.wall + 10, at.wall + 1_000],
+    ['an earlier time shortens a delay', {}, at.wall + 10, at.wall + 10],
+    [
+      'a time delays what no longer waits after a failure',
+      { failures: 1, runAt: null },
+      at.wall + 10,
+      at.wall + 10,
+    ],
   ])('%s [S5c-43]', (_, fields, runAt, expected) => {
     const item = newItem(merge, { data: { headSha: 'aaaa' }, runAt: at.wall + 1_000 })
 
@@ -118,6 +127,38 @@ describe('an open change that is submitted again', () => {
 
     expect([circle.code, depth.code]).toEqual(['INVALID', 'INVALID'])
     expect(isStackedAnew(open, { headSha: 'bbbb' })).toBe(false)
+  })
+})
+
+describe('what is stacked on a change that is stacked elsewhere', () => {
+  const moved = { ...newItem(merge, { id: 'm' }), ancestors: ['root'], parent: 'root' }
+  const on = (id: string, below: string) => ({
+    ...newItem(merge, { id }),
+    parent: below,
+    ancestors: ['old', 'm'],
+  })
+
+  test('follows, from the bottom up [S5c-43]', () => {
+    const stacked = [on('c', 'b'), on('b', 'm'), on('d', 'm')]
+
+    const after = restacked(moved, stacked).map((each) => [each.after.id, each.after.ancestors])
+
+    expect(after).toEqual([
+      ['b', ['root', 'm']],
+      ['d', ['root', 'm']],
+      ['c', ['root', 'm', 'b']],
+    ])
+    expect(restacked(moved, [on('b', 'm')])[0]?.after.version).toBe(2)
+    expect(restacked(moved, [])).toEqual([])
+  })
+
+  test('is refused where it would be too deep, or is too much [S5c-43]', () => {
+    const deep = { ...moved, ancestors: Array.from({ length: 9 }, (_, level) => `a${level}`) }
+    const many = Array.from({ length: 101 }, (_, number) => on(`n${number}`, 'm'))
+
+    expect(restacked(deep, [on('b', 'm')])[0]?.after.ancestors).toHaveLength(10)
+    expect(refusalOf(() => restacked(deep, [on('b', 'm'), on('c', 'b')])).code).toBe('INVALID')
+    expect(refusalOf(() => restacked(moved, many)).facts).toMatchObject({ stackedMax: 100 })
   })
 })
 

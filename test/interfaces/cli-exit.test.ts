@@ -299,6 +299,17 @@ describe('what commands say', () => {
     expect(wide.stdout).toContain(title)
   })
 
+  test('counts of a queue that nobody has used say so [S5c-51]', async () => {
+    const known = await shared.run('queue', 'stats', 'paused')
+    const mistyped = await shared.run('queue', 'stats', 'pausd')
+    const json = await shared.run('queue', 'stats', 'pausd', '--json')
+
+    expect([known.code, mistyped.code]).toEqual([0, 0])
+    expect(known.stdout).not.toContain('exists')
+    expect(mistyped.stdout).toContain('nobody has used a queue of this name yet')
+    expect(JSON.parse(json.stdout)).toMatchObject({ total: 0, exists: false })
+  })
+
   test('hints are talk for people at a terminal', async () => {
     const shell = aShell()
     await shell.run('queue', 'add', 'q', '1', '--key', 'k')

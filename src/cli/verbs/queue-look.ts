@@ -68,6 +68,7 @@ const stats = verb<QueueStats>({
   positional: ['queue'],
   text: (counts, view) =>
     view.pairs([
+      ['exists', counts.exists ? null : 'no, nobody has used a queue of this name yet'],
       ['total', counts.total],
       ['pending', counts.pending],
       ['blocked', counts.blocked],

@@ -46,10 +46,17 @@ function openItems(standing: Standing, request: Request, cursor: ItemCursor | nu
       ? `and (t.priority, t.added_at, t.id) > (${parameters.add(cursor[1])}, ${parameters.add(cursor[2])}, ${parameters.add(cursor[3])})`
       : ''
   const aside = standing === 'waiting' && request.asideOnly ? 'and t.quarantined_at is not null' : ''
-  const rest = `and t.queue = ${queue} and t.standing = '${standing}' ${aside} ${from} ${filters(request, parameters)}
+  const freed = standing === 'waiting' ? amongFreed(request.freedBy, parameters) : ''
+  const rest = `and t.queue = ${queue} and t.standing = '${standing}' ${aside} ${freed} ${from} ${filters(request, parameters)}
 order by t.priority, t.added_at, t.id
 limit ${parameters.add(request.limit + 1)}`
   return query(place, tables.item, 'none', rest, parameters)
+}
+
+function amongFreed(freedBy: Request['freedBy'], parameters: Parameters): string {
+  if (freedBy === null) return ''
+  const item = `select b.item from holdfast.blocker b where b.namespace = $1 and b.blocker = any(${parameters.add(freedBy)}) limit 10000`
+  return `and t.id = any(array(${item}))`
 }
 
 function closedItems(request: Request, cursor: ItemCursor | null, place: Place): Query[] {

@@ -13,7 +13,7 @@ export const dedupeKeyName = (queue: string, key: string) => `dedupe:${queue}\n$
 /** Whoever takes a place in line counts those it has. */
 export const placesName = (agent: string) => `places:${agent}`
 
-/** What items wait for that were there before: whoever sets it holds this name alone. */
+/** What items wait for and are stacked on that were there before: whoever sets it holds this name alone. */
 export const blockersName = 'blockers'
 
 /** What a change is known by to commands that come after it in the same batch. */

@@ -5,7 +5,7 @@ import { compareClosed, cursorOf, type ItemCursor, itemCursor } from '../item-cu
 import { pageOf } from '../page.ts'
 import type { Value } from './driver.ts'
 import { filterText, filterValues as valuesOfFilter } from './filter.ts'
-import { items, type Source } from './rows.ts'
+import { inList, items, type Source } from './rows.ts'
 
 type Request = Selectors['items'][0]
 
@@ -16,6 +16,13 @@ const openLines = {
   waiting: 'item_waiting',
   held: 'item_held',
 } as const
+
+const amongFreed = `and id in (
+  select blocker.item
+  from blocker
+  where blocker.namespace = ? and blocker.blocker in (select value from json_each(?))
+  limit 10000
+)`
 
 export function listItems(source: Source, request: Request): Selectors['items'][1] {
   const cursor = itemCursor(request.after)
@@ -36,13 +43,16 @@ function openItems(source: Source, request: Request, cursor: ItemCursor | null, 
     .filter((line) => line !== 'closed')
     .map((line) => {
       const isAside = request.quarantined === true || (line === 'waiting' && request.asideOnly)
+      const freedBy = line === 'waiting' ? request.freedBy : null
+      const index = freedBy ? 'item_id' : openLines[line]
       return items(
         source,
-        `indexed by ${isAside ? 'item_quarantined' : openLines[line]}
-where namespace = ? and queue = ? and standing = '${line}' ${isAside ? 'and quarantined_at is not null' : ''} ${condition} ${filters(request)}
+        `indexed by ${isAside ? 'item_quarantined' : index}
+where namespace = ? and queue = ? and standing = '${line}' ${isAside ? 'and quarantined_at is not null' : ''} ${freedBy ? amongFreed : ''} ${condition} ${filters(request)}
 order by priority, added_at, id
 limit ${limit}`,
         request.queue,
+        ...(freedBy ? [source.namespace, inList(freedBy)] : []),
         ...values,
         ...filterValues(request),
       )

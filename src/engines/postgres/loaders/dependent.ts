@@ -3,7 +3,7 @@ import type { Item } from '../../../domain/item.ts'
 import type { Cascade, Dependent } from '../../engine.ts'
 import { blockersName } from '../names.ts'
 import type { Row } from '../plan.ts'
-import { columnsFrom, decodeDamaged, lockClause, Parameters, query } from '../rows.ts'
+import { columnsFrom, decodeAll, decodeDamaged, lockClause, Parameters, query } from '../rows.ts'
 import { columnsOf, decode, tables, youngerAt } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 import { definedQueueAt } from './queue.ts'
@@ -117,6 +117,28 @@ select id from awaited limit ${parameters.add(limit)}`
       queries: [{ text, values: parameters.values }],
       searched: ['item'],
       read: ([rows]) => (rows ?? []).map(([id]) => id as string),
+    }
+  },
+
+  stackedOn({ id, limit }, place) {
+    const parameters = new Parameters(place)
+    const rest = `and t.id = any(array(
+  with recursive stacked (id) as (
+    select i.id from holdfast.item i where i.namespace = $1 and i.parent = ${parameters.add(id)} and i.standing <> 'closed'
+    union
+    select i.id
+    from stacked join holdfast.item i on i.namespace = $1 and i.parent = stacked.id
+    where i.standing <> 'closed'
+  )
+  select id from stacked limit ${parameters.add(limit)}
+))
+order by t.id`
+    return {
+      // Nobody puts another item on top of one of these meanwhile.
+      names: [blockersName],
+      queries: [query(place, tables.item, 'wait', rest, parameters)],
+      searched: ['item'],
+      read: ([rows]) => decodeAll<Item>(tables.item, rows),
     }
   },
 

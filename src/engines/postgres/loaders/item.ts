@@ -3,7 +3,7 @@ import { sumByName } from '../../../domain/count.ts'
 import type { Item, Standing } from '../../../domain/item.ts'
 import type { QueueCounts } from '../../engine.ts'
 import { planItems } from '../list.ts'
-import { dedupeKeyName, keyName } from '../names.ts'
+import { blockersName, dedupeKeyName, keyName } from '../names.ts'
 import { NoSuchId, type Place, type Plan } from '../plan.ts'
 import {
   decodeAll,
@@ -65,11 +65,12 @@ function planSearch(
 }
 
 export const itemLoaders = {
-  item({ queue, ref }, { locks, looksWide }) {
+  item({ queue, ref, stacks }, { locks, looksWide }) {
     const isId = uuid.test(ref)
     // Most refs are ids, and the search for keys costs as much again.
     const isNarrow = isId && locks && !looksWide
     return {
+      ...(stacks ? { sharedNames: [blockersName] } : {}),
       items: { ids: isId ? [ref] : [], keys: queue === null || isNarrow ? [] : [{ queue, key: ref }] },
       queries: [],
       read(_, items) {

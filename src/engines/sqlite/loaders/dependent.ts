@@ -1,7 +1,7 @@
 /** Items that wait for others. */
 import type { Item } from '../../../domain/item.ts'
 import type { Cascade, Dependent } from '../../engine.ts'
-import { inList, packed, type Source, select } from '../rows.ts'
+import { inList, items, packed, type Source, select } from '../rows.ts'
 import { decode, tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 import { definedQueue } from './queue.ts'
@@ -82,6 +82,23 @@ limit ${limit}`
 select id from awaited`
     return source.connection.all(sql, source.namespace, inList(ids)).map(([id]) => id as string)
   },
+
+  stackedOn: (source, { id, limit }) =>
+    items(
+      source,
+      `where namespace = ?1 and id in (
+  with recursive stacked (id) as (
+    select item.id from item indexed by item_parent where item.namespace = ?1 and item.parent = ?2 and item.standing <> 'closed'
+    union
+    select item.id
+    from stacked cross join item indexed by item_parent on item.namespace = ?1 and item.parent = stacked.id
+    where item.standing <> 'closed'
+    limit ${limit}
+  )
+  select id from stacked
+)`,
+      id,
+    ),
 
   freedDependents(source, { limit }) {
     const cascades = source.connection
