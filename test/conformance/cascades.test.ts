@@ -76,32 +76,6 @@ forEachEngine((engine) => {
     }
   })
 
-  // On a server every lost answer costs a new connection, ten seconds in all; recovery decides the same there.
-  const isQuick = engine.name === 'sqlite'
-  test.runIf(isQuick)('one recovery frees what waits for any number of blockers [S5e-11]', async () => {
-    const { store, env } = await engine.open({ background: false, recovery: false })
-    let isLost = false
-    const reached = (point: string) => {
-      // Its process never comes to the rest.
-      if (isLost && point === 'transaction.committed') throw new Error('lost after a commit')
-    }
-    const environment = { ...machine(env).process(7), reached }
-    const hf = await store.open({ environment, background: false, recovery: false })
-    const gates = await Promise.all(numbersTo(12).map((number) => hf.tasks.addTask(`gate ${number}`)))
-    for (const { id } of gates) await addBehind(hf, id, freedAtOnce + 1)
-    const look = await store.open({ background: false, recovery: false })
-
-    isLost = true
-    const dropped = { reason: 'not needed', dependents: 'release' } as const
-    await Promise.allSettled(gates.map(({ id }) => hf.tasks.removeTask(id, dropped)))
-    isLost = false
-    const left = await store.countRows()
-    await look.recovery.detectAndRecoverStale()
-
-    expect(left).toMatchObject({ cascade: 12, blocker: 12 })
-    expect(await store.countRows()).toMatchObject({ cascade: 0, blocker: 0 })
-  })
-
   test('a blocker that is done is nowhere shown as open [S5e-11]', async () => {
     const { hf, afterCommit } = await openWatched(engine)
     const { gate, keys } = await addTasksBehind(hf)
@@ -188,14 +162,10 @@ async function seenBy(hf: Holdfast, keys: readonly string[]) {
 /** More than are freed with the gate, and before a claim. Of the first and the last of them, some still wait then. */
 async function addTasksBehind(hf: Holdfast) {
   const { id: gate } = await hf.tasks.addTask('gate')
-  const numbers = numbersTo(2 * freedAtOnce + 20).map((number) => String(number).padStart(3, '0'))
+  const numbers = Array.from({ length: 2 * freedAtOnce + 20 }, (_, number) => String(number).padStart(3, '0'))
   await Promise.all(numbers.map((key) => hf.tasks.addTask(key, { key, dependsOn: [gate] })))
   await hf.tasks.claimTaskForAgent(gate)
   return { gate, keys: [...numbers.slice(0, 10), ...numbers.slice(-30)] }
-}
-
-function numbersTo(count: number): number[] {
-  return Array.from({ length: count }, (_, number) => number)
 }
 
 async function openChange(engine: Engine) {
