@@ -16,6 +16,7 @@ import {
   supply,
 } from './case.mjs'
 import {
+  addBesidePickers,
   pickUpElsewhere,
   pickUpHere,
   rerunAfterCrash,
@@ -264,6 +265,61 @@ export const cases = [
           unit: 'ms',
           goal: figure(atMost(600), 'ms'),
           ours: samples.open.map(({ ms }) => ms),
+        },
+      ]
+    },
+  },
+  {
+    id: 'growth-filter',
+    async run({ rounds, size, measure }) {
+      const tasks = size.isSmoke ? 300 : 100_000
+      const { unfiltered, far, ...filtered } = await measure('compareFilters', {
+        rounds,
+        claims: size.isSmoke ? 2 : 200,
+        tasks,
+      })
+      const what = {
+        home: 'one that belongs on this machine or on none, as by default',
+        label: 'one with a label',
+        owner: 'one of an owner',
+        'label-home': 'one with a label that belongs on this machine or on none',
+        several: 'one with two labels, mine or nobody’s, of this machine or none',
+      }
+      return [
+        ...Object.entries(filtered).map(([name, ours]) => ({
+          id: `growth-filter-${name}`,
+          what: `100,000 ready tasks: median claim of ${what[name]}, against the next of all [S5e-8]`,
+          unit: 'µs',
+          goal: ratio(atMost(2)),
+          ours,
+          theirs: unfiltered,
+        })),
+        {
+          id: 'growth-filter-far',
+          what: 'the same of one that is in two lists of 50,000, at the end of both [S5e-8]',
+          unit: 'ms',
+          goal: noGoal,
+          ours: far,
+        },
+      ]
+    },
+  },
+  {
+    id: 'growth-filter-waiters',
+    async run({ rounds, size }) {
+      const crowd = size.isSmoke
+        ? { processes: 2, tasks: 50, added: 5 }
+        : { processes: 8, tasks: 12_000, added: 300 }
+      const samples = []
+      for (let round = 0; round < Math.min(rounds, 3); round++) samples.push(await addBesidePickers(crowd))
+      return [
+        {
+          id: 'growth-filter-waiters',
+          what: '12,000 ready tasks: addTask beside 8 processes that wait for a label, NORMAL, median [S5e-8]',
+          unit: 'ms',
+          goal: figure(atMost(2), 'ms'),
+          ours: samples.map(({ besideMs }) => besideMs),
+          theirs: samples.map(({ aloneMs }) => aloneMs),
         },
       ]
     },

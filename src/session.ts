@@ -11,6 +11,7 @@ import type { LeaseRef } from './operations/lease.ts'
 import type { RecoveryReport, RecoveryTrigger } from './operations/recovery.ts'
 import type { RecoveryStats } from './operations/recovery-stats.ts'
 import { chanceFor } from './operations/table.ts'
+import { searchedTo } from './operations/task-seek.ts'
 import type { Settings } from './options.ts'
 import { findDeaths, type Healing, heal, healAtOpen } from './runtime/heal.ts'
 import { inTime } from './runtime/in-time.ts'
@@ -18,6 +19,7 @@ import type { Keeper, Lease } from './runtime/keeper.ts'
 import { type LeaseEnding, LeaseEndings, type LeaseLeft } from './runtime/lease-ending.ts'
 import type { RecoveryFailures } from './runtime/recovery-failures.ts'
 import { healerOf, healOthers } from './runtime/store-healing.ts'
+import { claimFound, isTaskThere, type TaskSearch, wantedOf } from './runtime/task-search.ts'
 
 export interface CallOptions {
   /** Act for another agent than this handle's; its claims are manual leases. */
@@ -204,9 +206,30 @@ export class Session {
     const rejected = (error: unknown): Promise<Result> => {
       this.#underWay.delete(asked)
       if (this.#isOurEnd(error)) return this.#callAgain(error, operation, input, options)
+      if (searchedTo(error) !== null && command.caller.searched === undefined)
+        return this.#searchOn(command, options)
       throw withCallerFrames(error, rejected)
     }
     return answered.then(resolved, rejected)
+  }
+
+  /** The same command each time, with how far was looked: it is one request, also to an idempotency key. */
+  #searchOn<Result>(command: Command, options: CallOptions): Promise<Result> {
+    return claimFound(this.#taskSearch(command.input, options), (searched) =>
+      this.#ask({ ...command, caller: { ...command.caller, searched } }, options),
+    )
+  }
+
+  /** Whether `tasks.claimNext` with this input would find something; only reads. */
+  isTaskThere(input: unknown, options: CallOptions): Promise<boolean> {
+    return isTaskThere(this.#taskSearch(input, options))
+  }
+
+  #taskSearch(input: unknown, { idempotencyKey, ...options }: CallOptions): TaskSearch {
+    return {
+      onWake: (listener) => this.engine.onWake(listener),
+      seek: (at, isWhole) => this.call('tasks.seek', { ...wantedOf(input), at, isWhole }, options),
+    }
   }
 
   #isOurEnd(error: unknown): error is HoldfastError {

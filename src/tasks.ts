@@ -280,7 +280,8 @@ export class Tasks {
       await this.releaseTask(id, { ...given({ agent }), token, note: waitIsOver })
     }
     const { agent } = options
-    return waitForWork(this.#session, { queue: taskQueue, waitMs, signal, agent, claim, isEnough, giveBack })
+    const wait = { queue: taskQueue, wanted: options, waitMs, signal, agent, claim, isEnough, giveBack }
+    return waitForWork(this.#session, wait)
   }
 
   async #claimNext(options: ClaimNextOptions, patienceMs?: number): Promise<NextTask> {

@@ -1,6 +1,8 @@
 /** What needs several processes: sharing one store, taking over from the dead, waking up. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { open } from 'holdfast'
+import { addTasks } from '../samples/filters.mjs'
+import { median } from '../statistics.mjs'
 import { makeFolder, payload, queueName, withStore } from '../store.mjs'
 import { Member, withMembers } from './fleet.mjs'
 
@@ -46,6 +48,43 @@ export function takeTurns({ processes, ms }) {
  * Waiters for one lock, in several processes: time of a hand-over when all of them take it in turn, how many places
  * were lost meanwhile, and how long the last one waits when all others leave at once; ms.
  */
+/** Adds tasks that none of so many waiting processes wants, then one for each: the median time of an addition. */
+export function addBesidePickers({ processes, tasks, added }) {
+  const settings = { durability: 'normal' }
+  return withStore({ items: 0 }, async (store) => {
+    const hf = await open(store, { logger: false, agent: 'adder', ...settings })
+    await addTasks(hf, tasks)
+    const timed = async () => {
+      const times = []
+      for (let number = 0; number < added; number++) {
+        const before = now()
+        await hf.tasks.addTask('common', { labels: ['left'] })
+        times.push(now() - before)
+        await sleep(2)
+      }
+      return median(times)
+    }
+    const aloneMs = await timed()
+    const besideMs = await withMembers(
+      { role: 'picker', store, count: processes, settings },
+      async (members) => {
+        await Promise.all(
+          members.map((member, index) => member.ask('wait', 'waiting', { label: `own-${index}` })),
+        )
+        await sleep(500)
+        const ms = await timed()
+        for (const index of members.keys()) await hf.tasks.addTask('own', { labels: [`own-${index}`] })
+        const picked = await Promise.all(members.map((member) => member.hear('picked')))
+        if (picked.some(({ outcome }) => outcome !== 'claimed'))
+          throw new Error('a waiter went without its task')
+        return ms
+      },
+    )
+    await hf.close()
+    return { aloneMs, besideMs }
+  })
+}
+
 export function serveCrowd({ processes, waiters }) {
   const settings = { durability: 'normal', quotas: { lockPlaces: 1000 } }
   const count = Math.floor(waiters / processes)

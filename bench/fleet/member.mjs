@@ -74,6 +74,14 @@ const roles = {
       tell('served', { served: ends.filter(({ status }) => status === 'fulfilled').length })
     },
   },
+  /** Waits for a task with a label of its own. */
+  picker: {
+    async wait({ label }) {
+      tell('waiting')
+      const { outcome } = await hf.tasks.claimNext({ labels: [label], waitMs: 600_000 })
+      tell('picked', { outcome })
+    },
+  },
   /** Takes an item and sits on it. */
   holder: {
     async claim() {

@@ -2,6 +2,7 @@
 import { manyCommands, startCommands } from './commands.mjs'
 import { compareDepths } from './depth.mjs'
 import { drainByCallers, drainByWorker } from './drain.mjs'
+import { compareFilters } from './filters.mjs'
 import { compareGrowth } from './growth.mjs'
 import { lockByCallers } from './locks.mjs'
 import { addMany, completeAwaited, dependOnAnother, openStale } from './many.mjs'
@@ -18,6 +19,7 @@ export const samples = {
   addMany,
   compareDepths,
   compareDepthsOnPostgres,
+  compareFilters,
   compareGrowth,
   compareRecovery,
   completeAwaited,

@@ -246,8 +246,11 @@ function isInLine({ standing }: Item): boolean {
   return standing === 'ready' || standing === 'suspect'
 }
 
+/** Where an item stands in the line of its queue. */
+export type LinePlace = Pick<Item, 'priority' | 'addedAt' | 'id'>
+
 /** The order in which items are claimed: by priority, then age, then id. */
-export function compareInLine(left: Item, right: Item): number {
+export function compareInLine(left: LinePlace, right: LinePlace): number {
   if (left.priority !== right.priority) return left.priority - right.priority
   if (left.addedAt !== right.addedAt) return left.addedAt - right.addedAt
   return left.id < right.id ? -1 : 1

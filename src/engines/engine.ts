@@ -12,7 +12,7 @@ import type { EventKind, Image, StoredEvent, Subject } from '../domain/event.ts'
 import type { LockBlocker } from '../domain/foreign-lock.ts'
 import type { Horizon } from '../domain/horizon.ts'
 import type { Claimant, Instance, Process } from '../domain/instance.ts'
-import type { Item, Json, Standing } from '../domain/item.ts'
+import type { Item, Json, LinePlace, Standing } from '../domain/item.ts'
 import type { Lock } from '../domain/lock.ts'
 import type { LineHead, LockLine, Waiter } from '../domain/lock-line.ts'
 import type { Message } from '../domain/message.ts'
@@ -21,6 +21,7 @@ import type { Outage } from '../domain/outage.ts'
 import type { Outcome, Progress } from '../domain/progress.ts'
 import type { Queue } from '../domain/queue.ts'
 import type { Quotas } from '../domain/quota.ts'
+import type { WordList } from '../domain/ready-word.ts'
 import type { Addressable, Recipient } from '../domain/recipient.ts'
 import type { State, StateFloor, StateSummary } from '../domain/state.ts'
 import type { Workflow } from '../domain/workflow.ts'
@@ -77,12 +78,18 @@ export interface ItemFilter {
   readonly host?: string | null | undefined
   /** Of this machine, or of none; null: only of none. */
   readonly hostOrNone?: string | null | undefined
-  /** Of a machine that is none of these. */
-  readonly hostNotIn?: readonly string[] | undefined
   /** At least this urgent: the number is not higher. */
   readonly priorityMax?: number | undefined
   /** Held by this agent. */
   readonly agent?: string | undefined
+}
+
+/** How far ready tasks have been looked through for one that fits. */
+export interface SearchPlace {
+  /** Which of the filter's lists is walked, by its number in `listsOf`. */
+  readonly by: number
+  /** Where to go on; null: the list has come to its end. */
+  readonly from: LinePlace | null
 }
 
 export interface WorkflowRow {
@@ -243,8 +250,18 @@ export interface Selectors {
     { queue: string; filter: ItemFilter | null; instance: string | null; limit: number },
     readonly Item[],
   ]
-  /** The next ones among the first 10,000 in line that pass the filter. */
-  claimableMatching: [{ queue: string; filter: ItemFilter; limit: number }, readonly Item[]]
+  /**
+   * The next ready tasks that pass the filter, in line order: found in one of its lists, from a place on, among so many
+   * rows of it; null: all. `next` is where that look ended, null where the list did.
+   */
+  tasksMatching: [
+    { filter: ItemFilter; by: number; from: LinePlace | null; window: number | null; limit: number },
+    { readonly items: readonly Item[]; readonly next: LinePlace | null },
+  ]
+  /** How many ready tasks are in each list, counted up to `limit`; where one is short, the others may stay uncounted. */
+  wordCounts: [{ lists: readonly WordList[]; limit: number }, readonly number[]]
+  /** Ready tasks of machines that are none of these. */
+  strandedTasks: [{ hosts: readonly string[]; limit: number }, readonly Item[]]
   /** What is kept for an agent and could be claimed by it, in working order. */
   offered: [{ queue: string; agent: string; filter: ItemFilter | null; limit: number }, readonly Item[]]
   /** Everything held, soonest expiry first, each with the wall time of its last event. */
@@ -666,6 +683,8 @@ export interface Caller {
   readonly leaseMs?: number | undefined
   /** How much of what all share this agent may take. */
   readonly quotas?: Quotas | undefined
+  /** How far it has looked, by reads, for a task that fits: its claim goes on there. */
+  readonly searched?: SearchPlace | undefined
 }
 
 /** Facts of this moment, for deciding. */

@@ -126,6 +126,15 @@ export const eventTable = plainTable('event', ['seq'], {
 /** The index of who waits for whom. */
 const blockerTable = plainTable('blocker', ['blocker', 'item'], { blocker: 'text', item: 'text' })
 
+/** The index of what ready tasks are found by. */
+const readyWordTable = plainTable('ready_word', ['field', 'value', 'priority', 'added_at', 'item'], {
+  field: 'text',
+  value: 'text',
+  priority: 'integer',
+  added_at: 'integer',
+  item: 'text',
+})
+
 /** The highest token a deleted row of each namespace has had. */
 export const floorTable = plainTable('token_floor', [], { floor: 'integer' })
 
@@ -133,6 +142,7 @@ export const floorTable = plainTable('token_floor', [], { floor: 'integer' })
 export const transferTables: readonly TransferTable[] = [
   ...inOrder(Object.keys(schema) as TableName[]).map(ofSchema),
   blockerTable,
+  readyWordTable,
   floorTable,
   eventTable,
 ]

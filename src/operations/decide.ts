@@ -189,7 +189,7 @@ function contextOf(
   { caller, chance }: Command,
   { now, wall, isDoubtful = false, manualGraceMs = 0, outage }: Moment,
 ): Context {
-  const { agent, instance, renews, leaseMs, quotas, host, isForAnother } = caller
+  const { agent, instance, renews, leaseMs, quotas, host, isForAnother, searched } = caller
   return {
     agent,
     instance,
@@ -198,6 +198,7 @@ function contextOf(
     quotas,
     host,
     isForAnother,
+    searched,
     now,
     wall,
     isDoubtful,

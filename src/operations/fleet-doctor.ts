@@ -4,7 +4,7 @@ import { lossOf, lossSubject } from '../domain/commit-loss.ts'
 import { examine, isUnhealthy, longTransactionMs, vainWaitsMax } from '../domain/doctor.ts'
 import { healerSilentMs } from '../domain/healer.ts'
 import { type Processes, runningHosts } from '../domain/holding.ts'
-import { taskQueue, wordIn } from '../domain/task.ts'
+import { wordIn } from '../domain/task.ts'
 import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
 import { alertsFor, fleetNeeds, glancesOf, heldThings, judged, queueRows, sweptAt, titleOf } from './fleet.ts'
@@ -143,9 +143,8 @@ export const doctor = operation({
 function strandedNeeds(processes: Processes) {
   return {
     stranded: {
-      select: 'claimableMatching',
-      queue: taskQueue,
-      filter: { hostNotIn: [...runningHosts(processes)] },
+      select: 'strandedTasks',
+      hosts: [...runningHosts(processes)],
       limit: strandedMax + 1,
     },
   } as const

@@ -67,9 +67,11 @@ export const prime = operation({
       after: null,
     } as const,
     tasks: {
-      select: 'claimableMatching',
-      queue: taskQueue,
+      select: 'tasksMatching',
       filter: atHome({ host }),
+      by: 0,
+      from: null,
+      window: null,
       limit: tasksShown,
     } as const,
     offers: {
@@ -95,7 +97,7 @@ export const prime = operation({
         return message ? [viewLetter(message, delivery)] : []
       })
       const { registered } = rows
-      const tasks = [...rows.tasks, ...rows.offers].sort(compareInLine).slice(0, tasksShown)
+      const tasks = [...rows.tasks.items, ...rows.offers].sort(compareInLine).slice(0, tasksShown)
       return {
         changes: [],
         result: {

@@ -56,6 +56,7 @@ import * as taskCleanup from './task-cleanup.ts'
 import * as taskFinish from './task-finish.ts'
 import * as taskHint from './task-hint.ts'
 import * as taskRemove from './task-remove.ts'
+import * as taskSeek from './task-seek.ts'
 
 const all: readonly AnyOperation[] = [
   queueDefine.defineWorkflow,
@@ -172,6 +173,7 @@ const all: readonly AnyOperation[] = [
   task.checkUpdateConflict,
   taskClaim.claimTaskForAgent,
   taskClaim.claimNext,
+  taskSeek.seek,
   taskClaim.batchClaim,
   taskFinish.renewLease,
   taskFinish.releaseTask,

@@ -1,20 +1,20 @@
 /** Taking tasks: one by name, the next that fits, or several at once. */
 import * as z from 'zod'
 import type { Claimant, Process } from '../domain/instance.ts'
-import { compareInLine, type Item } from '../domain/item.ts'
+import type { Item } from '../domain/item.ts'
 import { isExpired } from '../domain/lease.ts'
 import { claimTask, type TaskClaim, type TaskRequest, taskLeaseMs, taskQueue } from '../domain/task.ts'
-import type { Caller, Change, Context, Decision, DefinedQueue, Grant, ItemFilter } from '../engines/engine.ts'
+import type { Change, Context, Decision, DefinedQueue, Grant } from '../engines/engine.ts'
 import { isHoldfastError } from '../errors.ts'
 import { lazily } from '../lazily.ts'
 import { claimant, holderWith } from './claimant.ts'
 import * as fields from './fields.ts'
 import { ask, type OutputOf, operation, type Step } from './operation.ts'
-import { empty, emptyAnswer, leaseLength, suspectsOf } from './queue-claim.ts'
+import { empty, emptyAnswer, leaseLength } from './queue-claim.ts'
 import { unblocked } from './queue-finish.ts'
 import { itemReclaim, lossRecords, processNeeds, rulesFor } from './reclaim.ts'
 import { closedBlockers, itemChange, requireItem, requireQueue } from './subject.ts'
-import { atHome, filter, itemFilter, type TaskFilter } from './task.ts'
+import { assertSearched, candidateNeeds, filterFor, firstCandidate, wantedTask } from './task-seek.ts'
 import { ref, taskNeeds, taskView, viewTask } from './task-view.ts'
 import { viewItem } from './view.ts'
 
@@ -235,13 +235,6 @@ export const claimTaskForAgent = operation({
   },
 })
 
-/** What a caller asks for as the engines know it; null = anything. A host that is named stands for the caller's own. */
-function filterFor(wanted: TaskFilter, anyHost: boolean, caller: Caller): ItemFilter | null {
-  const isAnywhere = anyHost || wanted.host !== undefined
-  const asked = { ...itemFilter(wanted, caller.agent), ...(isAnywhere ? {} : atHome(caller)) }
-  return Object.values(asked).every((value) => value === undefined) ? null : asked
-}
-
 const holdsMax = 1_000_000
 
 export const claimNext = operation({
@@ -254,11 +247,7 @@ export const claimNext = operation({
   waits: true,
   input: () =>
     z.strictObject({
-      ...filter(),
-      anyHost: z
-        .boolean()
-        .optional()
-        .describe('Also tasks that belong on other machines than the one that asks.'),
+      ...wantedTask(),
       leaseMs: claimInput().leaseMs,
       agentMax: z.int().min(1).max(holdsMax).optional().describe('Most tasks this agent may hold.'),
       hostMax: z
@@ -269,24 +258,19 @@ export const claimNext = operation({
         .describe('Most tasks that may be held on this host, by its processes or by hand.'),
     }),
   output: nextClaim,
-  needs({ agentMax, hostMax, leaseMs, anyHost = false, ...wanted }, caller) {
-    const filter = filterFor(wanted, anyHost, caller)
-    return {
-      defined: { select: 'queue', name: taskQueue } as const,
-      candidates:
-        filter === null
-          ? ({ select: 'claimable', queue: taskQueue, limit: 1 } as const)
-          : ({ select: 'claimableMatching', queue: taskQueue, filter, limit: 1 } as const),
-      suspects: suspectsOf(taskQueue, caller, { limit: 1, filter }),
-      offers: { select: 'offered', queue: taskQueue, agent: caller.agent, filter, limit: 1 } as const,
-      process: claimant(caller),
-    }
-  },
-  decide({ defined, candidates, suspects, offers, process }, input, context): Step<NextTaskOutcome> {
-    const [candidate] = [...candidates, ...suspects, ...offers].sort(compareInLine)
+  needs: (input, caller) => ({
+    defined: { select: 'queue', name: taskQueue } as const,
+    ...candidateNeeds(filterFor(input, caller), caller),
+    process: claimant(caller),
+  }),
+  decide({ defined, process, ...found }, input, context): Step<NextTaskOutcome> {
     if (defined?.queue.pausedAt != null)
       return { changes: [], result: { outcome: 'paused', reason: defined.queue.pauseReason } }
-    if (!candidate) return emptyAnswer()
+    const candidate = firstCandidate(found)
+    if (candidate === null) {
+      assertSearched(found.matching, context)
+      return emptyAnswer()
+    }
     const request = requestOf(input, process, defined, context)
     const claim = (): Decision<NextTaskOutcome> => {
       const made = claimOne(candidate, { defined, processes: null, closed: [] }, request, context)

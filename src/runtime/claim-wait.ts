@@ -15,6 +15,8 @@ export interface ClaimWait<Answer> {
   readonly signal?: AbortSignal | undefined
   /** Who claims, where that is another than the handle's own agent. */
   readonly agent?: string | undefined
+  /** Of a claim with a filter, its input: most of what is ready may not fit, and only a claim that will find something writes. */
+  readonly wanted?: object | undefined
   /** `patienceMs`: for how long the store may be away. */
   claim(patienceMs: number): Promise<Answer>
   /** Gives up what a claim was granted when the wait was over. */
@@ -77,7 +79,8 @@ export async function waitForWork<Answer>(session: Session, wait: ClaimWait<Answ
       // Once for each lapse: what stays although its lease is over is asked for no more often than anything else.
       const lapsedForMs = -(seen.lapseInMs ?? 0)
       const hasLapsed = lapsedForMs > 0 && environment.monotonic() - lapsedForMs >= claimedAt
-      ready = seen.ready || hasLapsed || now - claimedAt >= claimEveryMs || now >= deadline
+      const isWanted = seen.ready && (await inTime(session, isThere(session, wait, deadline), deadline))
+      ready = isWanted || hasLapsed || now - claimedAt >= claimEveryMs || now >= deadline
     }
   }
 }
@@ -98,6 +101,16 @@ function look(
     { queue, lapses: true },
     { agent, ...untilDeadline(session, deadline) },
   )
+}
+
+/** Whether something that is ready is wanted. */
+async function isThere(
+  session: Session,
+  { wanted, agent }: Pick<ClaimWait<never>, 'wanted' | 'agent'>,
+  deadline: number,
+): Promise<boolean> {
+  if (wanted === undefined) return true
+  return session.isTaskThere(wanted, { agent, ...untilDeadline(session, deadline) })
 }
 
 /** Reads only, unless somebody is dead. */

@@ -86,6 +86,12 @@ async function lookAround(hf: Holdfast): Promise<void> {
     await jobs.list({ ...options, limit: 1 })
   await jobs.list({ quarantined: true })
   await hf.tasks.listTasks({ labels: ['docs'], limit: 1 })
+  // One list, one of two values, several with and without a bound, and a search that goes on by reads.
+  const filters = [{}, { mine: true }, { labels: ['docs'] }, { labels: ['docs', 'none'], priorityMax: 3 }]
+  for (const filter of [...filters, { anyHost: true, priorityMax: 3 }, { anyHost: true, owner: 'olga' }])
+    await hf.tasks.claimNext({ ...filter, agent: 'nobody' })
+  for (const at of [null, { by: 0, from: { priority: 5, addedAt: 0, id: '' } }])
+    await hf.execute('tasks.seek', { labels: ['docs'], mine: true, at, isWhole: false })
   await hf.tasks.detectStaleLocks()
   await hf.agents.list()
   await hf.fleet.status()
@@ -100,6 +106,7 @@ async function lookAround(hf: Holdfast): Promise<void> {
   await hf.recovery.detectAndRecoverStale()
   await jobs.cleanup({ maxAgeMs: 3_600_000 })
   await hf.state.list({ prefix: 'c' })
+  await hf.tasks.addTask('Print the guide', { labels: ['docs'], owner: 'olga' })
 }
 
 /** Thousands of rows of everything that grows, so that the planner knows it. */
@@ -107,6 +114,8 @@ async function multiply(admin: pg.Client, schema: string): Promise<void> {
   for (const [table, key, condition, count] of [
     ['item', 'id', "standing = 'closed' and state = 'done'", 20_000],
     ['item', 'id', "standing = 'ready'", 4000],
+    ['ready_word', 'item', "field = 'owner'", 4000],
+    ['ready_word', 'item', "field = 'host'", 4000],
     ['event', 'seq', "kind = 'item.claimed'", 20_000],
     ['event', 'seq', "subject = 'state'", 1000],
     ['message', 'id', 'true', 5000],

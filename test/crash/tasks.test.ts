@@ -165,3 +165,36 @@ test('a process taken for dead by mistake joins again, and its real death is not
   expect(after?.id).not.toBe(before?.id)
   expect(seenAt - killedAt).toBeLessThan(promptMs)
 })
+
+test('8 processes that wait for a label each get their own task, once, while others are added [X6] [S5e-8]', async () => {
+  const store = newStore()
+  const hf = await openHere(store, { background: false, durability: 'normal' })
+  await hf
+    .queue('tasks', { workflow: 'task' })
+    .addMany(Array.from({ length: 1_000 }, () => ({ payload: null })))
+  const waiters = await Promise.all(
+    Array.from({ length: 8 }, (_, number) =>
+      openActor(store, { agent: `racer-${number}`, background: false, durability: 'normal' }),
+    ),
+  )
+  const rounds = 5
+
+  for (let round = 0; round < rounds; round++) {
+    // Two of them want the same, and there is one of it for each.
+    const waiting = waiters.map((waiter, number) =>
+      ask<TaskClaim>(waiter, 'claimNext', { labels: ['own', `own-${number >> 1}`], waitMs: 15_000 }),
+    )
+    const added: string[] = []
+    for (const number of waiters.keys()) {
+      await hf.tasks.addTask('common', { labels: ['common'] })
+      const { id } = await hf.tasks.addTask('own', { labels: ['own', `own-${number >> 1}`], priority: 9 })
+      added.push(id)
+    }
+
+    const claims = await Promise.all(waiting)
+
+    const ids = claims.flatMap((claim) => (claim.outcome === 'claimed' ? [claim.task.id] : []))
+    expect(ids.sort()).toEqual(added.sort())
+  }
+  expectSound(store)
+})

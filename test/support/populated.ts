@@ -88,6 +88,7 @@ async function populateTasks(hf: Holdfast): Promise<void> {
   })
   await hf.tasks.claimTaskForAgent(task.id, { agent: 'writer', leaseMs: hour })
   await hf.tasks.addTask('Read the guide', { dependsOn: [task.id] })
+  await hf.tasks.addTask('Print the guide', { labels: ['docs'], owner: 'olga', host: 'press' })
 }
 
 async function populateLocks(hf: Holdfast): Promise<Grants['lock']> {

@@ -54,6 +54,7 @@ function siteOn(
     },
     readTables: () =>
       readTables(async (table) => (await admin.query(`select * from ${schema}.${table}`)).rows),
+    readRows: async (table) => (await admin.query(`select * from ${schema}.${table}`)).rows,
     countRows: () => countRows(admin, schema),
     whenReadable: () => whenReadable(admin),
     async remove() {

@@ -15,6 +15,8 @@ export async function createSqliteSite(): Promise<Site> {
     damage: damageTo(url),
     readTables: () =>
       using(url, (database) => readTables(async (table) => database.prepare(`select * from ${table}`).all())),
+    readRows: (table) =>
+      using(url, (database) => database.prepare(`select * from ${table}`).all() as Record<string, unknown>[]),
     countRows: () => using(url, countRows),
     whenReadable: async () => {},
     remove: async () => rmSync(folder, { recursive: true, force: true }),

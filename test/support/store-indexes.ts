@@ -1,7 +1,10 @@
 /** Which tables of a store grow for as long as it is used, and which indexes stay small. */
 
-/** Tables that grow with everything that was ever done. */
-export const growing = ['item', 'event', 'message', 'delivery', 'answer', 'outcome', 'image', 'state']
+/** Tables that grow with everything that was ever done, or with the tasks that wait to be. */
+export const growing = [
+  ...['item', 'event', 'message', 'delivery', 'answer', 'outcome', 'image', 'state'],
+  'ready_word',
+]
 
 /** These hold only what is under way, so reading all of one costs what is under way. */
 export const small =

@@ -14,6 +14,8 @@ export interface Site {
   readonly damage: Damage
   /** The rows that events rebuild, by subject and id, with the names the rules use. */
   readTables(): Promise<Map<string, Record<string, unknown>>>
+  /** The rows of a table as they lie there. */
+  readRows(table: string): Promise<readonly Record<string, unknown>[]>
   /** How many rows each table has. */
   countRows(): Promise<Record<string, number>>
   /** Resolves when every event recorded so far can be read; some engines show them a moment later. */
@@ -80,6 +82,8 @@ export interface Store {
   readonly damage: Damage
   /** The rows that events rebuild, by subject and id, with the names the rules use. */
   readTables(): Promise<Map<string, Record<string, unknown>>>
+  /** The rows of a table as they lie there. */
+  readRows(table: string): Promise<readonly Record<string, unknown>[]>
   /** How many rows each table has. */
   countRows(): Promise<Record<string, number>>
   /** One more handle on the same store. Silent unless it is given a logger. */
@@ -197,6 +201,7 @@ function createStore(site: Site, isReal: boolean): { store: Store; remove: () =>
       return damageInMovedTime(site.damage, env)
     },
     readTables: () => site.readTables(),
+    readRows: (table) => site.readRows(table),
     countRows: () => site.countRows(),
     async open(options = {}) {
       const environment = isReal ? systemEnvironment : env

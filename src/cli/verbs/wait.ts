@@ -48,6 +48,7 @@ export async function claimWaiting<Answer extends { readonly outcome: string }>(
     for (;;) {
       const answer = await hf.waitForWork<Answer>({
         queue,
+        wanted: operation === 'tasks.claimNext' ? call.input : undefined,
         waitMs,
         signal,
         claim,

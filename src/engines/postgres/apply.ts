@@ -7,6 +7,7 @@ import type { StoredEvent, Subject } from '../../domain/event.ts'
 import type { Item } from '../../domain/item.ts'
 import { brokenRule } from '../../domain/item-soundness.ts'
 import type { Lock } from '../../domain/lock.ts'
+import { changedWords, type ReadyWord } from '../../domain/ready-word.ts'
 import type { StateFloor } from '../../domain/state.ts'
 import { differenceJson, newRowJson } from '../difference.ts'
 import type { Change, Decision, EventDraft, SealedEvents } from '../engine.ts'
@@ -105,6 +106,7 @@ export function applying(
     ...updates(namespace, changed),
     ...insertions(namespace, added),
     ...blockers(namespace, nets),
+    ...words(namespace, nets),
     ...stateFloor(namespace, nets),
     ...tokenFloor(namespace, removed, bucket),
     ...sealed.map((range) => unsealing(namespace, range)),
@@ -295,6 +297,57 @@ function blockers(namespace: string, nets: readonly Net[]): Query[] {
 function push(columns: [string[], string[]], blocker: string, item: string): void {
   columns[0].push(blocker)
   columns[1].push(item)
+}
+
+const wordTypes = '$2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::text[]'
+
+/** Each is found by its key, one by one: a plan made when the table was small would walk all of it. */
+const deleteWords = `delete from holdfast.ready_word w
+using unnest(${wordTypes}) as v(field, value, priority, added_at, item)
+cross join lateral (
+  select i.ctid as place
+  from holdfast.ready_word i
+  where i.namespace = $1 and i.field = v.field and i.value = v.value and i.priority = v.priority
+    and i.added_at = v.added_at and i.item = v.item
+  limit 1
+) found
+where w.ctid = found.place`
+
+/** Added if it is not there: the words of a row that somebody changed by hand may still be. */
+const insertWords = `insert into holdfast.ready_word (namespace, field, value, priority, added_at, item)
+select $1, v.* from unnest(${wordTypes}) as v
+on conflict do nothing`
+
+function words(namespace: string, nets: readonly Net[]): Query[] {
+  const changes = nets
+    .filter(({ table }) => table === 'item')
+    .map(({ before, after }) => changedWords(before as Item | null, after as Item | null))
+  return [
+    ...writing(
+      deleteWords,
+      namespace,
+      changes.flatMap(({ gone }) => gone),
+    ),
+    ...writing(
+      insertWords,
+      namespace,
+      changes.flatMap(({ fresh }) => fresh),
+    ),
+  ]
+}
+
+function writing(text: string, namespace: string, words: readonly ReadyWord[]): Query[] {
+  if (words.length === 0) return []
+  const written = (field: 'field' | 'value' | 'item') => texts(words.map((word) => word[field]))
+  const numbers = (field: 'priority' | 'addedAt') => bigints(words.map((word) => word[field]))
+  const values = [
+    written('field'),
+    written('value'),
+    numbers('priority'),
+    numbers('addedAt'),
+    written('item'),
+  ]
+  return [{ text, values: [namespace, ...values] }]
 }
 
 /** Floors are only ever raised, whatever was read of them: those who raise one at once need not agree. */

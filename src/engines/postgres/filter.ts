@@ -6,7 +6,7 @@ import type { Parameters } from './rows.ts'
 
 /** As many conditions as fields are asked for; the values are parameters. */
 export function filterText(filter: ItemFilter | null, parameters: Parameters): string {
-  const { labels, owner, ownerOrNone, host, hostOrNone, hostNotIn, priorityMax, agent } = filter ?? {}
+  const { labels, owner, ownerOrNone, host, hostOrNone, priorityMax, agent } = filter ?? {}
   const conditions: string[] = []
   if (labels !== undefined) {
     conditions.push(...labels.map((label) => contains(JSON.stringify(label))))
@@ -21,11 +21,6 @@ export function filterText(filter: ItemFilter | null, parameters: Parameters): s
     // Most have none, and that needs no parsing.
     conditions.push(`(not ${contains('"host":"')} or ${isOwn})`)
   }
-  if (hostNotIn !== undefined)
-    conditions.push(
-      contains('"host":"'),
-      `${itsHost} is not null and ${itsHost} <> all(${parameters.add(hostNotIn)}::text[])`,
-    )
   if (priorityMax !== undefined) conditions.push(`t.priority <= ${parameters.add(priorityMax)}`)
   if (agent !== undefined) conditions.push(`t.standing = 'held' and t.agent = ${parameters.add(agent)}`)
   return conditions.map((condition) => `and ${condition}`).join('\n')
@@ -44,7 +39,7 @@ export function filterText(filter: ItemFilter | null, parameters: Parameters): s
 const itsHost = "holdfast.json_field(t.data, 'host')"
 
 export function passes(item: Item, filter: ItemFilter): boolean {
-  const { labels, owner, ownerOrNone, host, hostOrNone, hostNotIn, priorityMax, agent } = filter
+  const { labels, owner, ownerOrNone, host, hostOrNone, priorityMax, agent } = filter
   const own = wordsIn(item.data.labels)
   const itsOwner = wordIn(item.data.owner)
   const itsHost = wordIn(item.data.host)
@@ -54,7 +49,6 @@ export function passes(item: Item, filter: ItemFilter): boolean {
     (ownerOrNone === undefined || (itsOwner ?? ownerOrNone) === ownerOrNone) &&
     (host === undefined || itsHost === host) &&
     (hostOrNone === undefined || itsHost === null || itsHost === hostOrNone) &&
-    (hostNotIn === undefined || (itsHost !== null && !hostNotIn.includes(itsHost))) &&
     (priorityMax === undefined || item.priority <= priorityMax) &&
     (agent === undefined || (item.standing === 'held' && item.agent === agent))
   )

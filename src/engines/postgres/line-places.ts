@@ -3,8 +3,9 @@
  * see it any more; from the head of a line, each claim would pass over all of that. Before the place remembered nothing
  * was ready, so it serves until something may be: this process made an item ready, another rang, or a moment passed.
  */
+
+import type { LinePlace } from '../../domain/item.ts'
 import type { Environment } from '../../environment.ts'
-import type { LinePlace } from './plan.ts'
 
 /** A ring may be lost, and not everything that moves an item to the front rings. */
 const servesMs = 100

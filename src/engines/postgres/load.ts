@@ -20,11 +20,13 @@ import { recoveryLoaders } from './loaders/recovery.ts'
 import { stateLoaders } from './loaders/state.ts'
 import { transactionLoaders } from './loaders/transaction.ts'
 import { waiterLoaders } from './loaders/waiter.ts'
+import { wordLoaders } from './loaders/word.ts'
 import type { Place, Plan } from './plan.ts'
 
 const loaders: Loaders = {
   ...itemLoaders,
   ...lineLoaders,
+  ...wordLoaders,
   ...dependentLoaders,
   ...glanceLoaders,
   ...queueLoaders,

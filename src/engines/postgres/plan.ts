@@ -2,7 +2,7 @@
  * What it takes to load one selector on PostgreSQL. A batch makes the plans of all its commands first, sends their
  * queries in one pipelined round trip, and gives each plan its answers to read. No query depends on another's answer.
  */
-import type { Item } from '../../domain/item.ts'
+import type { Item, LinePlace } from '../../domain/item.ts'
 import type { Tables } from '../engine.ts'
 
 export type Row = readonly unknown[]
@@ -21,13 +21,6 @@ export interface ItemNames {
   /** The open item of a key, and the newest closed one. */
   readonly keys?: readonly { readonly queue: string; readonly key: string }[]
   readonly dedupeKeys?: readonly { readonly queue: string; readonly dedupeKey: string }[]
-}
-
-/** A place in a line: items are claimed by priority, then age, then id. */
-export interface LinePlace {
-  readonly priority: number
-  readonly addedAt: number
-  readonly id: string
 }
 
 /** Claims of one queue and filter: one statement takes enough for all of them, or two would get the same rows. */

@@ -2,6 +2,7 @@
 import type { StoredEvent, Subject } from '../../domain/event.ts'
 import type { Item } from '../../domain/item.ts'
 import type { Lock } from '../../domain/lock.ts'
+import { changedWords, type ReadyWord } from '../../domain/ready-word.ts'
 import { HoldfastError } from '../../errors.ts'
 import { newRowJson } from '../difference.ts'
 import type { Change, Decision, EventDraft, SealedEvents, Tables } from '../engine.ts'
@@ -29,7 +30,10 @@ function applyChange(place: Source, change: Change): void {
     return
   }
   const written = writeRow(place, tables[change.table], change)
-  if (change.table === 'item') indexBlockers(place, change.before, change.after)
+  if (change.table === 'item') {
+    indexBlockers(place, change.before, change.after)
+    indexWords(place, change.before, change.after)
+  }
   if (change.after === null && (change.table === 'lock' || change.table === 'item'))
     raiseFloor(place, change.before as Lock | Item)
   if (change.event) writeEvent(place, change.event, subjectOf(change, written))
@@ -109,6 +113,21 @@ function indexBlockers({ connection, namespace }: Source, before: Item | null, a
         id,
       )
   }
+}
+
+/** Added if it is not there: the words of a row that somebody changed by hand may still be. */
+const insertWord = `insert into ready_word (namespace, field, value, priority, added_at, item)
+values (?, ?, ?, ?, ?, ?)
+on conflict do nothing`
+const deleteWord =
+  'delete from ready_word where namespace = ? and field = ? and value = ? and priority = ? and added_at = ? and item = ?'
+
+function indexWords({ connection, namespace }: Source, before: Item | null, after: Item | null): void {
+  const { gone, fresh } = changedWords(before, after)
+  const write = (text: string, { field, value, priority, addedAt, item }: ReadyWord) =>
+    connection.run(text, namespace, field, value, BigInt(priority), BigInt(addedAt), item)
+  for (const word of gone) write(deleteWord, word)
+  for (const word of fresh) write(insertWord, word)
 }
 
 const updateFloor = 'update namespace set token_floor = max(token_floor, ?) where name = ?'

@@ -4,7 +4,7 @@ import type { Value } from './driver.ts'
 
 /** What is not text says nothing; the same rule as `wordIn` and `wordsIn` of the domain. */
 const word = (field: 'owner' | 'host') =>
-  `iif(json_type(data, '$.${field}') = 'text', data ->> '$.${field}', null)`
+  `iif(json_type(item.data, '$.${field}') = 'text', item.data ->> '$.${field}', null)`
 const labels = `select value from json_each(item.data, '$.labels') as label
 where label.type = 'text' and json_type(item.data, '$.labels') = 'array'`
 
@@ -14,9 +14,8 @@ const conditions = {
   ownerOrNone: `and ifnull(${word('owner')} = ?, 1)`,
   host: `and ${word('host')} is ?`,
   hostOrNone: `and ifnull(${word('host')} = ?, ${word('host')} is null)`,
-  hostNotIn: `and ${word('host')} is not null and ${word('host')} not in (select value from json_each(?))`,
-  priorityMax: 'and priority <= ?',
-  agent: "and standing = 'held' and agent = ?",
+  priorityMax: 'and item.priority <= ?',
+  agent: "and item.standing = 'held' and item.agent = ?",
 } as const satisfies Record<keyof ItemFilter, string>
 
 const fields = Object.keys(conditions) as (keyof ItemFilter)[]

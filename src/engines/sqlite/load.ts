@@ -18,10 +18,12 @@ import { recipientLoaders } from './loaders/recipient.ts'
 import { recoveryLoaders } from './loaders/recovery.ts'
 import { stateLoaders } from './loaders/state.ts'
 import { waiterLoaders } from './loaders/waiter.ts'
+import { wordLoaders } from './loaders/word.ts'
 import type { Source } from './rows.ts'
 
 const loaders: Loaders = {
   ...itemLoaders,
+  ...wordLoaders,
   ...dependentLoaders,
   ...glanceLoaders,
   ...queueLoaders,

@@ -1,14 +1,10 @@
 /** What can be claimed, in the order in which it is. */
-import type { Item } from '../../../domain/item.ts'
-import type { ItemFilter } from '../../engine.ts'
-import { filterText, passes } from '../filter.ts'
-import type { LinePlace, LineWant, Place, Plan, Query } from '../plan.ts'
+import type { Item, LinePlace } from '../../../domain/item.ts'
+import { filterText } from '../filter.ts'
+import type { LineWant, Place, Plan, Query } from '../plan.ts'
 import { decodeAll, decodeReadable, lockClause, Parameters, query, readableItem } from '../rows.ts'
 import { columnsOf, tables, youngerAt } from '../tables.ts'
 import type { Loaders } from './loader.ts'
-
-/** A filtered claim looks no further down the line: it must not hold up other writers. */
-const lineMax = 10_000
 
 /** Claims pass over what others are claiming at this moment. */
 function planClaim(want: Omit<LineWant, 'limit'>, limit: number, place: Place): Plan<readonly Item[]> {
@@ -25,15 +21,6 @@ function planClaim(want: Omit<LineWant, 'limit'>, limit: number, place: Place): 
 interface Start {
   readonly from: LinePlace | null
   readonly avoidsDamaged: boolean
-}
-
-/** The ready items of a queue, from a place on. */
-function ready(queue: string, { from, avoidsDamaged }: Start, parameters: Parameters): string {
-  const start =
-    from === null
-      ? ''
-      : `and (t.priority, t.added_at, t.id) >= (${parameters.add(from.priority)}, ${parameters.add(from.addedAt)}, ${parameters.add(from.id)})`
-  return `and t.queue = ${parameters.add(queue)} and t.standing = 'ready' ${start} ${avoidsDamaged ? readableItem : ''}`
 }
 
 const claimableTexts = new Map<string, string>()
@@ -55,39 +42,6 @@ from holdfast.item t
 where t.namespace = $1 and t.queue = $2 and t.standing = 'ready' ${beyond} ${avoidsDamaged ? readableItem : ''}
 order by t.priority, t.added_at, t.id
 limit $3${lockClause({ locks }, 'skip')}`
-}
-
-function matchingQuery(
-  place: Place,
-  { queue, filter }: { queue: string; filter: ItemFilter },
-  limit: number,
-  start: Start,
-): Query {
-  const parameters = new Parameters(place)
-  const line = ready(queue, start, parameters)
-  // The place where the look ends, so that a line of a million that all do not fit is not read through; where the
-  // line is shorter than that, a place behind everything.
-  const rest = `${line}
-and (t.priority, t.added_at, t.id) < (
-  select priority, added_at, id
-  from (
-    (
-      select 0 as rank, t.priority, t.added_at, t.id
-      from holdfast.item t
-      where t.namespace = $1 ${line}
-      order by t.priority, t.added_at, t.id
-      limit 1 offset ${lineMax}
-    )
-    union all
-    select 1, 9223372036854775807, 0, ''
-  ) ends
-  order by rank
-  limit 1
-)
-${filterText(filter, parameters)}
-order by t.priority, t.added_at, t.id
-limit ${parameters.add(limit)}`
-  return query(place, tables.item, 'skip', rest, parameters)
 }
 
 /** Each process takes one suspect at a time, whichever of its handles asks. */
@@ -124,19 +78,6 @@ export const lineLoaders = {
         line: JSON.stringify([queue]),
         query: (most, from, avoidsDamaged) => claimableQuery(place, queue, most, { from, avoidsDamaged }),
         fits: (item) => item.queue === queue && item.standing === 'ready',
-      },
-      limit,
-      place,
-    ),
-
-  claimableMatching: ({ queue, filter, limit }, place) =>
-    planClaim(
-      {
-        queue,
-        line: JSON.stringify([queue, filter]),
-        query: (most, from, avoidsDamaged) =>
-          matchingQuery(place, { queue, filter }, most, { from, avoidsDamaged }),
-        fits: (item) => item.queue === queue && item.standing === 'ready' && passes(item, filter),
       },
       limit,
       place,

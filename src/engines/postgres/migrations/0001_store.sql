@@ -155,6 +155,18 @@ create table holdfast.blocker (
 );
 create index blocker_item on holdfast.blocker (namespace, item);
 
+-- The labels, owner and host of ready tasks, in the order of the line: an index of `data`, kept by the engine. Values are
+-- JSON, and null stands for none.
+create table holdfast.ready_word (
+  namespace text collate "C" not null,
+  field text collate "C" not null check (field in ('label', 'owner', 'host')),
+  value text collate "C" not null,
+  priority bigint not null,
+  added_at bigint not null,
+  item text collate "C" not null,
+  primary key (namespace, field, value, priority, added_at, item)
+);
+
 -- Items that closed well or were removed, and for which more waited than one transaction frees.
 create table holdfast.cascade (
   namespace text collate "C" not null,

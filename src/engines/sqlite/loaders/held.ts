@@ -4,17 +4,11 @@ import type { Delivery } from '../../../domain/delivery.ts'
 import type { Item } from '../../../domain/item.ts'
 import { thresholds } from '../../../domain/lease.ts'
 import type { Lock } from '../../../domain/lock.ts'
-import type { ItemFilter } from '../../engine.ts'
 import { filterText, filterValues } from '../filter.ts'
 import { inList, items, packed, readable, type Source, select } from '../rows.ts'
 import { decode, tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 import { inPairs, readableLock } from './lock.ts'
-
-/** A filtered claim looks no further down the line: it must not hold up other writers. */
-const lineMax = 10_000
-const nearMax = 100
-const ready = "namespace = ? and queue = ? and standing = 'ready'"
 
 const lastEvent =
   "select at from event where event.namespace = item.namespace and subject = 'item' and event.id = item.id and event.version is not null order by seq desc limit 1"
@@ -64,39 +58,7 @@ function locks(source: Source, where: string, ...values: (string | bigint)[]): L
     .map((row) => decode<Lock>(tables.lock, row))
 }
 
-/** Among so many from the front of the line; `isAll`: the line is no longer than that. */
-function matching(
-  source: Source,
-  { queue, filter, limit }: { queue: string; filter: ItemFilter; limit: number },
-  most: number,
-): { found: Item[]; isAll: boolean } {
-  // The place where the look ends, so that a line of a million that all do not fit is not read through.
-  const end = source.connection.get(
-    `select priority, added_at, id from item where ${ready} order by priority, added_at, id limit 1 offset ${most}`,
-    source.namespace,
-    queue,
-  ) as [number, number, string] | undefined
-  const before = end ? 'and (priority, added_at, id) < (?, ?, ?)' : ''
-  const place = end ? [BigInt(end[0]), BigInt(end[1]), end[2]] : []
-  const found = items(
-    source,
-    `where ${ready} ${before}\n${filterText(filter)}\norder by priority, added_at, id\nlimit ${limit}`,
-    queue,
-    ...place,
-    ...filterValues(filter),
-  )
-  return { found, isAll: end === undefined }
-}
-
 export const heldLoaders = {
-  claimableMatching(source, { queue, filter, limit }) {
-    // Most claims find what they want near the front, and even to count so far as the end of the look takes time.
-    const near = matching(source, { queue, filter, limit }, nearMax)
-    return near.isAll || near.found.length === limit
-      ? near.found
-      : matching(source, { queue, filter, limit }, lineMax).found
-  },
-
   offered: (source, { queue, agent, filter, limit }) =>
     items(
       source,

@@ -144,6 +144,18 @@ create table blocker (
 ) strict, without rowid;
 create index blocker_item on blocker (namespace, item);
 
+-- The labels, owner and host of ready tasks, in the order of the line: an index of `data`, kept by the engine. Values are
+-- JSON, and null stands for none.
+create table ready_word (
+  namespace text not null,
+  field text not null check (field in ('label', 'owner', 'host')),
+  value text not null,
+  priority integer not null,
+  added_at integer not null,
+  item text not null,
+  primary key (namespace, field, value, priority, added_at, item)
+) strict, without rowid;
+
 -- Items that closed well or were removed, and for which more waited than one transaction frees.
 create table cascade (
   namespace text not null,

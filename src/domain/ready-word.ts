@@ -1,0 +1,108 @@
+/**
+ * The words a ready task is found by: one row for each label, one for its owner, one for its host. An engine keeps them
+ * with the item, in the same transaction, so that a claim with a filter reads an index instead of every ready task.
+ * Only tasks have them, because nothing else is claimed by a filter: other queues write nothing more than before.
+ */
+import type { Item } from './item.ts'
+import { taskQueue, wordIn, wordsIn } from './task.ts'
+
+export type WordField = 'label' | 'owner' | 'host'
+
+export interface ReadyWord {
+  readonly field: WordField
+  readonly value: string
+  readonly priority: number
+  readonly addedAt: number
+  readonly item: string
+}
+
+/** Ready tasks under one word, or under one of several that exclude each other. */
+export interface WordList {
+  readonly field: WordField
+  readonly values: readonly string[]
+}
+
+/** What a filter says about words; null asks for tasks that have none. */
+export interface WordFilter {
+  readonly labels?: readonly string[] | undefined
+  readonly owner?: string | null | undefined
+  readonly ownerOrNone?: string | undefined
+  readonly host?: string | null | undefined
+  readonly hostOrNone?: string | null | undefined
+}
+
+/** Names are shorter. A longer word shares its beginning with others, and the filter itself tells them apart. */
+const wordLengthMax = 300
+
+/**
+ * A word as it is kept: JSON, so that no word at all (`null`) differs from every word, and so that PostgreSQL can store
+ * a word with a NUL in it. An index entry has a largest size, and an item that came some other way may say anything.
+ */
+export function wordValue(word: string | null): string {
+  return JSON.stringify(word === null ? null : word.slice(0, wordLengthMax))
+}
+
+/** Of an item that is no ready task: none. */
+export function readyWords(item: Item | null): readonly ReadyWord[] {
+  if (item === null || item.queue !== taskQueue || item.standing !== 'ready') return none
+  const { priority, addedAt, id, data } = item
+  const values = new Set(wordsIn(data.labels).map(wordValue))
+  const word = (field: WordField, value: string) => ({ field, value, priority, addedAt, item: id })
+  return [
+    ...[...values].map((value) => word('label', value)),
+    word('owner', wordValue(wordIn(data.owner))),
+    word('host', wordValue(wordIn(data.host))),
+  ]
+}
+
+const none: readonly never[] = []
+
+/** What has to be removed and what has to be added when an item changes. */
+export function changedWords(
+  before: Item | null,
+  after: Item | null,
+): { readonly gone: readonly ReadyWord[]; readonly fresh: readonly ReadyWord[] } {
+  const [old, now] = [readyWords(before), readyWords(after)]
+  return { gone: without(old, now), fresh: without(now, old) }
+}
+
+function without(words: readonly ReadyWord[], others: readonly ReadyWord[]): readonly ReadyWord[] {
+  if (words.length === 0 || others.length === 0) return words
+  const known = new Set(others.map(keyOf))
+  return words.filter((word) => !known.has(keyOf(word)))
+}
+
+function keyOf({ field, value, priority, addedAt }: ReadyWord): string {
+  return `${field} ${priority} ${addedAt} ${value}`
+}
+
+/**
+ * The lists that a task which fits is in, all of them. First those that are short as a rule: few tasks have a certain
+ * label, most have no host.
+ */
+export function listsOf({
+  labels = [],
+  owner,
+  ownerOrNone,
+  host,
+  hostOrNone,
+}: WordFilter): readonly WordList[] {
+  const lists: WordList[] = [...new Set(labels)].map((label) => ({
+    field: 'label',
+    values: [wordValue(label)],
+  }))
+  if (owner !== undefined) lists.push({ field: 'owner', values: [wordValue(owner)] })
+  if (host !== undefined) lists.push({ field: 'host', values: [wordValue(host)] })
+  if (ownerOrNone !== undefined) lists.push({ field: 'owner', values: orNone(ownerOrNone) })
+  if (hostOrNone !== undefined) lists.push({ field: 'host', values: orNone(hostOrNone) })
+  return lists
+}
+
+/**
+ * One list of two values, not a scan of the line: nearly every claim asks for tasks of its own machine or of none, and
+ * two ordered reads of one row each, merged, cost about as much as the head of the line. Walking the line instead would
+ * be as cheap only until many tasks that belong elsewhere stand at its front.
+ */
+function orNone(word: string | null): readonly string[] {
+  return [...new Set([wordValue(null), wordValue(word)])]
+}

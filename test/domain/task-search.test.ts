@@ -1,0 +1,167 @@
+/** How the rest of a search goes on: page by page, from the head again where somebody rang, and never for ever. */
+import { describe, expect, test } from 'vitest'
+import type { SearchPlace } from '../../src/engines/engine.ts'
+import { HoldfastError } from '../../src/errors.ts'
+import { claimFound, isTaskThere, type TaskSearch } from '../../src/runtime/task-search.ts'
+
+const placeAt = (row: number | null): SearchPlace => ({
+  by: 1,
+  from: row === null ? null : { priority: 5, addedAt: row, id: `t-${row}` },
+})
+const rowAt = (place: SearchPlace) => place.from?.addedAt ?? null
+
+interface Given {
+  /** How many rows the list has; a look takes ten. */
+  readonly rows: number
+  /** Rows that fit. */
+  readonly fitting?: Set<number>
+  /** Called before each look, with a way to ring. */
+  readonly beforeLook?: (look: number, ring: () => void) => void
+}
+
+/** A list of rows, and what was looked at. */
+function listOf({ rows, fitting = new Set(), beforeLook = () => {} }: Given) {
+  const looks: (number | 'all')[] = []
+  let ring = () => {}
+  const search: TaskSearch = {
+    onWake(listener) {
+      ring = listener
+      return () => {
+        ring = () => {}
+      }
+    },
+    async seek(at, isWhole) {
+      beforeLook(looks.length, () => ring())
+      const from = at === null ? 0 : (rowAt(at) as number)
+      looks.push(isWhole ? 'all' : from)
+      const end = isWhole ? rows : Math.min(rows, from + 10)
+      const row = [...fitting].filter((each) => each >= from && each < end).sort((a, b) => a - b)[0]
+      const place = placeAt(row ?? (end < rows ? end : null))
+      return { found: row !== undefined, place, isDue: false }
+    },
+  }
+  return { search, looks }
+}
+
+const unfinished = (place: SearchPlace) =>
+  new HoldfastError('BUSY', { what: 'more', next: 'look', facts: { searched: place } })
+
+/** Takes the row where it is told to begin, as a store does; `empty` at the end. */
+const take = (fitting: Set<number>) => async (place: SearchPlace) => {
+  const row = rowAt(place)
+  if (row === null) return 'empty'
+  if (fitting.delete(row)) return `row ${row}`
+  throw unfinished(placeAt(row + 1))
+}
+
+describe('a claim that goes on searching [S5e-8]', () => {
+  test('walks the list to what fits', async () => {
+    const fitting = new Set([25])
+    const { search, looks } = listOf({ rows: 40, fitting })
+
+    expect(await claimFound(search, take(fitting))).toBe('row 25')
+    expect(looks).toEqual([0, 10, 20])
+  })
+
+  test('is empty after one whole walk where nobody rang', async () => {
+    const { search, looks } = listOf({ rows: 25 })
+
+    expect(await claimFound(search, take(new Set()))).toBe('empty')
+    expect(looks).toEqual([0, 10, 20])
+  })
+
+  test('begins anew where somebody rang: what became ready behind it is found', async () => {
+    const fitting = new Set<number>()
+    const { search, looks } = listOf({
+      rows: 25,
+      fitting,
+      beforeLook(look, ring) {
+        if (look !== 2) return
+        fitting.add(3)
+        ring()
+      },
+    })
+
+    expect(await claimFound(search, take(fitting))).toBe('row 3')
+    expect(looks).toEqual([0, 10, 20, 0])
+  })
+
+  test('a list that one look takes in was empty at that moment, whoever rang', async () => {
+    const { search, looks } = listOf({ rows: 5, beforeLook: (_, ring) => ring() })
+
+    expect(await claimFound(search, take(new Set()))).toBe('empty')
+    expect(looks).toEqual([0])
+  })
+
+  test('where others ring all the time, the third walk takes in the whole list at once', async () => {
+    const { search, looks } = listOf({ rows: 15, beforeLook: (_, ring) => ring() })
+
+    expect(await claimFound(search, take(new Set()))).toBe('empty')
+    expect(looks).toEqual([0, 10, 0, 10, 'all'])
+  })
+
+  test('goes on from where another was faster', async () => {
+    const fitting = new Set([12, 17])
+    const { search, looks } = listOf({ rows: 30, fitting })
+    const taken: (number | null)[] = []
+
+    const answer = await claimFound(search, async (place) => {
+      taken.push(rowAt(place))
+      if (taken.length === 1) fitting.delete(12)
+      return take(fitting)(place)
+    })
+
+    expect(answer).toBe('row 17')
+    expect(taken).toEqual([12, 17])
+    expect(looks).toEqual([0, 10, 13])
+  })
+
+  test('where the last one was lost and somebody rang, it begins anew', async () => {
+    const fitting = new Set([2])
+    let ringNow = () => {}
+    const { search, looks } = listOf({
+      rows: 5,
+      fitting,
+      beforeLook(_, ring) {
+        ringNow = ring
+      },
+    })
+    let claims = 0
+
+    const answer = await claimFound(search, async (place) => {
+      if (++claims > 1) return take(fitting)(place)
+      ringNow()
+      fitting.delete(2)
+      fitting.add(0)
+      throw unfinished(placeAt(null))
+    })
+
+    expect(answer).toBe('row 0')
+    expect(looks).toEqual([0, 0])
+  })
+
+  test('any other refusal ends it', async () => {
+    const { search } = listOf({ rows: 5, fitting: new Set([1]) })
+    const refusal = new HoldfastError('PAUSED', { what: 'no', next: 'wait' })
+
+    await expect(
+      claimFound(search, async () => {
+        throw refusal
+      }),
+    ).rejects.toBe(refusal)
+  })
+})
+
+describe('whether a task is there [S5e-8]', () => {
+  test('is told without a claim', async () => {
+    expect(await isTaskThere(listOf({ rows: 40, fitting: new Set([33]) }).search)).toBe(true)
+    expect(await isTaskThere(listOf({ rows: 40 }).search)).toBe(false)
+  })
+
+  test('a delayed one whose time has come is a reason to claim', async () => {
+    const { search } = listOf({ rows: 5 })
+    const seek: TaskSearch['seek'] = async (...at) => ({ ...(await search.seek(...at)), isDue: true })
+
+    expect(await isTaskThere({ ...search, seek })).toBe(true)
+  })
+})
