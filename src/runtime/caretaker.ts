@@ -19,11 +19,12 @@ import { chanceFor } from '../operations/table.ts'
 import type { RecoveryOptions, RetentionOptions } from '../options.ts'
 import type { Board } from './board.ts'
 import { ClockWatch } from './clock-watch.ts'
-import { deathsAmong, endedHolders, endSilent, type Healing, heal, judgePage } from './heal.ts'
+import { deathsAmong, endedHolders, endSilent, type Healing, heal } from './heal.ts'
 import { Membership } from './membership.ts'
+import { Probing } from './probing.ts'
 import { lookAgainMs, Renewals } from './renewals.ts'
 import { retain } from './retention.ts'
-import { healerOf, isUpTo, StoreHealer } from './store-healing.ts'
+import { healerOf, isUpTo, StoreHealer, type StoreHealing } from './store-healing.ts'
 
 export interface CaretakerOptions {
   readonly namespace: string
@@ -58,12 +59,14 @@ interface Times {
 /** A cancel that rang nobody is noticed within a second, the read included. */
 const checkEveryMs = 700
 const beatEveryMs = 30_000
+/** However many leases are lost, one beat a second tells whether this process still counts. */
+const beatAgainMs = 1_000
 /** The main thread says so when much was written; this is for what the caretaker itself and a few commands write. */
 const checkpointEveryMs = 5_000
 const goOnMs = 200
 
 /** What an engine with a file of its own can do besides. */
-type Caretaken = Executor & Pick<OpenedEngine, 'checkpoint' | 'isThere'>
+type Caretaken = Executor & Pick<OpenedEngine, 'checkpoint' | 'isThere' | 'storeId'>
 
 export class Caretaker {
   readonly #executor: Caretaken
@@ -73,12 +76,12 @@ export class Caretaker {
   readonly #reports: CaretakerReports
   readonly #renewals: Renewals
   readonly #membership: Membership
+  readonly #probing: Probing
   readonly #clocks: ClockWatch
   readonly #nextAt: Times
   readonly #unwake: () => void
   #checkedAt = Number.NEGATIVE_INFINITY
-  /** Where the next look for dead processes goes on. */
-  #probeAfter: string | null = null
+  #beatAt = Number.NEGATIVE_INFINITY
   #sweptAt: number | null = null
   #hasMoreToHeal: boolean
   /** Null while it sleeps. */
@@ -107,7 +110,21 @@ export class Caretaker {
     const execute = (operation: string, input: unknown) => this.#execute(operation, input)
     const { instance, storeIsLocal, wedgedAfterMs, recovery, retention } = options
     this.#membership = new Membership(environment, { instance, storeIsLocal, execute }, reports)
-    this.#renewals = new Renewals(environment, board, { wedgedAfterMs, execute }, reports)
+    // Whoever takes a process for dead takes what it holds: that is how it finds out soonest.
+    const lost = (lease: LeaseRef) => {
+      reports.lost(lease)
+      this.#nextAt.beat = Math.min(this.#nextAt.beat, this.#beatAt + beatAgainMs)
+    }
+    this.#renewals = new Renewals(environment, board, { wedgedAfterMs, execute }, { ...reports, lost })
+    this.#probing = new Probing(environment, {
+      probeEveryMs: recovery.probeEveryMs,
+      storeId: () => executor.storeId ?? null,
+      instance: () => this.#membership.instance,
+      own: () => this.#healingBy('death'),
+      others: () => this.#healingOthersBy('death'),
+      isHolding: () => board.isHolding,
+      missing: () => this.#beat(),
+    })
     this.#clocks = new ClockWatch(environment)
     const now = environment.monotonic()
     this.#nextAt = {
@@ -133,6 +150,7 @@ export class Caretaker {
     this.#cancelSleep()
     this.#unwake()
     await Promise.all([this.#working, this.#healing, this.#visiting])
+    await this.#probing.close()
   }
 
   /** The main thread has written a lease down that needs looking after before the next duty. */
@@ -178,7 +196,7 @@ export class Caretaker {
     // Its process was told, and everything it held is lost: there is nothing more to take care of.
     if (this.#executor.isThere?.() === false) return false
     const now = this.#environment.monotonic()
-    const jump = this.#clocks.look()
+    const jump = this.#board.isHolding ? this.#clocks.look() : this.#clocks.glance()
     if (jump !== null) {
       this.#reports.log('warn', 'clock.jumped', jump)
       this.#renewals.doubt()
@@ -209,7 +227,7 @@ export class Caretaker {
   async #heal(now: number): Promise<void> {
     const { recovery, retention } = this.#options
     if (this.#isDue('checkpoint', now, checkpointEveryMs)) this.#checkpoint()
-    if (this.#isDue('probe', now, recovery.probeEveryMs)) await this.#probe()
+    if (this.#isDue('probe', now, recovery.probeEveryMs)) await this.#probing.look()
     if (this.#hasMoreToHeal) await this.#goOnHealing()
     if (this.#isDue('sweep', now, recovery.everyMs)) await this.#sweep()
     if (this.#isDue('retain', now, retention.everyMs)) await this.#retain()
@@ -219,21 +237,6 @@ export class Caretaker {
     if (this.#nextAt[what] > now) return false
     this.#nextAt[what] = now + everyMs * (jitterMin + 2 * (1 - jitterMin) * this.#environment.random())
     return true
-  }
-
-  async #probe(): Promise<void> {
-    try {
-      // A page each time: however many there are, a look stays short.
-      const { judged, next } = await judgePage(this.#healingBy('death'), this.#probeAfter)
-      const isAll = this.#probeAfter === null && next === null
-      this.#probeAfter = next
-      if (isAll && !judged.some(({ instance }) => instance === this.#membership.instance)) await this.#beat()
-      const deaths = deathsAmong(judged)
-      if (deaths.length > 0) await heal(this.#healingBy('death'), deaths)
-    } catch (error) {
-      this.#probeAfter = null
-      this.#reports.log('warn', 'recovery.failed', { trigger: 'death', error: messageOf(error) })
-    }
   }
 
   /** What opening the store had no time for; a little at a time, so that deaths are noticed meanwhile. */
@@ -253,30 +256,31 @@ export class Caretaker {
     try {
       const healing = this.#healingBy('timer')
       const { bootId, hostName, pidNamespace } = this.#environment.host.identity
-      const { isDue, healers } = (await this.#execute('recovery.look', {
-        machine: { bootId, hostName, pidNamespace },
-      })) as { isDue: boolean; healers: Instance[] }
-      const deaths = deathsAmong(await endedHolders(healing))
+      // At once: on a server they are one transaction.
+      const [{ isDue, healers, hasEnded }, ended] = await Promise.all([
+        this.#execute('recovery.look', {
+          machine: { bootId, hostName, pidNamespace },
+          instance: this.#membership.instance,
+        }) as Promise<{ isDue: boolean; healers: Instance[]; hasEnded: boolean }>,
+        endedHolders(healing),
+      ])
+      if (hasEnded) await this.#beat()
+      const deaths = deathsAmong(ended)
       // Mostly there is nothing: then nobody has to wait for a write that changes nothing.
-      if (isDue || deaths.length > 0) await heal(healing, deaths)
-      else await endSilent(healing)
-      await this.#warnNear()
+      const isHealed = isDue || deaths.length > 0
+      if (isHealed) await heal(healing, deaths)
+      await Promise.all([isHealed ? null : endSilent(healing), this.#warnNear()])
       this.#sweptAt = this.#environment.now()
-      if (isUpTo(this.#membership.instance, healers, healing)) this.#visitOthers(healing)
+      if (isUpTo(this.#membership.instance, healers, healing)) this.#visitOthers()
     } catch (error) {
       this.#reports.log('warn', 'recovery.failed', { trigger: 'timer', error: messageOf(error) })
     }
   }
 
   /** Beside the sweeps: however much there is to do elsewhere, our own namespace does not wait for it. */
-  #visitOthers(healing: Healing): void {
-    const caller = { agent: healerAgent, instance: null }
+  #visitOthers(): void {
     this.#visiting ??= this.#storeHealer
-      .visit({
-        ...healing,
-        healer: healerOf(healing),
-        executeIn: (namespace, operation, input) => this.#executeIn(namespace, caller, operation, input),
-      })
+      .visit(this.#healingOthersBy('timer'))
       .catch((error: unknown) =>
         this.#reports.log('warn', 'recovery.failed', { trigger: 'timer', error: messageOf(error) }),
       )
@@ -317,6 +321,16 @@ export class Caretaker {
     }
   }
 
+  #healingOthersBy(trigger: RecoveryTrigger): StoreHealing {
+    const healing = this.#healingBy(trigger)
+    const caller = { agent: healerAgent, instance: null }
+    return {
+      ...healing,
+      healer: healerOf(healing),
+      executeIn: (namespace, operation, input) => this.#executeIn(namespace, caller, operation, input),
+    }
+  }
+
   /** A claim was refused because this instance has ended. Answers what this process goes on as. */
   async rejoin(): Promise<string> {
     await this.#beat()
@@ -324,6 +338,7 @@ export class Caretaker {
   }
 
   #beat(): Promise<void> {
+    this.#beatAt = this.#environment.monotonic()
     return this.#membership.beat(this.#sweptAt)
   }
 

@@ -252,6 +252,10 @@ export class SqliteEngine implements Engine {
     return this.#file?.id ?? null
   }
 
+  get storeId(): string | null {
+    return this.file
+  }
+
   get isLost(): boolean {
     return this.#file?.isLost ?? false
   }
