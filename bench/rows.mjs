@@ -20,6 +20,7 @@ import {
   pickUpElsewhere,
   pickUpHere,
   rerunAfterCrash,
+  rest,
   serveCrowd,
   share,
   takeTurns,
@@ -411,6 +412,25 @@ export const cases = [
           unit: 'ms',
           goal: figure(atMost(1000), 'ms'),
           ours: samples.map(({ lastMs }) => lastMs),
+        },
+      ]
+    },
+  },
+  {
+    id: 'growth-idle-fleet',
+    async run({ rounds, size }) {
+      const load = size.isSmoke
+        ? { processes: 2, settleMs: 100, ms: 500 }
+        : { processes: 40, settleMs: 30_000, ms: 20_000 }
+      const samples = []
+      for (let round = 0; round < Math.min(rounds, 3); round++) samples.push(await rest(load))
+      return [
+        {
+          id: 'growth-idle-fleet',
+          what: '40 idle workers on one store: processor time of each, in percent of a core',
+          unit: '%',
+          goal: figure(atMost(0.3), '%'),
+          ours: samples.map(({ processorPercent }) => processorPercent),
         },
       ]
     },

@@ -5,6 +5,7 @@
  */
 import type { KernelTimes, SignsOfLife } from './domain/boot.ts'
 import type { ProcessIdentity } from './domain/instance.ts'
+import type { ProberRecord } from './domain/prober.ts'
 
 export interface Environment {
   /** Wall time, ms since 1970. Serves `runAt`, retention and display; never a lease. */
@@ -68,12 +69,26 @@ export interface Host {
   leaveMark(process: ProcessIdentity): void
   /** Shows the same of this process itself, while it has a store open. */
   readonly ownMark: OwnMark
+  /** Where processes agree on who looks for dead holders in a store. Absent where each looks for itself. */
+  proberSeat?(store: string): ProberSeat
   /** Name of the network file system a path lies on, or null when it is local. */
   networkFileSystem(path: string): string | null
   /** Type of a file system that a program provides (FUSE, virtiofs), unless it is known to be a network's. */
   userFileSystem(path: string): string | null
   /** Whether something is mounted at exactly this path. */
   isMountPoint(path: string): boolean
+}
+
+export interface ProberSeat {
+  /** Null where nobody has it. */
+  read(): ProberRecord | null
+  /** False where nobody can have it. */
+  write(record: ProberRecord): boolean
+  /** Nobody has it, unless somebody else does. */
+  leave(id: string): void
+  /** Whether the process behind the record runs. */
+  isAble(record: ProberRecord): boolean
+  close(): void
 }
 
 interface OwnMark {

@@ -211,6 +211,11 @@ export function endedError(instance: string | null): HoldfastError {
   })
 }
 
+/** What is logged of an error: one of ours says everything in its message. */
+export function messageOf(error: unknown): string {
+  return error instanceof HoldfastError ? error.message : String(error)
+}
+
 /** True for any error of this family, also one that crossed a module copy. Never throws: false for what cannot be read. */
 export function isHoldfastError(error: unknown): error is HoldfastError {
   try {

@@ -122,6 +122,43 @@ export function serveCrowd({ processes, waiters }) {
   )
 }
 
+/**
+ * Idle workers: the processor time of each, in percent of a core, and transactions of each per second where the store is
+ * on a server. Measured after a while: for the first half minute Node tidies up after the start.
+ */
+export function rest({ processes, settleMs, ms, server }) {
+  return withStore({ items: 0, server }, (store) =>
+    withMembers({ role: 'worker', store, count: processes }, async (members) => {
+      await Promise.all(members.map((member) => member.ask('work', 'working')))
+      await sleep(settleMs)
+      const used = () => Promise.all(members.map((member) => member.ask('cpu', 'used')))
+      const before = { cpu: sumOf(await used()), transactions: await transactionsOn(store, server) }
+      await sleep(ms)
+      const after = { cpu: sumOf(await used()), transactions: await transactionsOn(store, server) }
+      return {
+        processorPercent: ((after.cpu - before.cpu) / ms / processes) * 100,
+        transactions: ((after.transactions - before.transactions) / ms / processes) * 1000,
+      }
+    }),
+  )
+}
+
+function sumOf(answers) {
+  return answers.reduce((sum, { ms }) => sum + ms, 0)
+}
+
+/** Committed and rolled back so far; 0 where there is no server. A session reports its own once a second. */
+async function transactionsOn(store, server) {
+  if (server === undefined) return 0
+  const { withClient } = await import('../postgres/database.mjs')
+  const { rows } = await withClient(store, (client) =>
+    client.query(
+      'select (xact_commit + xact_rollback)::float8 as done from pg_stat_database where datname = current_database()',
+    ),
+  )
+  return rows[0].done
+}
+
 /** How often somebody took a place in line. */
 async function joinsIn(hf) {
   let joins = 0

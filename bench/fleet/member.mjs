@@ -11,6 +11,12 @@ const queue = hf.queue(queueName)
 const now = () => Number(process.hrtime.bigint()) / 1e6
 const tell = (name, facts = {}) => process.send({ name, ...facts })
 
+/** Of all threads, since the start. */
+function processorMs() {
+  const { user, system } = process.cpuUsage()
+  return (user + system) / 1000
+}
+
 const roles = {
   /** Claims and completes, one call after the other, for a time. */
   caller: {
@@ -105,6 +111,7 @@ const roles = {
 }
 
 process.on('message', async ({ name, ...facts }) => {
+  if (name === 'cpu') return tell('used', { ms: processorMs() })
   if (name !== 'close') return roles[role][name](facts)
   await hf.close()
   process.disconnect()

@@ -1,6 +1,6 @@
 /** What is measured on PostgreSQL: ours and theirs on one server, each sample in a database of its own. */
-import { atLeast, atMost, comparison, jobsPerSecond, latency, ratio, supply } from '../case.mjs'
-import { pickUpElsewhere, rerunAfterCrash } from '../fleet/measure.mjs'
+import { atLeast, atMost, comparison, figure, jobsPerSecond, latency, ratio, supply } from '../case.mjs'
+import { pickUpElsewhere, rerunAfterCrash, rest } from '../fleet/measure.mjs'
 
 const leaseMs = 5_000
 
@@ -143,6 +143,31 @@ export const postgresCases = [
   floor({ id: '50', batch: 50, together: false, concurrency: 50, goal: 3 }),
   floor({ id: 'prefetch', batch: 100, together: true, concurrency: 10, localQueue: 500, goal: 0.6 }),
   depth,
+  onServer('postgres-idle-fleet', (server) => ({
+    async run({ rounds, size }) {
+      const load = size.isSmoke
+        ? { processes: 2, settleMs: 100, ms: 500 }
+        : { processes: 20, settleMs: 30_000, ms: 20_000 }
+      const samples = []
+      for (let round = 0; round < Math.min(rounds, 3); round++) samples.push(await rest({ ...load, server }))
+      return [
+        {
+          id: 'postgres-idle-fleet',
+          what: 'PostgreSQL, 20 idle workers: transactions of each per second',
+          unit: '/s',
+          goal: figure(atMost(1), '/s'),
+          ours: samples.map(({ transactions }) => transactions),
+        },
+        {
+          id: 'postgres-idle-fleet-processor',
+          what: 'processor time of each of them, in percent of a core',
+          unit: '%',
+          goal: figure(atMost(0.3), '%'),
+          ours: samples.map(({ processorPercent }) => processorPercent),
+        },
+      ]
+    },
+  })),
   onServer('postgres-idle-pickup', (server) =>
     latency(
       'postgres-idle-pickup',

@@ -11,6 +11,10 @@ import type { Transfer } from './transfer.ts'
 export interface OpenedEngine extends Engine {
   /** Where an engine keeps a log that must be moved on from time to time, off the main thread. */
   checkpoint?(): void
+  /** Calls back when so much was written that it should be, instead of moving the log itself. */
+  onLogGrown?(listener: () => void): void
+  /** Tells the store from every other one that processes of this machine may have open; null for a private one. */
+  readonly storeId?: string | null
   /** Names the file of a store to other threads of this process. */
   readonly file?: string | null
   /** The file was deleted, renamed or replaced: nothing is read or written any more. */

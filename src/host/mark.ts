@@ -5,21 +5,12 @@
  * folder of their own, and processes of other users are judged by their leases alone.
  */
 import { createHash } from 'node:crypto'
-import {
-  closeSync,
-  constants,
-  futimesSync,
-  lstatSync,
-  mkdirSync,
-  opendirSync,
-  openSync,
-  rmSync,
-} from 'node:fs'
-import { tmpdir } from 'node:os'
+import { closeSync, constants, futimesSync, lstatSync, opendirSync, openSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ProcessIdentity } from '../domain/instance.ts'
 import { leaseMsMax } from '../domain/lease.ts'
 import { isPrivateFolder } from './access.ts'
+import { makeFolder, runtimeFolders } from './runtime-folder.ts'
 
 /** Marks of the living are left anew with every beat. Those of the dead serve as long as their leases may last. */
 const keptMs = leaseMsMax + 3_600_000
@@ -27,17 +18,8 @@ const keptMs = leaseMsMax + 3_600_000
 const sweptEveryMs = 3_600_000
 /** What is beyond is looked at another time: no start may take long because many have died. */
 const sweptMax = 10_000
-const isMarkName = /^\d+-[0-9a-f]{16}(-own)?$/
-
-/**
- * Both are looked into. Found by the user's number and not by XDG_RUNTIME_DIR, which is not set for cron and sudo. The
- * first is there only while its user is logged in.
- */
-function ownFolders(): string[] {
-  const uid = process.getuid?.()
-  const temporary = join(tmpdir(), `holdfast-${uid ?? 'user'}`)
-  return uid === undefined ? [temporary] : [join('/run/user', String(uid), 'holdfast'), temporary]
-}
+/** Marks, and the records of probers (see prober-file.ts). */
+const isSweptName = /^(\d+|prober)-[0-9a-f]{16}(-own)?$/
 
 /** `folders`: where this user's marks may be, best first. */
 export class Marks {
@@ -107,7 +89,7 @@ export class Marks {
   }
 }
 
-const marks = new Marks(ownFolders)
+const marks = new Marks(runtimeFolders)
 export const ownMark = marks
 export const leaveMark = (process: ProcessIdentity) => marks.leaveMark(process)
 export const hasMark = (process: ProcessIdentity) => marks.has(process)
@@ -123,17 +105,6 @@ function nameOf({ bootId, pidNamespace, pid, startTime }: ProcessIdentity): stri
 /** Of the process itself, which takes it away; its agent may have been registered besides. */
 function ownNameOf(self: ProcessIdentity): string {
   return `${nameOf(self)}-own`
-}
-
-/** False where there is none and none can be made, and where it is not this user's alone. */
-function makeFolder(folder: string): boolean {
-  if (isPrivateFolder(folder)) return true
-  try {
-    mkdirSync(folder, 0o700)
-  } catch {
-    // Something else is there, or the folder above is not.
-  }
-  return isPrivateFolder(folder)
 }
 
 function touch(path: string): boolean {
@@ -159,7 +130,7 @@ function sweep(folder: string): void {
     try {
       for (let looked = 0, entry = names.readSync(); entry && looked < sweptMax; entry = names.readSync()) {
         looked++
-        if (entry.isFile() && isMarkName.test(entry.name)) removeIfOld(join(folder, entry.name))
+        if (entry.isFile() && isSweptName.test(entry.name)) removeIfOld(join(folder, entry.name))
       }
     } finally {
       names.closeSync()

@@ -4,7 +4,7 @@
  * where the kernel has been restarted since; everything else is 'unknown', and then the lease decides.
  */
 import { execFileSync } from 'node:child_process'
-import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
+import { closeSync, openSync, readdirSync, readFileSync, readlinkSync, readSync } from 'node:fs'
 import { hostname } from 'node:os'
 import {
   isOfEarlierBoot,
@@ -96,6 +96,57 @@ export function judgePid(pid: number, startedAt: string | null, procfs = '/proc'
   return { liveness: 'alive', evidence: `process ${pid} is running` }
 }
 
+const statBytes = 1024
+
+/**
+ * One process, judged again and again. What the kernel shows of it stays open, so that a look is one system call; a pid
+ * that is used again cannot be mistaken for it, since the open file belongs to the process and not to its number.
+ */
+export class WatchedProcess {
+  readonly #pid: number
+  readonly #startedAt: string | null
+  readonly #buffer = Buffer.alloc(statBytes)
+  #file: number | null
+
+  constructor(pid: number, startedAt: string | null) {
+    this.#pid = pid
+    this.#startedAt = startedAt
+    this.#file = openStat(pid)
+  }
+
+  judge(): Verdict {
+    const stat = this.#read()
+    const isRunning = stat !== null && !hasEnded(stat) && stat.state !== 'T'
+    if (isRunning && stat.startTime === this.#startedAt)
+      return { liveness: 'alive', evidence: `process ${this.#pid} is running` }
+    return judgePid(this.#pid, this.#startedAt)
+  }
+
+  close(): void {
+    if (this.#file !== null) closeSync(this.#file)
+    this.#file = null
+  }
+
+  #read(): Stat | null {
+    if (this.#file === null) return null
+    try {
+      const length = readSync(this.#file, this.#buffer, 0, statBytes, 0)
+      return parseStat(this.#buffer.toString('latin1', 0, length))
+    } catch {
+      // It is gone.
+      return null
+    }
+  }
+}
+
+function openStat(pid: number): number | null {
+  try {
+    return process.platform === 'linux' ? openSync(`/proc/${pid}/stat`, 'r') : null
+  } catch {
+    return null
+  }
+}
+
 interface Stat {
   readonly state: string
   readonly parent: number
@@ -124,13 +175,16 @@ function hasNoThreadLeft(pid: number, procfs: string): boolean {
 function statOf(folder: string): Stat | null {
   if (process.platform !== 'linux') return null
   try {
-    const text = readFileSync(`${folder}/stat`, 'utf8')
-    // The command name may hold spaces and brackets: fields are counted after its last bracket.
-    const fields = text.slice(text.lastIndexOf(')') + 2).split(' ')
-    return { state: fields[0] ?? '', parent: Number(fields[1]), startTime: fields[19] ?? '' }
+    return parseStat(readFileSync(`${folder}/stat`, 'utf8'))
   } catch {
     return null
   }
+}
+
+function parseStat(text: string): Stat {
+  // The command name may hold spaces and brackets: fields are counted after its last bracket.
+  const fields = text.slice(text.lastIndexOf(')') + 2).split(' ')
+  return { state: fields[0] ?? '', parent: Number(fields[1]), startTime: fields[19] ?? '' }
 }
 
 /** Everything a process has started that still runs, and what that has started; empty where it cannot be told. */

@@ -6,7 +6,9 @@ import type { Environment } from '../environment.ts'
 import { bootedAt, clockShift } from './boot.ts'
 import { isMountPoint, networkFileSystem, userFileSystem } from './file-system.ts'
 import { leaveMark, ownMark } from './mark.ts'
+import { ProberFile } from './prober-file.ts'
 import { identify, identifyPid, judge } from './process.ts'
+import { runtimeFolders } from './runtime-folder.ts'
 
 function awakeMs(): number {
   return Number(process.hrtime.bigint()) / 1e6 - clockShift.monotonicMs
@@ -47,6 +49,7 @@ export const systemEnvironment: Environment = {
     judge: (other, storeIsLocal) => judge(other, { self: identify(), storeIsLocal, kernel }),
     leaveMark,
     ownMark,
+    proberSeat: (store) => new ProberFile(runtimeFolders, identify(), store),
     networkFileSystem,
     userFileSystem,
     isMountPoint,

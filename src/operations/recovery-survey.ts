@@ -17,13 +17,20 @@ const healersMax = 10
 
 export const look = operation({
   name: 'recovery.look',
-  summary: 'Whether there is anything to heal here, and which processes of this machine heal.',
+  summary:
+    'Whether there is anything to heal here, which processes of this machine heal, and whether this one still counts.',
   effect: 'read',
   internal: true,
-  input: () => z.strictObject({ machine: machine() }),
-  output: () => z.object({ isDue: z.boolean(), healers: z.array(instanceView()).describe('Oldest first.') }),
+  input: () => z.strictObject({ machine: machine(), instance: fields.text(100).min(1) }),
+  output: () =>
+    z.object({
+      isDue: z.boolean(),
+      healers: z.array(instanceView()).describe('Oldest first.'),
+      hasEnded: z.boolean().describe('Others took the process that asks for dead.'),
+    }),
   needs: (input) => ({
     isDue: { select: 'isHealingDue' } as const,
+    self: { select: 'instances', ids: [input.instance] } as const,
     healers: {
       select: 'healers',
       machine: input.machine,
@@ -31,9 +38,13 @@ export const look = operation({
       limit: healersMax,
     } as const,
   }),
-  decide: ({ isDue, healers }, _input, { now }) => ({
+  decide: ({ isDue, healers, self: [self] }, _input, { now }) => ({
     changes: [],
-    result: { isDue, healers: healers.filter((instance) => isHealing(instance, now)) },
+    result: {
+      isDue,
+      healers: healers.filter((instance) => isHealing(instance, now)),
+      hasEnded: self === undefined || self.endedAt !== null,
+    },
   }),
 })
 

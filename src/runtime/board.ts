@@ -4,6 +4,7 @@
  * has to arrive for a lease to be renewed, so a handler may block the event loop the moment it begins, and
  * `assertHeld()` is exact however busy the loop was.
  */
+import { firstDutyAt } from '../domain/duty.ts'
 import { HoldfastError } from '../errors.ts'
 import type { LeaseRef } from '../operations/lease.ts'
 
@@ -16,6 +17,9 @@ const slotsMax = leasesMax + spare + placesMax
 /** Names of locks have up to 200 characters of up to 4 bytes, and a slot number or the id of a place. */
 const idBytesMax = 1024
 const kinds = ['item', 'lock', 'place'] as const
+/** Where each number that is not of a slot lies. */
+const stateAt = { beat: 0, used: 1, held: 2, writes: 3, sleepsUntil: 4 } as const
+const stateSize = Object.keys(stateAt).length
 
 /** A deadline and, in its lowest bits, which lease of its slot it belongs to; the rest is good for 70 years of uptime. */
 const useBits = 12n
@@ -50,14 +54,15 @@ export class Board {
   readonly #leaseMs: BigInt64Array<SharedArrayBuffer>
   /** Length of the id, and the kind in its last digit. */
   readonly #idLengths: BigInt64Array<SharedArrayBuffer>
-  /** Last beat of the main loop, and how many slots were ever used. */
+  /** Last beat of the main loop; slots ever used, slots in use, writes so far; how long the caretaker sleeps. */
   readonly #state: BigInt64Array<SharedArrayBuffer>
   readonly #ids: Buffer
   readonly #free: number[] = []
   /** Slots of places: they take no lease its room. */
   readonly #places = new Set<number>()
+  #wakeCaretaker: () => void = () => {}
 
-  constructor(buffer = new SharedArrayBuffer(slotsMax * (5 * 8 + idBytesMax) + 2 * 8)) {
+  constructor(buffer = new SharedArrayBuffer(slotsMax * (5 * 8 + idBytesMax) + stateSize * 8)) {
     this.buffer = buffer
     const numbers = (block: number, length = slotsMax) =>
       new BigInt64Array(buffer, block * slotsMax * 8, length)
@@ -66,8 +71,8 @@ export class Board {
     this.#requestedAt = numbers(2)
     this.#leaseMs = numbers(3)
     this.#idLengths = numbers(4)
-    this.#state = numbers(5, 2)
-    this.#ids = Buffer.from(buffer, 5 * slotsMax * 8 + 2 * 8)
+    this.#state = numbers(5, stateSize)
+    this.#ids = Buffer.from(buffer, 5 * slotsMax * 8 + stateSize * 8)
   }
 
   /** Main thread: throws unless so many more leases can be kept. */
@@ -104,8 +109,46 @@ export class Board {
     Atomics.store(this.#stamps, slot, stampOf(deadline, useOf(Atomics.load(this.#stamps, slot)) + 1n))
     // The token last: a reader that sees it sees the rest.
     Atomics.store(this.#tokens, slot, BigInt(lease.token))
-    if (slot === this.#used) Atomics.store(this.#state, 1, BigInt(slot + 1))
+    if (slot === this.#used) Atomics.store(this.#state, stateAt.used, BigInt(slot + 1))
+    Atomics.add(this.#state, stateAt.held, 1n)
+    this.#announce(lease)
     return slot
+  }
+
+  /** Main thread: calls back when a lease needs the caretaker earlier than it would look by itself. */
+  onEarlierDuty(wake: () => void): void {
+    this.#wakeCaretaker = wake
+  }
+
+  /** A caretaker that has just fallen asleep sees that there was a write: see `sleep`. */
+  #announce(lease: Pick<BoardEntry, 'requestedAt' | 'leaseMs'>): void {
+    Atomics.add(this.#state, stateAt.writes, 1n)
+    const neededAt = toMicroseconds(firstDutyAt(lease))
+    if (neededAt >= Atomics.load(this.#state, stateAt.sleepsUntil)) return
+    // Once is enough: what is written from here on wakes it only if it needs it earlier still.
+    Atomics.store(this.#state, stateAt.sleepsUntil, neededAt)
+    this.#wakeCaretaker()
+  }
+
+  /** Writes so far. Read before the leases are, they tell `sleep` whether there are new ones. */
+  get writes(): bigint {
+    return Atomics.load(this.#state, stateAt.writes)
+  }
+
+  /** Caretaker: it is awake, and need not be woken. */
+  awake(): void {
+    Atomics.store(this.#state, stateAt.sleepsUntil, 0n)
+  }
+
+  /** Caretaker: is woken for anything earlier. False when something was written that it has not read. */
+  sleep(until: number, seenWrites: bigint): boolean {
+    Atomics.store(this.#state, stateAt.sleepsUntil, toMicroseconds(until))
+    return this.writes === seenWrites
+  }
+
+  /** Whether anything at all is held or waited for. */
+  get isHolding(): boolean {
+    return Atomics.load(this.#state, stateAt.held) > 0n
   }
 
   /** Main thread: the lease keeps its slot, and is not renewed until it is resumed. Negative tokens say so. */
@@ -115,11 +158,13 @@ export class Board {
 
   resume(slot: number): void {
     Atomics.store(this.#tokens, slot, magnitude(this.#tokenAt(slot)))
+    this.#announce({ requestedAt: this.#requestedMs(slot), leaseMs: Number(this.#leaseMs[slot]) })
   }
 
   /** Main thread: the lease has ended; its slot may be used again. */
   strike(slot: number): void {
     Atomics.store(this.#tokens, slot, 0n)
+    Atomics.sub(this.#state, stateAt.held, 1n)
     this.#places.delete(slot)
     this.#free.push(slot)
   }
@@ -137,7 +182,7 @@ export class Board {
       id: this.#ids.toString('utf8', start, start + Math.floor(sized / kinds.length)),
       token: Number(token),
       leaseMs: Number(this.#leaseMs[slot]),
-      requestedAt: Number(this.#requestedAt[slot]) / 1000,
+      requestedAt: this.#requestedMs(slot),
       stamp,
     }
     // Both: leases granted in one millisecond have the same token.
@@ -160,6 +205,10 @@ export class Board {
       const entry = this.read(slot)
       if (entry) yield entry
     }
+  }
+
+  #requestedMs(slot: number): number {
+    return Number(this.#requestedAt[slot]) / 1000
   }
 
   #tokenAt(slot: number): bigint {
@@ -188,15 +237,15 @@ export class Board {
 
   /** Main thread: the event loop turns. */
   beat(now: number): void {
-    Atomics.store(this.#state, 0, toMicroseconds(now))
+    Atomics.store(this.#state, stateAt.beat, toMicroseconds(now))
   }
 
   get beatAt(): number {
-    return Number(Atomics.load(this.#state, 0)) / 1000
+    return Number(Atomics.load(this.#state, stateAt.beat)) / 1000
   }
 
   get #used(): number {
-    return Number(Atomics.load(this.#state, 1))
+    return Number(Atomics.load(this.#state, stateAt.used))
   }
 }
 

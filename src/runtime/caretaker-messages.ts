@@ -16,7 +16,8 @@ export interface ThreadData {
   readonly cell: SharedArrayBuffer
 }
 
-export type ToThread = 'stop' | 'rejoin'
+/** `wake`: a lease on the board needs looking after before the next duty. `checkpoint`: much was written. */
+export type ToThread = 'stop' | 'rejoin' | 'wake' | 'checkpoint'
 
 export type FromThread =
   | { readonly type: 'ready' }

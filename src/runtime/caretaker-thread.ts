@@ -44,6 +44,8 @@ async function begin(): Promise<void> {
     log: (level, name, facts) => tell({ type: 'log', level, name, facts }),
   })
   port.on('message', async (message: ToThread) => {
+    if (message === 'wake') return caretaker.wake()
+    if (message === 'checkpoint') return caretaker.checkpointSoon()
     if (message === 'rejoin') return tell({ type: 'instance', instance: await caretaker.rejoin() })
     await caretaker.close()
     await engine.close()

@@ -1,26 +1,30 @@
 /**
  * The caretaker keeps what this process holds and heals what others lost: renews leases, notices lost ones, looks
  * for dead holders, sweeps, cleans. It runs in a thread of its own, so that a busy main loop loses nothing;
- * with an injected environment or a private store it runs in the main thread.
+ * with an injected environment or a private store it runs in the main thread. It sleeps until its next duty, and is
+ * woken when one comes earlier.
  */
+import { jitterMin, nextDutyAt } from '../domain/duty.ts'
 import { healerAgent } from '../domain/healer.ts'
 import type { Instance } from '../domain/instance.ts'
-import { renewEveryMs, safetyMarginMs } from '../domain/lease.ts'
 import type { Caller, Command, Executor } from '../engines/engine.ts'
 import type { OpenedEngine } from '../engines/open.ts'
 import type { Environment } from '../environment.ts'
-import { HoldfastError } from '../errors.ts'
+import { messageOf } from '../errors.ts'
 import type { LogFacts, LogName } from '../logger.ts'
-import { type LeaseRef, renewalsMax } from '../operations/lease.ts'
+import type { LeaseRef } from '../operations/lease.ts'
 import { type NearLease, nearMax, warningsMax } from '../operations/lease-warning.ts'
 import type { RecoveryTrigger } from '../operations/recovery.ts'
 import { chanceFor } from '../operations/table.ts'
 import type { RecoveryOptions, RetentionOptions } from '../options.ts'
-import type { Board, BoardEntry, BoardLease, BoardPlace } from './board.ts'
+import type { Board } from './board.ts'
 import { ClockWatch } from './clock-watch.ts'
-import { deathsAmong, endedHolders, endSilent, type Healing, heal, judgePage } from './heal.ts'
+import { deathsAmong, endedHolders, endSilent, type Healing, heal } from './heal.ts'
+import { Membership } from './membership.ts'
+import { Probing } from './probing.ts'
+import { lookAgainMs, Renewals } from './renewals.ts'
 import { retain } from './retention.ts'
-import { healerOf, isUpTo, StoreHealer } from './store-healing.ts'
+import { healerOf, isUpTo, StoreHealer, type StoreHealing } from './store-healing.ts'
 
 export interface CaretakerOptions {
   readonly namespace: string
@@ -48,20 +52,21 @@ interface Times {
   probe: number
   sweep: number
   beat: number
+  checkpoint: number
   retain: number
 }
 
-const checkEveryMs = 400
+/** A cancel that rang nobody is noticed within a second, the read included. */
+const checkEveryMs = 700
 const beatEveryMs = 30_000
-const tickMs = 100
+/** However many leases are lost, one beat a second tells whether this process still counts. */
+const beatAgainMs = 1_000
+/** The main thread says so when much was written; this is for what the caretaker itself and a few commands write. */
+const checkpointEveryMs = 5_000
 const goOnMs = 200
-/** Whoever is silent for longer may not come when its turn does: its places in lines are left to lapse. */
-const placesAliveMs = 2_000
-/** A peer that judges us wrongly once may do so again: joining anew must not fill the store. */
-const rejoinEveryMs = 10_000
 
 /** What an engine with a file of its own can do besides. */
-type Caretaken = Executor & Pick<OpenedEngine, 'checkpoint' | 'isThere'>
+type Caretaken = Executor & Pick<OpenedEngine, 'checkpoint' | 'isThere' | 'storeId'>
 
 export class Caretaker {
   readonly #executor: Caretaken
@@ -69,28 +74,22 @@ export class Caretaker {
   readonly #options: CaretakerOptions
   readonly #board: Board
   readonly #reports: CaretakerReports
-  /** When each lease on the board is next renewed, by its slot there: two leases may have the same token. */
-  readonly #due = new Map<number, { readonly lease: BoardEntry; readonly at: number }>()
+  readonly #renewals: Renewals
+  readonly #membership: Membership
+  readonly #probing: Probing
   readonly #clocks: ClockWatch
   readonly #nextAt: Times
   readonly #unwake: () => void
-  #instance: string
-  /** When the next lease on the board is due. */
-  #renewAt = Number.POSITIVE_INFINITY
-  #rejoinedAt = Number.NEGATIVE_INFINITY
-  #rejoining: Promise<void> | null = null
-  /** Where the next look for dead processes goes on. */
-  #probeAfter: string | null = null
+  #checkedAt = Number.NEGATIVE_INFINITY
+  #beatAt = Number.NEGATIVE_INFINITY
   #sweptAt: number | null = null
   #hasMoreToHeal: boolean
-  #working: Promise<void> = Promise.resolve()
+  /** Null while it sleeps. */
+  #working: Promise<void> | null = null
   #healing: Promise<void> | null = null
   readonly #storeHealer = new StoreHealer()
   #visiting: Promise<void> | null = null
-  #cancelTick: () => void = () => {}
-  #wedged = false
-  /** The clocks disagreed: every lease is renewed at once. */
-  #doubtful = false
+  #cancelSleep: () => void = () => {}
   /** How often the store was in doubt when it was last looked at. */
   #doubts = 0
   #closed = false
@@ -105,195 +104,139 @@ export class Caretaker {
     this.#executor = executor
     this.#environment = environment
     this.#options = options
-    this.#instance = options.instance
     this.#hasMoreToHeal = options.hasMoreToHeal
     this.#board = board
     this.#reports = reports
+    const execute = (operation: string, input: unknown) => this.#execute(operation, input)
+    const { instance, storeIsLocal, wedgedAfterMs, recovery, retention } = options
+    this.#membership = new Membership(environment, { instance, storeIsLocal, execute }, reports)
+    // Whoever takes a process for dead takes what it holds: that is how it finds out soonest.
+    const lost = (lease: LeaseRef) => {
+      reports.lost(lease)
+      this.#nextAt.beat = Math.min(this.#nextAt.beat, this.#beatAt + beatAgainMs)
+    }
+    this.#renewals = new Renewals(environment, board, { wedgedAfterMs, execute }, { ...reports, lost })
+    this.#probing = new Probing(environment, {
+      probeEveryMs: recovery.probeEveryMs,
+      storeId: () => executor.storeId ?? null,
+      instance: () => this.#membership.instance,
+      own: () => this.#healingBy('death'),
+      others: () => this.#healingOthersBy('death'),
+      isHolding: () => board.isHolding,
+      missing: () => this.#beat(),
+    })
     this.#clocks = new ClockWatch(environment)
     const now = environment.monotonic()
     this.#nextAt = {
       check: now + checkEveryMs,
-      probe: now + options.recovery.probeEveryMs,
-      sweep: now + options.recovery.everyMs,
+      probe: now + (recovery.probeEveryMs || Number.POSITIVE_INFINITY),
+      sweep: now + (recovery.everyMs || Number.POSITIVE_INFINITY),
       beat: now + beatEveryMs,
-      retain: now + options.retention.everyMs,
+      checkpoint: now + (executor.checkpoint ? checkpointEveryMs : Number.POSITIVE_INFINITY),
+      retain: now + retention.everyMs,
     }
-    // A cancel elsewhere rings too: look at our own leases at once.
+    // A cancel elsewhere rings too: look at our own leases soon, however often it rings.
     this.#unwake = executor.onWake(() => {
-      this.#nextAt.check = 0
+      if (!board.isHolding) return
+      this.#nextAt.check = this.#checkedAt + lookAgainMs
+      this.#sleep()
     })
-    this.#schedule()
+    this.#sleep()
   }
 
   async close(): Promise<void> {
     this.#closed = true
-    this.#cancelTick()
+    this.#membership.leave()
+    this.#cancelSleep()
     this.#unwake()
     await Promise.all([this.#working, this.#healing, this.#visiting])
+    await this.#probing.close()
   }
 
-  /** Sooner where a lease is to be renewed before: a short one has no time to lose. */
-  #schedule(): void {
-    if (this.#closed) return
-    const untilRenewalMs = this.#renewAt - this.#environment.monotonic()
-    this.#cancelTick = this.#environment.timer(Math.max(1, Math.min(tickMs, untilRenewalMs)), () => {
-      this.#working = this.tick().finally(() => this.#schedule())
+  /** The main thread has written a lease down that needs looking after before the next duty. */
+  wake(): void {
+    this.#renewals.lookNow()
+    this.#sleep()
+  }
+
+  /** The main thread has written much. */
+  checkpointSoon(): void {
+    this.#nextAt.checkpoint = 0
+    this.#sleep()
+  }
+
+  /** Until the next duty; called again whenever one has become due earlier. */
+  #sleep(): void {
+    if (this.#closed || this.#working !== null) return
+    this.#cancelSleep()
+    const now = this.#environment.monotonic()
+    const until = nextDutyAt(this.#dutiesAt(), { now, isHolding: this.#board.isHolding })
+    const hasSeenAll = this.#board.sleep(until, this.#renewals.seenWrites)
+    const ms = hasSeenAll ? until - now : Math.min(until - now, lookAgainMs)
+    // Timers count in whole milliseconds and may be early by one.
+    this.#cancelSleep = this.#environment.timer(Math.ceil(ms) + 1, () => {
+      this.#board.awake()
+      this.#working = this.tick().then((goesOn) => {
+        this.#working = null
+        if (goesOn) this.#sleep()
+      })
     })
   }
 
-  /** One round; every part reports its own failure and stops no other. */
-  async tick(): Promise<void> {
+  #dutiesAt(): number[] {
+    const { check, probe, sweep, beat, checkpoint, retain } = this.#nextAt
+    const own = [this.#renewals.nextAt, beat, this.#board.isHolding ? check : Number.POSITIVE_INFINITY]
+    // Healing that is under way goes on by itself, and asks for the next round at its end.
+    if (this.#healing !== null) return own
+    return [...own, probe, sweep, checkpoint, retain, this.#hasMoreToHeal ? 0 : Number.POSITIVE_INFINITY]
+  }
+
+  /** One round; every part reports its own failure and stops no other. False when there is nothing left to do, ever. */
+  async tick(): Promise<boolean> {
     // Its process was told, and everything it held is lost: there is nothing more to take care of.
-    if (this.#executor.isThere?.() === false) return
+    if (this.#executor.isThere?.() === false) return false
     const now = this.#environment.monotonic()
-    const jump = this.#clocks.look()
+    const jump = this.#board.isHolding ? this.#clocks.look() : this.#clocks.glance()
     if (jump !== null) {
       this.#reports.log('warn', 'clock.jumped', jump)
-      this.#due.clear()
-      this.#doubtful = true
+      this.#renewals.doubt()
     }
     this.#watchStoreClock()
-    await this.#renew(now)
-    if (this.#closed) return
+    await this.#renewals.renew(now)
+    if (this.#closed) return false
     this.#healing ??= this.#heal(now).finally(() => {
       this.#healing = null
+      this.#sleep()
     })
-    if (this.#isDue('check', now, checkEveryMs)) await this.#check()
+    if (this.#board.isHolding && this.#isDue('check', now, checkEveryMs)) {
+      this.#checkedAt = now
+      await this.#renewals.check()
+    }
     if (!this.#closed && this.#isDue('beat', now, beatEveryMs)) await this.#beat()
+    return true
   }
 
   /** Others spare what we hold only while they doubt the clock; by then it has to run by the clock as it is now. */
   #watchStoreClock(): void {
     const { doubts = 0 } = this.#executor
-    if (doubts !== this.#doubts) this.#doubtful = true
+    if (doubts !== this.#doubts) this.#renewals.doubt()
     this.#doubts = doubts
   }
 
   /** Beside the renewals: what waits for others' transactions must not keep our own leases waiting. */
   async #heal(now: number): Promise<void> {
-    this.#checkpoint()
     const { recovery, retention } = this.#options
-    if (recovery.probeEveryMs > 0 && this.#isDue('probe', now, recovery.probeEveryMs)) await this.#probe()
+    if (this.#isDue('checkpoint', now, checkpointEveryMs)) this.#checkpoint()
+    if (this.#isDue('probe', now, recovery.probeEveryMs)) await this.#probing.look()
     if (this.#hasMoreToHeal) await this.#goOnHealing()
-    if (recovery.everyMs > 0 && this.#isDue('sweep', now, recovery.everyMs)) await this.#sweep()
+    if (this.#isDue('sweep', now, recovery.everyMs)) await this.#sweep()
     if (this.#isDue('retain', now, retention.everyMs)) await this.#retain()
   }
 
   #isDue(what: keyof Times, now: number, everyMs: number): boolean {
     if (this.#nextAt[what] > now) return false
-    this.#nextAt[what] = now + this.#jittered(everyMs)
+    this.#nextAt[what] = now + everyMs * (jitterMin + 2 * (1 - jitterMin) * this.#environment.random())
     return true
-  }
-
-  async #renew(now: number): Promise<void> {
-    this.#renewAt = Number.POSITIVE_INFINITY
-    if (this.#isWedged(now)) return
-    const leases = [...this.#board.leases()]
-    // One jitter for all that were granted since the last round: what was claimed together is renewed together.
-    const jitter = this.#jittered(1)
-    const due = leases.filter((lease) => this.#isRenewalDue(lease, now, jitter))
-    const places = now - this.#board.beatAt > placesAliveMs ? [] : [...this.#board.places()]
-    const duePlaces = places.filter((place) => this.#isRenewalDue(place, now, jitter))
-    this.#doubtful = false
-    for (let start = 0; start < due.length; start += renewalsMax)
-      await this.#renewSome(due.slice(start, start + renewalsMax))
-    for (let start = 0; start < duePlaces.length; start += renewalsMax)
-      await this.#renewPlaces(duePlaces.slice(start, start + renewalsMax))
-    const kept = [...leases, ...places]
-    this.#renewAt = Math.min(...kept.map(({ slot }) => this.#due.get(slot)?.at ?? now + tickMs))
-  }
-
-  #isRenewalDue(lease: BoardEntry, now: number, jitter: number): boolean {
-    const known = this.#due.get(lease.slot)
-    if (known && isSameLease(known.lease, lease)) return this.#doubtful || known.at <= now
-    const at = lease.requestedAt + jitter * renewEveryMs(lease.leaseMs)
-    this.#due.set(lease.slot, { lease, at })
-    return this.#doubtful || at <= now
-  }
-
-  async #renewSome(leases: readonly BoardLease[]): Promise<void> {
-    // Counted from before the request: whatever it takes, we never believe longer than the store does.
-    const requestedAt = this.#environment.monotonic()
-    try {
-      const { lost } = (await this.#execute('lease.renew', { leases: leases.map(renewalOf) })) as {
-        lost: LeaseRef[]
-      }
-      const jitter = this.#jittered(1)
-      for (const lease of leases) {
-        if (lost.some((ref) => isSameGrant(ref, lease))) {
-          // Its process is told, and strikes it out when it comes to that.
-          this.#due.set(lease.slot, { lease, at: requestedAt + tickMs })
-          continue
-        }
-        this.#due.set(lease.slot, {
-          lease,
-          at: requestedAt + jitter * renewEveryMs(lease.leaseMs),
-        })
-        this.#board.extend(lease, requestedAt + lease.leaseMs - safetyMarginMs(lease.leaseMs))
-      }
-      for (const ref of lost) this.#reports.lost(ref)
-    } catch (error) {
-      this.#reports.log('warn', 'renew.failed', { leases: leases.length, error: messageOf(error) })
-      const now = this.#environment.monotonic()
-      for (const lease of leases) this.#due.set(lease.slot, { lease, at: now + lease.leaseMs / 15 })
-    }
-  }
-
-  /** A place that is gone is found so by its waiter, which stands in line anew. */
-  async #renewPlaces(places: readonly BoardPlace[]): Promise<void> {
-    const requestedAt = this.#environment.monotonic()
-    const next = (place: BoardPlace, inMs: number) =>
-      this.#due.set(place.slot, { lease: place, at: requestedAt + inMs })
-    try {
-      await this.#execute('locks.renewPlaces', { places: places.map(({ id, token }) => ({ id, token })) })
-      const jitter = this.#jittered(1)
-      for (const place of places) next(place, jitter * renewEveryMs(place.leaseMs))
-    } catch (error) {
-      this.#reports.log('warn', 'renew.failed', { leases: places.length, error: messageOf(error) })
-      for (const place of places) next(place, place.leaseMs / 15)
-    }
-  }
-
-  /** Reads only: a lease that was cancelled or taken elsewhere is noticed well before its next renewal. */
-  async #check(): Promise<void> {
-    const leases = [...this.#board.leases()].map(refOf)
-    try {
-      for (let start = 0; start < leases.length; start += renewalsMax) {
-        const input = { leases: leases.slice(start, start + renewalsMax) }
-        const { lost } = (await this.#execute('lease.check', input)) as { lost: LeaseRef[] }
-        for (const ref of lost) this.#reports.lost(ref)
-      }
-    } catch (error) {
-      this.#reports.log('warn', 'renew.failed', { leases: leases.length, error: messageOf(error) })
-    }
-  }
-
-  /** A main loop that no longer turns must not keep its leases for ever: the work would never heal. */
-  #isWedged(now: number): boolean {
-    const silentForMs = now - this.#board.beatAt
-    const wedged = silentForMs > this.#options.wedgedAfterMs
-    if (wedged && !this.#wedged)
-      this.#reports.log('error', 'process.wedged', {
-        silentForMs: Math.round(silentForMs),
-        leases: [...this.#board.leases()].length,
-      })
-    this.#wedged = wedged
-    return wedged
-  }
-
-  async #probe(): Promise<void> {
-    try {
-      // A page each time: however many there are, a look stays short.
-      const { judged, next } = await judgePage(this.#healingBy('death'), this.#probeAfter)
-      const isAll = this.#probeAfter === null && next === null
-      this.#probeAfter = next
-      if (isAll && !judged.some(({ instance }) => instance === this.#instance)) await this.#beat()
-      const deaths = deathsAmong(judged)
-      if (deaths.length > 0) await heal(this.#healingBy('death'), deaths)
-    } catch (error) {
-      this.#probeAfter = null
-      this.#reports.log('warn', 'recovery.failed', { trigger: 'death', error: messageOf(error) })
-    }
   }
 
   /** What opening the store had no time for; a little at a time, so that deaths are noticed meanwhile. */
@@ -313,30 +256,31 @@ export class Caretaker {
     try {
       const healing = this.#healingBy('timer')
       const { bootId, hostName, pidNamespace } = this.#environment.host.identity
-      const { isDue, healers } = (await this.#execute('recovery.look', {
-        machine: { bootId, hostName, pidNamespace },
-      })) as { isDue: boolean; healers: Instance[] }
-      const deaths = deathsAmong(await endedHolders(healing))
+      // At once: on a server they are one transaction.
+      const [{ isDue, healers, hasEnded }, ended] = await Promise.all([
+        this.#execute('recovery.look', {
+          machine: { bootId, hostName, pidNamespace },
+          instance: this.#membership.instance,
+        }) as Promise<{ isDue: boolean; healers: Instance[]; hasEnded: boolean }>,
+        endedHolders(healing),
+      ])
+      if (hasEnded) await this.#beat()
+      const deaths = deathsAmong(ended)
       // Mostly there is nothing: then nobody has to wait for a write that changes nothing.
-      if (isDue || deaths.length > 0) await heal(healing, deaths)
-      else await endSilent(healing)
-      await this.#warnNear()
+      const isHealed = isDue || deaths.length > 0
+      if (isHealed) await heal(healing, deaths)
+      await Promise.all([isHealed ? null : endSilent(healing), this.#warnNear()])
       this.#sweptAt = this.#environment.now()
-      if (isUpTo(this.#instance, healers, healing)) this.#visitOthers(healing)
+      if (isUpTo(this.#membership.instance, healers, healing)) this.#visitOthers()
     } catch (error) {
       this.#reports.log('warn', 'recovery.failed', { trigger: 'timer', error: messageOf(error) })
     }
   }
 
   /** Beside the sweeps: however much there is to do elsewhere, our own namespace does not wait for it. */
-  #visitOthers(healing: Healing): void {
-    const caller = { agent: healerAgent, instance: null }
+  #visitOthers(): void {
     this.#visiting ??= this.#storeHealer
-      .visit({
-        ...healing,
-        healer: healerOf(healing),
-        executeIn: (namespace, operation, input) => this.#executeIn(namespace, caller, operation, input),
-      })
+      .visit(this.#healingOthersBy('timer'))
       .catch((error: unknown) =>
         this.#reports.log('warn', 'recovery.failed', { trigger: 'timer', error: messageOf(error) }),
       )
@@ -377,45 +321,25 @@ export class Caretaker {
     }
   }
 
+  #healingOthersBy(trigger: RecoveryTrigger): StoreHealing {
+    const healing = this.#healingBy(trigger)
+    const caller = { agent: healerAgent, instance: null }
+    return {
+      ...healing,
+      healer: healerOf(healing),
+      executeIn: (namespace, operation, input) => this.#executeIn(namespace, caller, operation, input),
+    }
+  }
+
   /** A claim was refused because this instance has ended. Answers what this process goes on as. */
   async rejoin(): Promise<string> {
     await this.#beat()
-    return this.#instance
+    return this.#membership.instance
   }
 
-  async #beat(): Promise<void> {
-    const { host } = this.#environment
-    try {
-      // What is old is swept.
-      if (!this.#options.storeIsLocal) host.ownMark.refresh(host.identity)
-      const id = this.#instance
-      const isRunning = await this.#execute('instance.beat', { id, sweptAt: this.#sweptAt })
-      // Several may have asked at once: they join again as one.
-      if (isRunning !== false || id !== this.#instance) return
-      this.#rejoining ??= this.#rejoin()
-      await this.#rejoining
-    } catch (error) {
-      this.#reports.log('warn', 'renew.failed', { leases: 0, error: messageOf(error) })
-    }
-  }
-
-  /**
-   * Somebody took this process for dead. What it held then is lost; what it claims from now on must belong to an
-   * instance whose death can still be noticed.
-   */
-  async #rejoin(): Promise<void> {
-    const now = this.#environment.monotonic()
-    try {
-      if (this.#closed || now - this.#rejoinedAt < rejoinEveryMs) return
-      this.#rejoinedAt = now
-      const id = this.#environment.id()
-      await this.#execute('instance.start', { id, ...this.#environment.host.identity })
-      this.#reports.log('warn', 'process.rejoined', { former: this.#instance, instance: id })
-      this.#instance = id
-      this.#reports.rejoined(id)
-    } finally {
-      this.#rejoining = null
-    }
+  #beat(): Promise<void> {
+    this.#beatAt = this.#environment.monotonic()
+    return this.#membership.beat(this.#sweptAt)
   }
 
   async #retain(): Promise<void> {
@@ -431,7 +355,7 @@ export class Caretaker {
   }
 
   #execute(operation: string, input: unknown): Promise<unknown> {
-    const caller = { ...this.#options.caller, instance: this.#instance }
+    const caller = { ...this.#options.caller, instance: this.#membership.instance }
     return this.#executeIn(this.#options.namespace, caller, operation, input)
   }
 
@@ -440,30 +364,4 @@ export class Caretaker {
     const command: Command = { operation, input, namespace, caller, chance }
     return this.#executor.execute(command)
   }
-
-  #jittered(ms: number): number {
-    return ms * (0.9 + 0.2 * this.#environment.random())
-  }
-}
-
-function isSameLease(left: BoardEntry, right: BoardEntry): boolean {
-  return isSameGrant(left, right) && left.requestedAt === right.requestedAt
-}
-
-type Granted = Pick<BoardEntry, 'kind' | 'id' | 'token'>
-
-function isSameGrant(left: Granted, right: Granted): boolean {
-  return left.token === right.token && left.kind === right.kind && left.id === right.id
-}
-
-function refOf({ kind, id, token }: BoardLease): LeaseRef {
-  return { kind, id, token }
-}
-
-function renewalOf(lease: BoardLease): LeaseRef & { readonly leaseMs: number } {
-  return { ...refOf(lease), leaseMs: lease.leaseMs }
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof HoldfastError ? error.message : String(error)
 }

@@ -2,6 +2,8 @@
 import type { Environment } from '../environment.ts'
 
 const toleranceMs = 2000
+/** Clocks that are only glanced at drift apart by themselves over hours, and are set anew before that shows. */
+const glanceMsMax = 5000
 
 export class ClockWatch {
   readonly #environment: Environment
@@ -22,6 +24,13 @@ export class ClockWatch {
     return Math.abs(sleptMs) > toleranceMs || Math.abs(wallJumpMs) > toleranceMs
       ? { sleptMs, wallJumpMs }
       : null
+  }
+
+  /** As a look, but asks the system for the time since boot only if there is a reason to, or now and then. */
+  glance(): ReturnType<ClockWatch['look']> {
+    const awakeMs = this.#environment.monotonic() - this.#last.monotonic
+    const wallJumpMs = this.#environment.now() - this.#last.wall - awakeMs
+    return awakeMs < glanceMsMax && Math.abs(wallJumpMs) <= toleranceMs ? null : this.look()
   }
 
   #read() {

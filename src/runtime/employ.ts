@@ -50,6 +50,8 @@ function employHere({ engine, environment, lost, board, logger, options, rejoine
     rejoined,
     log: (level, name, facts) => logger[level]?.(facts, name),
   })
+  board.onEarlierDuty(() => caretaker.wake())
+  engine.onLogGrown?.(() => caretaker.checkpointSoon())
   return { stop: () => caretaker.close(), rejoin: () => caretaker.rejoin() }
 }
 
@@ -60,6 +62,8 @@ async function employThread(employment: Employment): Promise<Caretaking> {
   let thread: Worker | null = null
   /** Who waits to hear what this process goes on as. */
   const asking = new Set<(instance: string) => void>()
+  board.onEarlierDuty(() => post('wake'))
+  engine.onLogGrown?.(() => post('checkpoint'))
   try {
     await new Promise<void>(start)
   } catch (error) {

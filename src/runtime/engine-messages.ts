@@ -24,6 +24,8 @@ export interface Asked {
 export type ToEngine =
   | { readonly type: 'execute'; readonly asked: readonly Asked[] }
   | { readonly type: 'employ'; readonly options: CaretakerOptions; readonly board: SharedArrayBuffer }
+  /** `wake`: a lease on the board needs looking after before the caretaker's next duty. */
+  | { readonly type: 'wake' }
   | { readonly type: 'rejoin' }
   | { readonly type: 'dismiss' }
   | { readonly type: 'close'; readonly withinMs: number | undefined }

@@ -67,6 +67,8 @@ async function obey(engine: OpenedEngine, message: ToEngine): Promise<void> {
       rejoined: (instance) => tell({ type: 'rejoined', instance }),
       log: (level, name, facts) => tell({ type: 'log', level, name, facts }),
     })
+  } else if (message.type === 'wake') {
+    caretaker?.wake()
   } else if (message.type === 'rejoin') {
     tell({ type: 'instance', instance: (await caretaker?.rejoin()) ?? null })
   } else if (message.type === 'dismiss') {

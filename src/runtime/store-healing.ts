@@ -85,8 +85,15 @@ async function healNamespace(healing: StoreHealing, namespace: string): Promise<
 
 /** One after the other, over and over; a namespace that takes long, or fails, keeps no other from its turn. */
 export class StoreHealer {
-  #cursor = beginning
+  readonly #beginning: Cursor
+  #cursor: Cursor
   #last = ''
+
+  /** Looks for processes only if it begins with no namespaces. */
+  constructor(from = beginning) {
+    this.#beginning = from
+    this.#cursor = from
+  }
 
   async visit(healing: StoreHealing): Promise<void> {
     const { environment } = healing
@@ -102,7 +109,10 @@ export class StoreHealer {
       this.#last = namespace
       await this.#healOne({ ...healing, isOver }, namespace)
     }
-    this.#cursor = { namespaces: next.namespaces ?? '', processes: next.processes ?? '' }
+    this.#cursor = {
+      namespaces: next.namespaces ?? this.#beginning.namespaces,
+      processes: next.processes ?? this.#beginning.processes,
+    }
   }
 
   async #healOne(healing: StoreHealing, namespace: string): Promise<void> {

@@ -261,6 +261,7 @@ export class ThreadedEngine implements OpenedEngine {
   /** Runs the caretaker in the engine's thread. */
   employ(employed: Employed): Caretaking {
     this.#employed = employed
+    employed.board.onEarlierDuty(() => this.#post({ type: 'wake' }))
     this.#post({ type: 'employ', options: employed.options, board: employed.board.buffer })
     return { stop: () => this.#dismiss(), rejoin: () => this.#rejoin(employed) }
   }

@@ -255,6 +255,22 @@ test('a process without a caretaker moves its log between transactions, before i
   await hf.close()
 })
 
+test('a process with a caretaker wakes it to move the log once enough has gathered [S5e-6]', async () => {
+  const file = join(aFolder(), 'store.db')
+  const environment = new MovableEnvironment()
+  const hf = await open(file, { environment, durability: 'normal', recovery: false, redelivery: false })
+  const value = 'x'.repeat(200_000)
+
+  for (let round = 0; round < 100; round++) {
+    await hf.state('document').set(value)
+    await environment.advance(20)
+  }
+
+  // Two seconds: by itself the caretaker would not have looked yet.
+  expect(statSync(`${file}-wal`).size).toBeLessThan(10 * 2 ** 20)
+  await hf.close()
+})
+
 test('the names of log lines are these, and no others', () => {
   expect([...logNames].toSorted()).toEqual([
     'cleanup.done',

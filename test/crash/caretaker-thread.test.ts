@@ -73,6 +73,18 @@ test('a process that hung is told so when it turns again [X6]', async () => {
   expect(line?.facts.silentForMs).toBeGreaterThan(1000)
 })
 
+test('a lease granted while the thread sleeps is renewed, although the program blocks from then on [S5e-6]', async () => {
+  const hf = await openHere(newStore(), { recovery: false, redelivery: false })
+  await hf.queue('q').add('work')
+  // It has looked at everything by now, and sleeps.
+  await hf.queue('empty').next({ waitMs: 500 })
+  const { lease } = await claimed(hf.queue('q').next({ leaseMs: 900 }))
+
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2700)
+
+  expect(lease?.isHeld).toBe(true)
+})
+
 test('a process that was busy while its thread began is not taken for one that hangs [X6]', async () => {
   const { logger, named } = collectLogs()
   const thread = nextThread()

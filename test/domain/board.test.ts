@@ -60,3 +60,66 @@ test('a lease that is being given back keeps its slot and is not renewed until i
   expect(suspended).toEqual([])
   expect([...board.leases()]).toMatchObject([{ slot, token: 7 }])
 })
+
+const shortLease = { kind: 'lock', id: 'b', token: 8, leaseMs: 600, requestedAt: 1_000 } as const
+
+test('a sleeping caretaker is woken for a lease that needs it earlier, and only once [S5e-6]', () => {
+  const board = new Board()
+  let woken = 0
+  board.onEarlierDuty(() => woken++)
+  board.sleep(60_000, board.writes)
+
+  board.write(lease('a', 7), 2_000)
+  board.write(lease('c', 9), 2_000)
+  expect(woken).toBe(1)
+
+  board.write(shortLease, 2_000)
+  expect(woken).toBe(2)
+})
+
+test('a caretaker that is awake, or wakes in time by itself, is left alone [S5e-6]', () => {
+  const board = new Board()
+  let woken = 0
+  board.onEarlierDuty(() => woken++)
+
+  board.write(lease('a', 7), 2_000)
+  board.sleep(1_100, board.writes)
+  board.write(lease('c', 9), 2_000)
+  board.awake()
+  board.write(shortLease, 2_000)
+
+  expect(woken).toBe(0)
+})
+
+test('a lease whose release was refused wakes the caretaker: it is renewed again [S5e-6]', () => {
+  const board = new Board()
+  let woken = 0
+  const slot = board.write(lease('a', 7), 2_000)
+  board.suspend(slot)
+  board.onEarlierDuty(() => woken++)
+  board.sleep(60_000, board.writes)
+
+  board.resume(slot)
+
+  expect(woken).toBe(1)
+})
+
+test('a lease that is written while the caretaker falls asleep is not overlooked [S5e-6]', () => {
+  const board = new Board()
+  const seen = board.writes
+  board.write(lease('a', 7), 2_000)
+
+  expect(board.sleep(60_000, seen)).toBe(false)
+  expect(board.sleep(60_000, board.writes)).toBe(true)
+})
+
+test('the board knows whether anything is on it [S5e-6]', () => {
+  const board = new Board()
+  const slot = board.write(lease('a', 7), 2_000)
+  const isHolding = board.isHolding
+
+  board.strike(slot)
+
+  expect(isHolding).toBe(true)
+  expect(board.isHolding).toBe(false)
+})

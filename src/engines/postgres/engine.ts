@@ -287,6 +287,11 @@ export class PostgresEngine implements Engine {
     }
   }
 
+  /** The mark is random and in the store; a copy of the whole server has it too, but was started at another time. */
+  get storeId(): string {
+    return `${this.#branches.used.mark} on ${this.#facts.server}`
+  }
+
   get doubts(): number {
     return this.#clock.doubts
   }

@@ -38,8 +38,10 @@ const unturnedMs = 1
 const unturnedMax = 16
 /** 4 MiB of the log: less often costs memory and reading time, more often the disk's time. */
 const checkpointPages = 1000
-/** After so many batches a process without a caretaker looks at the log: a command of one batch never does. */
+/** After so many batches the log is looked at: a command of one batch never does. */
 const unmovedMax = 16
+/** A caretaker that is told so more often would do nothing else. */
+const tellEveryMs = 100
 /** Whoever opens the store anew sees what others write: twice is rare. */
 const rereadsMax = 5
 
@@ -210,6 +212,9 @@ export class SqliteEngine implements Engine {
   #unturned = 0
   /** Batches since the log was last looked at. */
   #unmoved = 0
+  /** Told of a log that has grown, at most every so often; null: nobody is. */
+  #onLogGrown: (() => void) | null = null
+  #toldAt = Number.NEGATIVE_INFINITY
   /** A commit failed in such a way that its change may still be in the log. */
   #isInDoubt = false
   #closed = false
@@ -245,6 +250,10 @@ export class SqliteEngine implements Engine {
   /** Names the file for other threads of this process; null for a private store. */
   get file(): string | null {
     return this.#file?.id ?? null
+  }
+
+  get storeId(): string | null {
+    return this.file
   }
 
   get isLost(): boolean {
@@ -365,7 +374,7 @@ export class SqliteEngine implements Engine {
         this.#trySettling()
         for (const { reject } of batch) reject(classify(error, this.#location))
       }
-      if (!this.#options.hasCaretaker) this.#moveLog()
+      this.#lookAtLog()
       await this.#gather(batch.length)
     }
     this.#turn.rest()
@@ -600,15 +609,32 @@ export class SqliteEngine implements Engine {
   }
 
   /** A little at a time and with nobody waiting, instead of all of it at the end of one unlucky commit. */
-  #moveLog(): void {
+  #lookAtLog(): void {
     this.#unmoved++
     if (this.#unmoved < unmovedMax) return
+    if (this.#options.hasCaretaker) this.#tellOfLog()
+    else this.#moveLog()
+  }
+
+  #moveLog(): void {
     this.#unmoved = 0
     try {
       this.checkpoint()
     } catch {
       // What is committed is safe in the log; a later commit moves it and says what is wrong.
     }
+  }
+
+  #tellOfLog(): void {
+    const now = this.#environment.monotonic()
+    if (this.#onLogGrown === null || now - this.#toldAt < tellEveryMs) return
+    this.#unmoved = 0
+    this.#toldAt = now
+    this.#onLogGrown()
+  }
+
+  onLogGrown(listener: () => void): void {
+    this.#onLogGrown = listener
   }
 
   /** Moves what is committed from the log to the main file once enough has gathered; the caretaker calls it off the main thread. */

@@ -1,0 +1,108 @@
+/**
+ * The record of who probes, for one store and for those who can judge the same processes: same boot, pid namespace, host
+ * name, user and runtime folder. It lies in memory or is written back by the system at leisure: it is of no use to
+ * anybody after a crash of the machine, so nobody waits for the disk. Only its own user can write it. It is read and
+ * written in place and never locked: whoever loses a race finds out with its next look.
+ */
+import { createHash } from 'node:crypto'
+import { closeSync, constants, openSync, readSync, rmSync, writeSync } from 'node:fs'
+import { join } from 'node:path'
+import type { ProcessIdentity } from '../domain/instance.ts'
+import type { ProberRecord } from '../domain/prober.ts'
+import type { ProberSeat } from '../environment.ts'
+import { WatchedProcess } from './process.ts'
+import { makeFolder } from './runtime-folder.ts'
+
+/** Longer than any record, and always written in full: a shorter one leaves nothing of a longer one behind. */
+const recordBytes = 512
+
+export class ProberFile implements ProberSeat {
+  readonly #folders: () => readonly string[]
+  readonly #name: string
+  #path: string | null = null
+  #watched: { pid: number; startTime: string | null; process: WatchedProcess } | null = null
+
+  /** `store`: tells it from every other store on this machine. */
+  constructor(folders: () => readonly string[], self: ProcessIdentity, store: string) {
+    const { bootId, pidNamespace, hostName } = self
+    const domain = [bootId, pidNamespace, hostName, store].join('\n')
+    this.#folders = folders
+    this.#name = `prober-${createHash('sha1').update(domain).digest('hex').slice(0, 16)}`
+  }
+
+  /** Null where there is none, and where it cannot be read. */
+  read(): ProberRecord | null {
+    const { O_RDONLY } = constants
+    return this.#withFile(O_RDONLY, (file) => {
+      const bytes = Buffer.alloc(recordBytes)
+      return parse(bytes.toString('utf8', 0, readSync(file, bytes, 0, recordBytes, 0)))
+    })
+  }
+
+  /** False where there is no folder for it: then nobody can watch this process, and everybody probes for themselves. */
+  write(record: ProberRecord): boolean {
+    const { O_WRONLY, O_CREAT } = constants
+    const bytes = Buffer.from(JSON.stringify(record).padEnd(recordBytes))
+    const written = this.#withFile(O_WRONLY | O_CREAT, (file) => writeSync(file, bytes, 0, recordBytes, 0))
+    return written === recordBytes
+  }
+
+  /** Somebody may have taken over at this moment: then it is written anew with the next look. */
+  leave(id: string): void {
+    try {
+      if (this.read()?.id === id && this.#path !== null) rmSync(this.#path, { force: true })
+    } catch {
+      // Then the others wait until it is too old.
+    }
+  }
+
+  isAble({ pid, startTime }: ProberRecord): boolean {
+    if (this.#watched?.pid !== pid || this.#watched.startTime !== startTime) {
+      this.close()
+      this.#watched = { pid, startTime, process: new WatchedProcess(pid, startTime) }
+    }
+    const { liveness, isStopped } = this.#watched.process.judge()
+    return liveness !== 'dead' && isStopped !== true
+  }
+
+  close(): void {
+    this.#watched?.process.close()
+    this.#watched = null
+  }
+
+  #withFile<Result>(flags: number, use: (file: number) => Result): Result | null {
+    try {
+      this.#path ??= this.#findPath()
+      if (this.#path === null) return null
+      const { O_NOFOLLOW, O_NONBLOCK } = constants
+      const file = openSync(this.#path, flags | (O_NOFOLLOW ?? 0) | (O_NONBLOCK ?? 0), 0o600)
+      try {
+        return use(file)
+      } finally {
+        closeSync(file)
+      }
+    } catch {
+      // Not there yet, or its folder is gone: looked for anew next time.
+      this.#path = null
+      return null
+    }
+  }
+
+  #findPath(): string | null {
+    const folder = this.#folders().find(makeFolder)
+    return folder === undefined ? null : join(folder, this.#name)
+  }
+}
+
+function parse(text: string): ProberRecord | null {
+  try {
+    const { id, pid, startTime, beatAt } = JSON.parse(text) as ProberRecord
+    const isSound = typeof id === 'string' && Number.isSafeInteger(pid) && Number.isFinite(beatAt)
+    return isSound && (startTime === null || typeof startTime === 'string')
+      ? { id, pid, startTime, beatAt }
+      : null
+  } catch {
+    // Somebody is writing it at this moment.
+    return null
+  }
+}

@@ -1,0 +1,218 @@
+/** One process of a machine looks for dead holders. Whoever dies, what was held comes back: another takes over. */
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { chmodSync, chownSync, readFileSync } from 'node:fs'
+import { dirname } from 'node:path'
+import type { Holdfast } from 'holdfast'
+import { describe, expect, test } from 'vitest'
+import { noStranger, stranger } from '../support/stranger.ts'
+import { ownServer } from './server-store.ts'
+import { Actor, claimBy, newStore, openActor, openHere, print, program, reclaimOf } from './support.ts'
+
+const own = ownServer()
+
+/** The goals are 1 s, and 3 s with a stopped prober. A busy machine may take longer, but never a lease of 30 s. */
+const promptMs = 5000
+
+describe.each([
+  { engine: 'SQLite', create: newStore },
+  { engine: 'PostgreSQL', create: () => own.newStore() },
+])('on $engine', ({ create }) => {
+  test('a worker that dies is found dead by one process for all [S5e-6]', async () => {
+    const { fleet, hf } = await openFleet(create())
+    const [heir, worker] = fleet.watchers
+    const item = await heldBy(hf, worker)
+
+    await expectRunAgain({ heir, items: [item], after: () => worker.kill() })
+
+    expect(await reclaimOf(hf, item)).toMatchObject({ agent: fleet.proberName })
+  })
+
+  test('when the process that probes dies, what it held comes back [S5e-6]', async () => {
+    const { fleet, hf } = await openFleet(create())
+    const item = await heldBy(hf, fleet.prober)
+
+    await expectRunAgain({ heir: fleet.watchers[0], items: [item], after: () => fleet.prober.kill() })
+  })
+
+  test('when it dies together with a worker, what both held comes back [S5e-6]', async () => {
+    const { fleet, hf } = await openFleet(create())
+    const [heir, worker] = fleet.watchers
+    const items = [await heldBy(hf, fleet.prober), await heldBy(hf, worker)]
+
+    await expectRunAgain({
+      heir,
+      items,
+      after: () => {
+        fleet.prober.kill()
+        worker.kill()
+      },
+    })
+  })
+
+  test('while it is stopped, another probes, and goes on when it continues [S5e-6]', async () => {
+    const { fleet, hf } = await openFleet(create())
+    const [heir, worker] = fleet.watchers
+    const item = await heldBy(hf, worker)
+
+    fleet.prober.kill('SIGSTOP')
+    await expectRunAgain({ heir, items: [item], after: () => worker.kill() })
+    fleet.prober.kill('SIGCONT')
+
+    expect(await whoProbes(hf, fleet.url)).not.toBe(fleet.proberName)
+  })
+
+  test('what a dead process of another namespace held comes back as soon [S5e-6]', async () => {
+    const url = create()
+    const hf = await openHere(url, { namespace: 'other', background: false })
+    const worker = await openActor(url, { agent: 'worker', namespace: 'other', recovery: false })
+    const item = await heldBy(hf, worker)
+    // It never sweeps: only a look for the dead can find this one.
+    const prober = await openActor(url, { agent: 'prober', recovery: { everyMs: 0 } })
+
+    worker.kill()
+    const { agent, detail } = await reclaimOf(hf, item)
+
+    expect({ agent, detail }).toMatchObject({
+      agent: 'holdfast',
+      detail: { holder: 'worker', healer: { pid: prober.pid } },
+    })
+  })
+
+  test('a process that closes the store leaves it to another [S5e-6]', async () => {
+    const { fleet, hf } = await openFleet(create())
+    const [heir, worker] = fleet.watchers
+    const item = await heldBy(hf, worker)
+    await fleet.prober.ask('close')
+
+    await expectRunAgain({ heir, items: [item], after: () => worker.kill() })
+  })
+})
+
+test.skipIf(noStranger)('processes of two users probe for each other [S5e-6]', async () => {
+  const store = newStore()
+  const folder = dirname(store)
+  chownSync(folder, 0, stranger.gid)
+  chmodSync(folder, 0o2770)
+  const hf = await openHere(store, { background: false })
+  const ours = await openActor(store, { agent: 'ours' })
+  const theirs = await openTheirs(store, 'theirs')
+  const theirWorker = await openTheirs(store, 'their worker')
+
+  for (const { queue, worker, heir } of [
+    { queue: 'theirs', worker: theirWorker, heir: ours },
+    { queue: 'ours', worker: ours, heir: theirs },
+  ]) {
+    const item = await heldBy(hf, worker, queue)
+    await expectRunAgain({ heir, queue, items: [item], after: () => worker.kill() })
+  }
+})
+
+const cannotUnshare = whyNotUnshare()
+if (cannotUnshare !== null) print(`tests with two pid namespaces are skipped: ${cannotUnshare}`)
+
+test.skipIf(cannotUnshare)('each of two pid namespaces has a process that probes [S5e-6]', async () => {
+  const store = newStore()
+  const hf = await openHere(store, { background: false })
+  const outside = await openActor(store, { agent: 'outside' })
+  const outsideWorker = await openActor(store, { agent: 'worker outside' })
+  const inside = await startInside(['unshare', '--pid', '--fork', '--mount-proc'])
+  await inside.actor.ask('open', { store, agent: 'inside' })
+  const insideWorker = await startInside(['nsenter', '--target', String(inside.pid), '--pid', '--mount'])
+  await insideWorker.actor.ask('open', { store, agent: 'worker inside' })
+  const items = [await heldBy(hf, insideWorker.actor), await heldBy(hf, outsideWorker)]
+
+  process.kill(insideWorker.pid, 'SIGKILL')
+  outsideWorker.kill()
+  const [fromInside, fromOutside] = await Promise.all(items.map((item) => reclaimOf(hf, item)))
+
+  expect(fromInside).toMatchObject({ agent: 'inside', detail: { holder: 'worker inside' } })
+  expect(fromOutside).toMatchObject({ agent: 'outside', detail: { holder: 'worker outside' } })
+  outside.kill()
+})
+
+interface Fleet {
+  readonly url: string
+  readonly prober: Actor
+  readonly proberName: string
+  readonly watchers: readonly [Actor, Actor]
+}
+
+/** Three processes, of which one probes. The test itself neither renews nor heals. */
+async function openFleet(url: string): Promise<{ fleet: Fleet; hf: Holdfast }> {
+  const hf = await openHere(url, { background: false })
+  const names = ['first', 'second', 'third']
+  const actors = await Promise.all(names.map((agent) => openActor(url, { agent })))
+  const proberName = await whoProbes(hf, url)
+  const prober = actors[names.indexOf(proberName)]
+  if (prober === undefined) throw new Error(`${proberName} is not of the fleet`)
+  const [one, other] = actors.filter((actor) => actor !== prober)
+  return { fleet: { url, prober, proberName, watchers: [one as Actor, other as Actor] }, hf }
+}
+
+/** By its name on what it gives back. */
+async function whoProbes(hf: Holdfast, url: string): Promise<string> {
+  const victim = await openActor(url, { agent: 'victim', recovery: false })
+  const item = await heldBy(hf, victim, 'victims')
+  victim.kill()
+  const { agent } = await reclaimOf(hf, item)
+  await hf.queue('victims').remove(item)
+  return agent ?? 'nobody'
+}
+
+async function heldBy(hf: Holdfast, actor: Actor, queue = 'q'): Promise<string> {
+  await hf.queue(queue).add('work')
+  return (await claimBy(actor, queue)).id
+}
+
+/** From the kill until a handler of the heir begins. */
+async function expectRunAgain(given: {
+  heir: Actor
+  items: readonly string[]
+  after: () => void
+  queue?: string
+}) {
+  const { heir, items, after, queue = 'q' } = given
+  await heir.ask('work', { queue, each: true })
+  const startedAt = performance.now()
+  after()
+  const told = await Promise.all(
+    items.map((item) => heir.told('handling', (message) => message.item === item)),
+  )
+  const tookMs = Math.max(...told.map(({ at }) => at - startedAt))
+  print(`run again after ${Math.round(tookMs)} ms`)
+  expect(tookMs).toBeLessThan(promptMs)
+}
+
+async function openTheirs(store: string, agent: string): Promise<Actor> {
+  const child = spawn(process.execPath, [program('actor')], {
+    ...stranger,
+    cwd: '/',
+    stdio: ['ignore', 'inherit', 'pipe', 'ipc'],
+    env: { ...process.env, HOME: '/nonexistent' },
+  })
+  const actor = new Actor(child)
+  await actor.told('ready')
+  await actor.ask('open', { store, agent })
+  return actor
+}
+
+/** `pid`: as we see it, under the program that made or entered its namespace. */
+async function startInside(command: readonly [string, ...string[]]): Promise<{ actor: Actor; pid: number }> {
+  const [file, ...args] = command
+  const child = spawn(file, [...args, process.execPath, program('actor')], {
+    stdio: ['ignore', 'inherit', 'pipe', 'ipc'],
+  })
+  const actor = new Actor(child)
+  await actor.told('ready')
+  return { actor, pid: onlyChildOf(child) }
+}
+
+function onlyChildOf({ pid }: ChildProcess): number {
+  return Number(readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim())
+}
+
+function whyNotUnshare(): string | null {
+  if (process.platform !== 'linux') return 'there are none on this system'
+  const { status } = spawnSync('unshare', ['--pid', '--fork', '--mount-proc', 'nsenter', '--version'])
+  return status === 0 ? null : 'this user may not make one'
+}
