@@ -1,5 +1,5 @@
 /**
- * Telling other processes what a commit concerns: NOTIFY with the numbers of its bells after the commit, at most every ten
+ * Telling other processes what a commit concerns: NOTIFY with the numbers of its bells after the commit, each at most every ten
  * milliseconds, in a transaction of its own (inside a batch it would halve the rate). One channel for all: a LISTEN for
  * each thing would be a round trip before every wait. A hint only; polling is the truth.
  */
@@ -30,10 +30,10 @@ export class Bells {
   readonly #rope: BellRope
   readonly #hearing: Hearing
   readonly #owed = new Set<number>()
+  readonly #rungAt = new Map<number, number>()
   #cancelOwed: (() => void) | null = null
   /** What we listen on. */
   #heardOn: Connection | null = null
-  #rungAt = Number.NEGATIVE_INFINITY
   #closed = false
 
   constructor(environment: Environment, { schema }: Address, rope: BellRope) {
@@ -63,21 +63,24 @@ export class Bells {
 
   /** After a commit: listeners of this process at once, other processes through the server. */
   ring(bells: ReadonlySet<number>): void {
+    const now = this.#environment.monotonic()
+    let waitMs = coalesceMs
     for (const bell of bells) {
       this.#listeners.call(bell)
       this.#owed.add(bell)
+      waitMs = Math.min(waitMs, (this.#rungAt.get(bell) ?? Number.NEGATIVE_INFINITY) + coalesceMs - now)
     }
-    if (this.#owed.size === 0 || this.#cancelOwed !== null) return
-    const waitMs = this.#rungAt + coalesceMs - this.#environment.monotonic()
+    if (this.#owed.size === 0) return
+    // One message for all of them, as soon as one was silent for long enough.
     if (waitMs <= 0 || this.#closed) this.#giveOwed()
-    else this.#cancelOwed = this.#environment.timer(waitMs, () => this.#giveOwed(), true)
+    else this.#cancelOwed ??= this.#environment.timer(waitMs, () => this.#giveOwed(), true)
   }
 
   #giveOwed(): void {
     this.#cancelOwed?.()
     this.#cancelOwed = null
     if (this.#owed.size === 0) return
-    this.#rungAt = this.#environment.monotonic()
+    for (const bell of this.#owed) this.#rungAt.set(bell, this.#environment.monotonic())
     this.#send([...this.#owed])
     this.#owed.clear()
   }

@@ -73,7 +73,8 @@ export class Bells {
     for (const bell of bells) {
       this.#listeners.call(bell)
       if (this.#files === null || this.#closed) continue
-      const waitMs = (this.#rungAt.get(bell) ?? 0) + coalesceMs - this.#environment.monotonic()
+      const waitMs =
+        (this.#rungAt.get(bell) ?? Number.NEGATIVE_INFINITY) + coalesceMs - this.#environment.monotonic()
       if (waitMs <= 0) this.#write(bell, this.#files)
       else this.#owe(bell, waitMs)
     }
