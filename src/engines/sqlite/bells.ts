@@ -73,28 +73,46 @@ export class Bells {
     for (const bell of bells) {
       this.#listeners.call(bell)
       if (this.#files === null || this.#closed) continue
-      const waitMs =
-        (this.#rungAt.get(bell) ?? Number.NEGATIVE_INFINITY) + coalesceMs - this.#environment.monotonic()
+      const waitMs = this.#quietMs(bell)
       if (waitMs <= 0) this.#write(bell, this.#files)
-      else this.#owe(bell, waitMs)
+      else {
+        this.#owed.add(bell)
+        this.#giveIn(waitMs)
+      }
     }
   }
 
+  /** How long until it may ring again. */
+  #quietMs(bell: number): number {
+    const rungAt = this.#rungAt.get(bell) ?? Number.NEGATIVE_INFINITY
+    return rungAt + coalesceMs - this.#environment.monotonic()
+  }
+
   /** The process stays alive for so long, or others would not hear of what it did last. */
-  #owe(bell: number, waitMs: number): void {
-    this.#owed.add(bell)
+  #giveIn(waitMs: number): void {
     if (this.#cancelOwed !== null) return
     ringAtExit.add(this)
-    this.#cancelOwed = this.#environment.timer(waitMs, () => this.giveOwed(), true)
+    this.#cancelOwed = this.#environment.timer(Math.ceil(waitMs), () => this.#giveDue(), true)
+  }
+
+  #giveDue(): void {
+    this.#giveSome((bell) => this.#quietMs(bell) <= 0)
+    const waits = [...this.#owed].map((bell) => this.#quietMs(bell))
+    if (waits.length > 0) this.#giveIn(Math.min(...waits))
   }
 
   giveOwed(): void {
+    this.#giveSome(() => true)
+  }
+
+  #giveSome(isMeant: (bell: number) => boolean): void {
     this.#cancelOwed?.()
     this.#cancelOwed = null
     ringAtExit.delete(this)
-    const owed = [...this.#owed]
-    this.#owed.clear()
-    for (const bell of owed) this.#write(bell, this.#files as BellFiles)
+    for (const bell of [...this.#owed].filter(isMeant)) {
+      this.#owed.delete(bell)
+      this.#write(bell, this.#files as BellFiles)
+    }
   }
 
   #write(bell: number, files: BellFiles): void {
