@@ -17,6 +17,7 @@ import {
 } from './case.mjs'
 import {
   addBesidePickers,
+  besideIdle,
   pickUpElsewhere,
   pickUpHere,
   rerunAfterCrash,
@@ -385,6 +386,37 @@ export const cases = [
   locksAgainst('proper-lockfile', { durability: 'full', callers: 1, goal: 3 }),
   locksAgainst('redlock', { durability: 'full', callers: 1, goal: 0.8 }),
   locksAgainst('proper-lockfile', { durability: 'full', callers: 50, goal: 20 }),
+  {
+    id: 'growth-idle-workers',
+    async run({ rounds, size }) {
+      const [idle, ms] = size.isSmoke ? [2, 150] : [40, 5000]
+      const [alone, other, same] = [[], [], []]
+      for (let round = 0; round < Math.min(rounds, 3); round++) {
+        alone.push(await besideIdle({ idle: 0, ms }))
+        other.push(await besideIdle({ idle, ms }))
+        same.push(await besideIdle({ idle, isSameQueue: true, ms }))
+      }
+      const unit = 'cycles/s'
+      return [
+        {
+          id: 'growth-idle-workers-other',
+          what: 'add + claim + complete in one process beside 40 idle workers of other queues, against alone [S5e-7]',
+          unit,
+          goal: ratio(atLeast(0.8)),
+          ours: other,
+          theirs: alone,
+        },
+        {
+          id: 'growth-idle-workers-same',
+          what: 'the same beside 40 idle workers of the same queue [S5e-7]',
+          unit,
+          goal: ratio(atLeast(0.5)),
+          ours: same,
+          theirs: alone,
+        },
+      ]
+    },
+  },
   {
     id: 'growth-waiters',
     async run({ rounds, size }) {

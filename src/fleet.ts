@@ -1,6 +1,7 @@
 /** `hf.fleet`: the whole at a glance, why something is as it is, what is wrong, and where an agent begins. */
 
 import * as z from 'zod'
+import { feed } from './domain/bell.ts'
 import { leaseMsMax } from './domain/lease.ts'
 import { fitText, shown } from './domain/text.ts'
 import type { StoreStatus } from './engines/engine.ts'
@@ -178,12 +179,12 @@ export class Fleet {
     everyMs = watchEveryMs,
     signal,
   }: FleetWatchOptions): AsyncGenerator<FleetReport, void, undefined> {
-    const { environment, engine } = this.#session
+    const { environment } = this.#session
     const until = (woken: AbortSignal) => (signal ? AbortSignal.any([signal, woken]) : woken)
     while (!signal?.aborted && !this.#session.isClosed) {
       const [changed, closing] = [new AbortController(), new AbortController()]
       // Before the look: what is changed while it is taken is seen by the next.
-      const unwake = engine.onCommit(() => changed.abort())
+      const unwake = this.#session.onRing(feed, () => changed.abort())
       const stay = this.#session.onClosing(() => {
         closing.abort()
         changed.abort()

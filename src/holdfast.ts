@@ -1,5 +1,6 @@
 /** `open(url, options)`: the handle to a store, from which everything else is reached. */
 import { Agents } from './agents.ts'
+import { feed } from './domain/bell.ts'
 import { assertRenewable } from './domain/lease.ts'
 import { assertName } from './domain/name.ts'
 import { shown } from './domain/text.ts'
@@ -319,7 +320,7 @@ export class Holdfast {
     let seq = since
     while (!signal?.aborted && !this.#closing) {
       const woken = new AbortController()
-      const unwake = this.#session.engine.onCommit(() => woken.abort())
+      const unwake = this.#session.onRing(feed, () => woken.abort())
       const stay = this.#session.onClosing(() => woken.abort())
       try {
         const page = await this.#session.call<EventPage>('events.list', { since: seq, limit: 500 })

@@ -29,6 +29,7 @@ export const logNames = [
   'cleanup.done',
   'renew.seldom',
   'redelivery.failed',
+  'wake.degraded',
   'delivery.failed',
   'message.escalated',
   'message.dead',

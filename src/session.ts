@@ -1,5 +1,7 @@
 /** What all handles of one opened store share: who we are, the executor, and the grants we were given. */
 import { withCallerFrames } from './caller-frames.ts'
+import { type Bell, bellNumber } from './domain/bell.ts'
+import { taskQueue } from './domain/task.ts'
 import { shown } from './domain/text.ts'
 import type { Caller, Command } from './engines/engine.ts'
 import type { OpenedEngine } from './engines/open.ts'
@@ -139,6 +141,11 @@ export class Session {
     return () => this.#whenClosing.delete(listener)
   }
 
+  /** Calls back when this may have changed, whoever changed it: a hint. Listen first, then look. */
+  onRing(bell: Bell, listener: () => void): () => void {
+    return this.engine.onRing(bellNumber(this.settings.namespace, bell), listener)
+  }
+
   /** A file that both see shows that two processes are on one machine. */
   get storeIsLocal(): boolean {
     return this.engine.status.engine === 'sqlite'
@@ -227,7 +234,7 @@ export class Session {
 
   #taskSearch(input: unknown, { idempotencyKey, ...options }: CallOptions): TaskSearch {
     return {
-      onWake: (listener) => this.engine.onWake(listener),
+      onRing: (listener) => this.onRing({ kind: 'queue', name: taskQueue }, listener),
       seek: (at, isWhole) => this.call('tasks.seek', { ...wantedOf(input), at, isWhole }, options),
     }
   }

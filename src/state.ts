@@ -83,6 +83,8 @@ const watchOptions = {
 const attemptsMaxDefault = 5
 /** A watcher looks so often even when nothing rings. */
 const watchPollMs = 500
+/** While rings are known to arrive. */
+const watchHeardMs = 5000
 
 export class State<Value = unknown> {
   readonly key: string
@@ -204,7 +206,7 @@ export class State<Value = unknown> {
     while (!signal?.aborted && !this.#session.isClosed) {
       const woken = new AbortController()
       // Before it is read: what is saved in between rings, and the wait below ends at once.
-      const unwake = engine.onCommit(() => woken.abort())
+      const unwake = this.#session.onRing({ kind: 'state', name: this.key }, () => woken.abort())
       const stay = this.#session.onClosing(() => woken.abort())
       try {
         if ((await this.#version()) !== seen) {
@@ -215,7 +217,7 @@ export class State<Value = unknown> {
           yield entry
         } else {
           const until = signal ? AbortSignal.any([signal, woken.signal]) : woken.signal
-          await pause(environment, watchPollMs, until)
+          await pause(environment, engine.hearsRings ? watchHeardMs : watchPollMs, until)
         }
       } finally {
         unwake()
@@ -224,7 +226,7 @@ export class State<Value = unknown> {
     }
   }
 
-  /** Cheaper than the value, which may be large: most commits that wake a watcher concern something else. */
+  /** Cheaper than the value, which may be large and is mostly the same as before. */
   #version(): Promise<number> {
     return this.#session.call('state.version', { key: this.key })
   }

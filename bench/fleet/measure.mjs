@@ -31,6 +31,26 @@ export function share({ processes, ms, items, warmJobs }) {
   )
 }
 
+/** Add, claim and complete in one process, cycles a second, beside idle workers that have a process each. */
+export function besideIdle({ idle, isSameQueue, ms }) {
+  // So many that start at once keep each other waiting.
+  const settings = { busyTimeoutMs: 60_000 }
+  return withStore({ items: 0 }, (store) =>
+    withMembers({ role: 'idler', store, count: idle, settings }, async (members) => {
+      const queueOf = (index) => (isSameQueue ? {} : { queue: `idle-${index}` })
+      await Promise.all(members.map((member, index) => member.ask('work', 'working', queueOf(index))))
+      const busy = await Member.start({ role: 'cycler', store })
+      try {
+        await busy.ask('run', 'ran', { ms: ms / 5 })
+        const { cycles } = await busy.ask('run', 'ran', { ms })
+        return (cycles / ms) * 1000
+      } finally {
+        await busy.close()
+      }
+    }),
+  )
+}
+
 /** Processes that wait in line for one lock, for a time: how often each had its turn. */
 export function takeTurns({ processes, ms }) {
   return withStore({ items: 0 }, (store) =>

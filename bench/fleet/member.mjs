@@ -49,6 +49,26 @@ const roles = {
       tell('ran', { jobs, longestMs })
     },
   },
+  /** Adds, claims and completes, one call after the other, for a time. */
+  cycler: {
+    async run({ ms }) {
+      const until = now() + ms
+      let cycles = 0
+      for (; now() < until; cycles++) {
+        await queue.add(payload)
+        const claim = await queue.next()
+        if (claim.outcome === 'claimed') await queue.complete(claim.item.id)
+      }
+      tell('ran', { cycles })
+    },
+  },
+  /** A worker with nothing to do, of the queue that others are busy with or of another. */
+  idler: {
+    work({ queue: name }) {
+      hf.work(name ?? queueName, () => {})
+      tell('working')
+    },
+  },
   /** Stands in line for one lock, holds it for a moment, gives it back and stands in line again, for a time. */
   waiter: {
     async run({ ms, waitMs, holdMs }) {

@@ -22,8 +22,12 @@ export function makeHome({ folder }: Pick<Home, 'folder'>): boolean {
  */
 export function shareHome(folder: string): void {
   making(folder, () => chmodSync(folder, 0o2770))
-  for (const entry of readdirSync(folder, { withFileTypes: true }))
-    if (entry.isFile()) making(folder, () => chmodSync(join(folder, entry.name), 0o660))
+  for (const entry of readdirSync(folder, { withFileTypes: true })) {
+    const path = join(folder, entry.name)
+    if (entry.isFile()) making(folder, () => chmodSync(path, 0o660))
+    // All who use the store ring its bells; the folder of tokens is its user's own.
+    else if (entry.isDirectory() && entry.name.endsWith('-bells')) shareHome(path)
+  }
 }
 
 /** With its parents. By hand: where nothing can be created, as in /proc, Node's own `recursive` never returns. */

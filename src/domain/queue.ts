@@ -103,5 +103,12 @@ export function resumeQueue(queue: Queue): Queue | null {
 
 /** The processing lock of a queue is an ordinary lock under this name. */
 export function processingLockName(queue: string): string {
-  return `queue:${queue}`
+  return `${processingLockPrefix}${queue}`
 }
+
+/** The queue that a lock of this name belongs to; null for a lock of another kind. */
+export function queueOfLock(name: string): string | null {
+  return name.startsWith(processingLockPrefix) ? name.slice(processingLockPrefix.length) : null
+}
+
+const processingLockPrefix = 'queue:'

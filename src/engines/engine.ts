@@ -642,8 +642,6 @@ export interface Decision<Result = unknown> {
   readonly changes: readonly Change[]
   readonly remarks?: readonly Remark[]
   readonly result: Result
-  /** This commit made something claimable, freed a lock or ended a lease: others should look. */
-  readonly wakes?: boolean
   /** The grants an idempotent repetition depends on. */
   readonly granted?: readonly Grant[]
 }
@@ -707,10 +705,13 @@ export interface Executor {
   /** How often there was a reason to doubt the lease clock, or what the store has kept; absent where there can be none. */
   readonly doubts?: number
   execute(command: Command): Promise<unknown>
-  /** Calls back when a commit of any process made something claimable or took something away; a hint, never the truth. */
-  onWake(listener: () => void): () => void
-  /** Calls back after every commit of this process, and on what `onWake` hears of others; a hint too. */
-  onCommit(listener: () => void): () => void
+  /**
+   * Calls back when a commit of any process rang this bell (`bellNumber`); a hint, never the truth. It listens once this
+   * has returned: who looks after that misses nothing.
+   */
+  onRing(bell: number, listener: () => void): () => void
+  /** Rings arrive here: one was heard lately. Otherwise who waits looks more often. Asking makes it find out. */
+  readonly hearsRings: boolean
   /** Answers what is waiting, then closes. What a store that is away has not answered after `withinMs` is given up. */
   close(withinMs?: number): Promise<void>
 }
@@ -735,6 +736,8 @@ export interface EngineOptions {
   /** `queue`: the one that was to be claimed from. */
   readonly onRecoveryFailed: (error: unknown, trigger: 'claim' | 'completion', queue: string | null) => void
   readonly log: (level: 'info' | 'warn' | 'error', name: LogName, facts: LogFacts) => void
+  /** `status` is another from now on. */
+  readonly onStatus?: () => void
 }
 
 export interface StoreWarning {

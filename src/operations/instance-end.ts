@@ -62,7 +62,6 @@ export const end = operation({
       return {
         changes: [...changes, ...pausedRuns(runs, held.locks, () => reason, context), ...ended],
         result: { released, more },
-        wakes: released > 0,
       }
     })
   },

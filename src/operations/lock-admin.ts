@@ -36,7 +36,6 @@ export const forceRelease = operation({
         ...pausedRuns(runs, ended, () => `its lock was released by force: ${input.reason}`, context),
       ],
       result: { released: ended.length },
-      wakes: ended.length > 0,
     }))
   },
 })
@@ -65,7 +64,6 @@ export const forceReleaseAgent = operation({
         ...pausedRuns(runs, held, () => `its lock was released by force: ${input.reason}`, context),
       ],
       result: { released: held.length, more: held.length === agentMax },
-      wakes: held.length > 0,
     }))
   },
 })
@@ -111,7 +109,6 @@ export const transfer = operation({
         ...pausedRuns(runs, [before], () => `its lock was transferred to ${input.to}`, context),
       ],
       result: viewLock(after, context.now),
-      wakes: true,
       granted: [{ kind: 'lock', id: `${after.name}#${after.slot}`, token: after.token } as const],
     }))
   },

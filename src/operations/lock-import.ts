@@ -107,7 +107,6 @@ export const importLocks = operation({
           }),
         ],
         result,
-        wakes: locks.length > 0,
       }
     })
   },

@@ -85,7 +85,7 @@ export const leave = operation({
     const own = waiters.find((waiter) => waiter.name === name) ?? null
     // Whoever comes next may have its turn now.
     const isLeft = own !== null
-    return { changes: leaving(own, reason ?? 'it gave up', context), result: isLeft, wakes: isLeft }
+    return { changes: leaving(own, reason ?? 'it gave up', context), result: isLeft }
   },
 })
 

@@ -95,8 +95,6 @@ export const acquireLock = operation({
       ],
       result: { outcome: 'claimed', lock: viewLock(after, context.now), recoveredFrom: recoveredFrom(taken) },
       granted: [{ kind: 'lock', id: lockRef(after), token: after.token }],
-      // With one slot gone, another may be free for who comes next.
-      wakes: line.own !== null && line.waiting > 1 && after.slots !== 1,
     }
     const lost = [...(taken === null ? [] : [taken]), ...(turn.outcome === 'granted' ? turn.ended : [])]
     return pausing(lost, 'its lock was taken over', decision, context)
@@ -259,8 +257,6 @@ export const releaseLock = operation({
     const decision = {
       changes: [{ table: 'lock', before: own, after, event: { kind, agent: context.agent } } as const],
       result: { released: true, depth: after?.depth ?? 0 },
-      // Nobody has to look when nobody waits: a busy lock must not wake every idle worker.
-      wakes: after === null && line.waiting > 0,
     }
     return after === null ? pausing([own], 'its lock was released', decision, context) : decision
   },

@@ -82,7 +82,6 @@ function ack(thread: Thread, { allowance, known }: AckRows, context: Context): D
       ...allowanceChange(acksOf(agent), before, place.marks),
     ],
     result,
-    wakes: true,
   }
 }
 
@@ -134,7 +133,6 @@ function actOn(
     return {
       changes: threadChanges(thread, after, context, { detail }),
       result: result('answered', after),
-      wakes: true,
     }
   })
 }

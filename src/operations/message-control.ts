@@ -126,7 +126,6 @@ export const clearPendingAcks = operation({
         threadChanges(thread, cancel(thread, reason ?? null, context.wall), context, { detail: { reason } }),
       ),
       result: { cancelled: page.rows.length, more: page.next !== null },
-      wakes: page.rows.length > 0,
     }))
   },
 })
@@ -159,7 +158,6 @@ export const redrive = operation({
       return {
         changes: threadChanges(thread, after, context, { detail: { reason } }),
         result: viewThread(after, context.now),
-        wakes: true,
       }
     })
   },

@@ -83,7 +83,6 @@ export const importPending = operation({
         }),
       ],
       result,
-      wakes: fresh.length > 0,
     }
   },
 })

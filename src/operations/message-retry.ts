@@ -184,8 +184,6 @@ export const record = operation({
     return {
       changes: [{ table: 'delivery', before, after, event }],
       result: { attempts: after.attempts },
-      // What lies in an inbox now concerns its owner; other ways have brought it already.
-      wakes: outcome === 'released' || before.adapter === inboxAdapter,
     }
   },
 })

@@ -161,7 +161,6 @@ function send(rows: Rows, asked: Input, context: Context, parent: Thread | null)
   return {
     changes,
     result: { message: viewThread(thread, now), deferredMs: place.at - now },
-    wakes: true,
   }
 }
 

@@ -159,7 +159,6 @@ function summary(
       setAside: aside.map(({ setAside }) => setAside),
       more: true,
     },
-    wakes: of('escalated').length > 0,
   }
 }
 

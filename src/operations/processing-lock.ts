@@ -77,7 +77,6 @@ export const releaseProcessingLock = operation({
           { table: 'lock', before: own, after: null, event: { kind: 'lock.released', agent: context.agent } },
         ],
         result: true,
-        wakes: true,
       }
     }
     const id = lockRef({ name: processingLockName(of.queue), slot: 0 })

@@ -10,7 +10,7 @@ import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
 import { type OutputOf, operation } from './operation.ts'
 import { ensureQueue } from './queue-define.ts'
-import { concernsClaimers, itemChange } from './subject.ts'
+import { itemChange } from './subject.ts'
 import { itemView, viewItem } from './view.ts'
 
 /** Ten years: what is later was meant otherwise. */
@@ -188,7 +188,6 @@ export const add = operation({
         item: viewItem(item, context.now),
         ...placeOf(item, { line: rows.line, before: null, blockers, wall: context.wall }),
       },
-      wakes: concernsClaimers(item),
     }
   },
 })
@@ -225,7 +224,6 @@ export const addMany = operation({
     return {
       changes: [...changes, ...items.map((item) => itemChange(null, item, 'item.created', context))],
       result: { ids: items.map((item) => item.id) },
-      wakes: items.some(concernsClaimers),
     }
   },
 })

@@ -62,7 +62,6 @@ export const retry = operation({
       return {
         changes: [itemChange(item, after, 'item.retried', context, why(input.reason))],
         result: viewItem(after, context.now),
-        wakes: true,
       }
     })
   },
@@ -84,8 +83,7 @@ export const cancel = operation({
       ...why(input.reason),
       holder: item.agent,
     })
-    if (item.standing !== 'held')
-      return { changes: [cancelled], result: viewItem(after, context.now), wakes: true }
+    if (item.standing !== 'held') return { changes: [cancelled], result: viewItem(after, context.now) }
     return ask({ locks: { select: 'lock', name: processingLockName(item.queue) } as const }, ({ locks }) => ({
       changes: [
         cancelled,
@@ -105,7 +103,6 @@ export const cancel = operation({
           ),
       ],
       result: viewItem(after, context.now),
-      wakes: true,
     }))
   },
 })
@@ -146,7 +143,6 @@ export const releaseFromQuarantine = operation({
     return {
       changes: [itemChange(item, after, 'item.unquarantined', context, why(input.reason))],
       result: viewItem(after, context.now),
-      wakes: true,
     }
   },
 })
@@ -173,7 +169,7 @@ export const remove = operation({
       const waiting = found.filter((each) => each.item.waitingFor.includes(item.id))
       const items = waiting.map((dependent) => dependent.item)
       assertUnneeded(item, items, 'cancel or remove those first')
-      return { changes: [removal(item, context.agent, why(input.reason))], result: true, wakes: true }
+      return { changes: [removal(item, context.agent, why(input.reason))], result: true }
     })
   },
 })

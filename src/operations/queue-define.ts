@@ -221,7 +221,6 @@ export const resume = operation({
     return {
       changes: after ? [queueChange(queue, after, 'queue.resumed', context)] : [],
       result: { changed: after !== null, queue: after ?? queue },
-      wakes: after !== null,
     }
   },
 })

@@ -20,14 +20,7 @@ import type { Cascade, Change, Context, DefinedQueue, Dependent, EventDraft } fr
 import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
 import { ask, operation, type Step } from './operation.ts'
-import {
-  assertVersion,
-  concernsClaimers,
-  itemChange,
-  requireItem,
-  requireQueue,
-  workflowOf,
-} from './subject.ts'
+import { assertVersion, itemChange, requireItem, requireQueue, workflowOf } from './subject.ts'
 import { type ItemView, itemView, viewItem } from './view.ts'
 
 /** Waiting items that one transaction frees; more would hold others up. */
@@ -57,12 +50,10 @@ export function heldItem(
 /** Ends an act: an item that closed well frees what waited for it, the first 100 in the same transaction. */
 export function finish(change: Change & { table: 'item'; after: Item }, context: Context): Step<ItemView> {
   const { before, after } = change
-  const wakes = concernsClaimers(after) || endsSuspicion(before)
-  const decision = { changes: [change], result: viewItem(after, context.now), wakes }
+  const decision = { changes: [change], result: viewItem(after, context.now) }
   if (after.outcome !== 'well') return decision
   return ask(dependentsOf(after.id), ({ waiting }) => ({
     ...decision,
-    wakes: wakes || waiting.length > 0,
     changes: [change, ...freed(waiting, after.id, context)],
   }))
 }
@@ -96,7 +87,6 @@ export const freeDependents = operation({
     return {
       changes: [...freed, ...finished.map(endedCascade)],
       result: { freed: freed.length, more },
-      wakes: freed.length > 0,
     }
   },
 })
@@ -110,11 +100,6 @@ export function firstOfEach<Freed extends Dependent>(dependents: readonly Freed[
 
 export function endedCascade(cascade: Cascade): Change {
   return { table: 'cascade', before: cascade, after: null }
-}
-
-/** A process takes one suspect at a time: when it lets go of one, it may take the next. */
-function endsSuspicion(before: Item | null): boolean {
-  return before !== null && before.suspectedAt !== null
 }
 
 /** The item no longer waits for this blocker. */
@@ -323,6 +308,6 @@ export const release = operation({
     }
     const after = releaseItem(item, workflow, context)
     const detail = input.reason === undefined ? undefined : { reason: input.reason }
-    return { changes: [itemChange(item, after, 'item.released', context, detail)], result: true, wakes: true }
+    return { changes: [itemChange(item, after, 'item.released', context, detail)], result: true }
   },
 })

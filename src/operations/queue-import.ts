@@ -10,7 +10,7 @@ import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
 import { ask, type OutputOf, operation, type Step } from './operation.ts'
 import { ensureQueue } from './queue-define.ts'
-import { concernsClaimers, itemChange } from './subject.ts'
+import { itemChange } from './subject.ts'
 
 /** Items one transaction takes over. */
 export const itemImportMax = 100
@@ -101,8 +101,6 @@ export const importItems = operation({
       return {
         changes: [...changes, ...arrivals],
         result,
-        // What arrives lapsed is given back by whoever looks first.
-        wakes: arrived.some(({ item }) => concernsClaimers(item) || item.standing === 'held'),
       }
     })
   },

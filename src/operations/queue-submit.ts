@@ -29,7 +29,7 @@ import {
   toNewItem,
 } from './queue-add.ts'
 import { ensureQueue } from './queue-define.ts'
-import { concernsClaimers, itemChange, noSurroundings, surroundingsOf } from './subject.ts'
+import { itemChange, noSurroundings, surroundingsOf } from './subject.ts'
 import { itemView, viewItem } from './view.ts'
 
 const submitted = lazily(() =>
@@ -117,7 +117,6 @@ export const submit = operation({
             item: viewItem(after, context.now),
             ...placeOf(after, { line, before: open, blockers, wall: context.wall }),
           },
-          wakes: after !== open && concernsClaimers(after),
         }
       })
     }
@@ -162,7 +161,6 @@ export const submit = operation({
           item: viewItem(item, context.now),
           ...placeOf(item, { line: rows.line, before: null, blockers, wall: context.wall }),
         },
-        wakes: concernsClaimers(item),
       }
     }
   },

@@ -77,7 +77,6 @@ export const reclaimStale = operation({
           ...cleaned.map((each) => lockReclaim(each, context, 'manual')),
         ],
         result,
-        wakes: taken.length + cleaned.length > 0,
       }
     })
   },

@@ -271,14 +271,11 @@ export const run = operation({
           }),
         ),
       ]
-      const reclaims = result.entriesReclaimed + result.locksCleaned + result.messagesReclaimed > 0
       const took = { items: takenItems, locks: takenLocks, deliveries: takenDeliveries }
       changes.push(...runRows(context, input.trigger, took))
-      const wakes = reclaims || lines.waitersRemoved > 0
       return {
         changes: signedBy(input.healer, changes),
         result,
-        wakes: wakes || promoted.length + freed.length > 0,
       }
     })
   },

@@ -69,7 +69,7 @@ export const giveWay = operation({
   decide({ state }, { update: id }) {
     const after = state && giveWayTo(state, id)
     if (!after) return { changes: [], result: false }
-    return { changes: [{ table: 'state', before: state, after }], result: true, wakes: true }
+    return { changes: [{ table: 'state', before: state, after }], result: true }
   },
 })
 

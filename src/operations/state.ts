@@ -97,7 +97,6 @@ export function saved(
   return {
     changes: [{ table: 'state', before: state, after, event: { kind: 'state.set', agent, ...detail } }],
     result: viewSaved(after),
-    wakes: true,
   }
 }
 
@@ -121,7 +120,7 @@ export const remove = operation({
       { table: 'state', before: state, after: null, event: { kind: 'state.deleted', agent, detail } },
       ...(raised ? [{ table: 'stateFloor', before: floor, after: raised } as const] : []),
     ]
-    return { changes, result: true, wakes: true }
+    return { changes, result: true }
   },
 })
 

@@ -86,8 +86,3 @@ export function itemChange(
 ): Change {
   return { table: 'item', before, after, event: { kind, agent: caller.agent, ...(detail ? { detail } : {}) } }
 }
-
-/** Can be claimed now, or will be at a time that idle workers should know. */
-export function concernsClaimers(item: Item): boolean {
-  return item.standing === 'ready' || item.runAt !== null
-}

@@ -116,7 +116,7 @@ function free(
       ...lossRecords(taken, processes, context),
       ...runRows(context, 'manual', { items: taken, locks: [], deliveries: [] }),
     ]
-    return { changes, result, wakes: true }
+    return { changes, result }
   })
 }
 

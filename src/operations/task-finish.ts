@@ -173,6 +173,6 @@ export const handoff = operation({
         offeredUntil: after.offeredTo === null ? undefined : (after.runAt ?? undefined),
       })
     })
-    return { changes, result, wakes: true }
+    return { changes, result }
   },
 })

@@ -47,7 +47,6 @@ export const removeTask = operation({
       return {
         changes: [removal(item, context.agent, { reason }), ...freed(waiting, item.id, context)],
         result: true,
-        wakes: true,
       }
     })
   },

@@ -24,7 +24,6 @@ import {
   asFreed,
   assertVersion,
   closedBlockers,
-  concernsClaimers,
   itemChange,
   requireItem,
   requireQueue,
@@ -128,7 +127,6 @@ export const addTask = operation({
     return {
       changes: [...changes, itemChange(null, item, 'item.created', context)],
       result: viewTask(viewItem(item, context.now)),
-      wakes: concernsClaimers(item),
     }
   },
 })
@@ -271,7 +269,7 @@ export const updateTask = operation({
       const waits = { blockers: [...(parent ?? []), ...blockers], dependents, awaited }
       const changes = [change(setItemBlockers(edited, workflow, waits))] as const
       const { after } = changes[0]
-      return { changes, result: viewTask(viewItem(after, context.now)), wakes: concernsClaimers(after) }
+      return { changes, result: viewTask(viewItem(after, context.now)) }
     })
 
     function change(task: Item) {

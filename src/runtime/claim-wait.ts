@@ -49,7 +49,7 @@ export async function waitForWork<Answer>(session: Session, wait: ClaimWait<Answ
     for (let ready = false; !ready; ) {
       const woken = new AbortController()
       // Listening before looking: what is added in between is heard.
-      const unwake = engine.onWake(() => woken.abort())
+      const unwake = session.onRing({ kind: 'queue', name: wait.queue }, () => woken.abort())
       const stay = session.onClosing(() => woken.abort())
       try {
         const { nextDueAt, lapseInMs } = await inTime(session, look(session, wait, deadline), deadline)

@@ -27,6 +27,10 @@ export type ToEngine =
   /** `wake`: a lease on the board needs looking after before the caretaker's next duty. */
   | { readonly type: 'wake' }
   | { readonly type: 'rejoin' }
+  /** From now on, or no longer, somebody in the main thread listens to this bell. */
+  | { readonly type: 'listen'; readonly bell: number }
+  | { readonly type: 'ignore'; readonly bell: number }
+  | { readonly type: 'hears' }
   | { readonly type: 'dismiss' }
   | { readonly type: 'close'; readonly withinMs: number | undefined }
 
@@ -38,9 +42,12 @@ export type Answered = { readonly id: number } & (
 export type FromEngine =
   | { readonly type: 'opened'; readonly status: StoreStatus }
   | { readonly type: 'failed'; readonly error: ReturnType<HoldfastError['toJSON']> }
-  | { readonly type: 'news'; readonly answers: readonly Answered[]; readonly committed: boolean }
+  | { readonly type: 'news'; readonly answers: readonly Answered[] }
   | { readonly type: 'status'; readonly status: StoreStatus }
-  | { readonly type: 'woke' | 'dismissed' }
+  | { readonly type: 'rung'; readonly bell: number }
+  /** The answer to `hears`. */
+  | { readonly type: 'hearing'; readonly hearsRings: boolean }
+  | { readonly type: 'dismissed' }
   | { readonly type: 'recovered'; readonly report: RecoveryReport; readonly ms: number }
   | {
       readonly type: 'recovery-failed'

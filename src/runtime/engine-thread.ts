@@ -15,40 +15,35 @@ const port = parentPort as NonNullable<typeof parentPort>
 const tell = (message: FromEngine) => port.postMessage(message)
 
 /** What this turn has to tell; null: nothing yet. */
-let news: { answers: Answered[]; committed: boolean } | null = null
+let news: { answers: Answered[] } | null = null
+/** The bells that the main thread listens to, and how to ignore each. */
+const heard = new Map<number, () => void>()
+let engine: OpenedEngine | null = null
 let caretaker: Caretaker | null = null
 
 try {
-  serve(
-    await openEngine(data.url, {
-      environment: systemEnvironment,
-      durability: data.durability,
-      busyTimeoutMs: data.busyTimeoutMs,
-      recoverOnOpen: data.recoverOnOpen,
-      patienceMs: data.patienceMs,
-      recoverOnClaim: data.recoverOnClaim,
-      manualGraceMs: data.manualGraceMs,
-      hasCaretaker: true,
-      onRecovered: (report, _trigger, ms) => tell({ type: 'recovered', report, ms }),
-      onRecoveryFailed: (error, trigger, queue) =>
-        tell({ type: 'recovery-failed', error: String(error), trigger, queue }),
-      log: (level, name, facts) => tell({ type: 'log', level, name, facts }),
-    }),
-  )
+  engine = await openEngine(data.url, {
+    environment: systemEnvironment,
+    durability: data.durability,
+    busyTimeoutMs: data.busyTimeoutMs,
+    recoverOnOpen: data.recoverOnOpen,
+    patienceMs: data.patienceMs,
+    recoverOnClaim: data.recoverOnClaim,
+    manualGraceMs: data.manualGraceMs,
+    hasCaretaker: true,
+    onRecovered: (report, _trigger, ms) => tell({ type: 'recovered', report, ms }),
+    onRecoveryFailed: (error, trigger, queue) =>
+      tell({ type: 'recovery-failed', error: String(error), trigger, queue }),
+    log: (level, name, facts) => tell({ type: 'log', level, name, facts }),
+    onStatus: () => engine && tell({ type: 'status', status: engine.status }),
+  })
+  serve(engine)
 } catch (error) {
   tell({ type: 'failed', error: errorAsJson(error) })
   port.close()
 }
 
 function serve(engine: OpenedEngine): void {
-  let known = engine.status
-  engine.onWake(() => tell({ type: 'woke' }))
-  engine.onCommit(() => {
-    soon().committed = true
-    if (engine.status === known) return
-    known = engine.status
-    tell({ type: 'status', status: known })
-  })
   port.on('message', (message: ToEngine) => void obey(engine, message))
   tell({ type: 'opened', status: engine.status })
 }
@@ -69,6 +64,18 @@ async function obey(engine: OpenedEngine, message: ToEngine): Promise<void> {
     })
   } else if (message.type === 'wake') {
     caretaker?.wake()
+  } else if (message.type === 'listen') {
+    const { bell } = message
+    if (!heard.has(bell))
+      heard.set(
+        bell,
+        engine.onRing(bell, () => tell({ type: 'rung', bell })),
+      )
+  } else if (message.type === 'ignore') {
+    heard.get(message.bell)?.()
+    heard.delete(message.bell)
+  } else if (message.type === 'hears') {
+    tell({ type: 'hearing', hearsRings: engine.hearsRings })
   } else if (message.type === 'rejoin') {
     tell({ type: 'instance', instance: (await caretaker?.rejoin()) ?? null })
   } else if (message.type === 'dismiss') {
@@ -86,10 +93,10 @@ function answer(each: Answered): void {
   soon().answers.push(each)
 }
 
-/** The answers of a batch come in one turn and go as one message, which also says that something was committed. */
+/** The answers of a batch come in one turn and go as one message. */
 function soon(): NonNullable<typeof news> {
   if (news !== null) return news
-  news = { answers: [], committed: false }
+  news = { answers: [] }
   setImmediate(() => {
     const told = news
     news = null

@@ -70,7 +70,7 @@ export class LineWatch {
   }
 
   async #watch(): Promise<void> {
-    const { environment, engine } = this.#session
+    const { environment } = this.#session
     const ended = new AbortController()
     this.#end = () => ended.abort()
     this.#renewAt = environment.monotonic() + renewEveryMs(waiterLeaseMs)
@@ -83,7 +83,7 @@ export class LineWatch {
       this.#wake = wake
       ended.signal.addEventListener('abort', wake)
       // Listening before looking: a release in between is heard.
-      const unwake = engine.onWake(wake)
+      const unwake = this.#session.onRing({ kind: 'lock', name: this.#name }, wake)
       try {
         const look = await this.#look()
         this.#renew(environment.monotonic())

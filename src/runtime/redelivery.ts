@@ -37,10 +37,7 @@ export interface RetryCounts {
 
 const lookEveryMs = 10_000
 const soonMs = 20
-/**
- * Every commit that may concern somebody rings, and every process has an inbox: those with nothing else look no more
- * often than they probe for dead holders.
- */
+/** Every process has an inbox, so each message rings in all of them. */
 const inboxSoonMs = 250
 const jitterMsMax = 250
 /** Deliveries of one adapter under way at once. */
@@ -55,7 +52,7 @@ export class Redelivery {
   readonly #passes = new Set<Promise<unknown>>()
   #cancelTimer: () => void = () => {}
   #wakesAt = Number.POSITIVE_INFINITY
-  #unwake: () => void = () => {}
+  readonly #unlisten = new Map<string, () => void>()
   #isRunning = false
   /** How soon to look again, told by whoever rang while a pass was under way. */
   #againMs: number | null = null
@@ -68,16 +65,21 @@ export class Redelivery {
 
   addAdapter(name: string, adapter: Adapter): void {
     this.#adapters.set(name, adapter)
+    if (this.#isRunning) this.#listen(name)
     this.ring()
   }
 
   /** Begins to work without being called. */
   start(): void {
     this.#isRunning = true
-    this.#unwake = this.#session.engine.onWake(() =>
-      this.#lookIn(this.#adapters.size === 1 ? inboxSoonMs : soonMs),
-    )
+    for (const name of this.#adapters.keys()) this.#listen(name)
     this.#sleep(soonMs)
+  }
+
+  #listen(name: string): void {
+    this.#unlisten.get(name)?.()
+    const soon = () => this.#lookIn(name === inboxAdapter ? inboxSoonMs : soonMs)
+    this.#unlisten.set(name, this.#session.onRing({ kind: 'inbox', name }, soon))
   }
 
   /** Something may be due sooner than was known. */
@@ -267,7 +269,7 @@ export class Redelivery {
     this.#isRunning = false
     this.#stopped.abort()
     this.#cancelTimer()
-    this.#unwake()
+    for (const unlisten of this.#unlisten.values()) unlisten()
     await Promise.all(this.#passes)
   }
 }

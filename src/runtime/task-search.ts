@@ -12,7 +12,7 @@ export function wantedOf(input: unknown): object {
 }
 
 export interface TaskSearch {
-  onWake(listener: () => void): () => void
+  onRing(listener: () => void): () => void
   /** One read; null: from the head of the shortest list. `isWhole`: to its end. */
   seek(at: SearchPlace | null, isWhole: boolean): Promise<Sought>
 }
@@ -60,13 +60,13 @@ type Tried<Answer> = { readonly claimed: Answer } | { readonly from: SearchPlace
 
 /** From the head to the end; null when somebody rang on the way and nothing was found. */
 async function walkOnce<Answer>(
-  { seek, onWake }: TaskSearch,
+  { seek, onRing }: TaskSearch,
   walk: number,
   attempt: (place: SearchPlace) => Promise<Tried<Answer>>,
 ): Promise<{ readonly claimed: Answer } | null> {
   const isWhole = walk >= disturbedMax
   let isDisturbed = false
-  const unwake = onWake(() => {
+  const unwake = onRing(() => {
     isDisturbed = true
   })
   try {

@@ -1,5 +1,6 @@
 /** The main thread's side of an engine that lives in a thread: commands go over, answers come back. */
 import type { Worker } from 'node:worker_threads'
+import { BellListeners } from '../engines/bell-listeners.ts'
 import type { Command, EngineOptions, StoreStatus } from '../engines/engine.ts'
 import type { OpenedEngine } from '../engines/open.ts'
 import { unavailable } from '../engines/postgres/classify.ts'
@@ -13,6 +14,7 @@ import type { Answered, Asked, EngineThreadData, FromEngine, ToEngine } from './
 import { notStarted, startThread } from './thread.ts'
 
 const restartAfterMs = 1000
+const hearingEveryMs = 500
 
 interface Pending {
   readonly resolve: (result: unknown) => void
@@ -37,8 +39,11 @@ export class ThreadedEngine implements OpenedEngine {
   readonly #url: string
   readonly #options: EngineOptions
   readonly #pending = new Map<number, Pending>()
-  readonly #wakeListeners = new Set<() => void>()
-  readonly #commitListeners = new Set<() => void>()
+  readonly #listeners = new BellListeners()
+  /** The bells that the thread tells of. */
+  readonly #listening = new Set<number>()
+  #hearsRings = false
+  #hearingAskedAt = Number.NEGATIVE_INFINITY
   #thread: Worker | null = null
   #status: StoreStatus | null = null
   #asked: Asked[] = []
@@ -134,6 +139,9 @@ export class ThreadedEngine implements OpenedEngine {
   }
 
   #employAgain(): void {
+    for (const bell of this.#listening) this.#post({ type: 'listen', bell })
+    // What rang meanwhile was not heard.
+    for (const bell of this.#listeners.awaited) this.#listeners.call(bell)
     if (this.#employed)
       this.#post({ type: 'employ', options: this.#employed.options, board: this.#employed.board.buffer })
     this.#flush()
@@ -169,10 +177,12 @@ export class ThreadedEngine implements OpenedEngine {
       case 'news':
         for (const answer of message.answers) this.#answer(answer)
         this.#letGo()
-        if (message.committed) for (const listener of this.#commitListeners) listener()
         break
-      case 'woke':
-        for (const listener of this.#wakeListeners) listener()
+      case 'rung':
+        this.#rung(message.bell)
+        break
+      case 'hearing':
+        this.#hearsRings = message.hearsRings
         break
       case 'status':
         this.#status = message.status
@@ -221,14 +231,32 @@ export class ThreadedEngine implements OpenedEngine {
     this.#employed.rejoined(instance)
   }
 
-  onWake(listener: () => void): () => void {
-    this.#wakeListeners.add(listener)
-    return () => this.#wakeListeners.delete(listener)
+  /** Whatever is asked after this is asked of a thread that listens: messages keep their order. */
+  onRing(bell: number, listener: () => void): () => void {
+    if (!this.#listening.has(bell)) {
+      this.#listening.add(bell)
+      this.#post({ type: 'listen', bell })
+    }
+    return this.#listeners.add(bell, listener)
   }
 
-  onCommit(listener: () => void): () => void {
-    this.#commitListeners.add(listener)
-    return () => this.#commitListeners.delete(listener)
+  /** Ignored when it rings and nobody listens, not when the last one leaves: most come back at once. */
+  #rung(bell: number): void {
+    if (this.#listeners.has(bell)) this.#listeners.call(bell)
+    else {
+      this.#listening.delete(bell)
+      this.#post({ type: 'ignore', bell })
+    }
+  }
+
+  /** As the thread answered last. */
+  get hearsRings(): boolean {
+    const now = this.#options.environment.monotonic()
+    if (now - this.#hearingAskedAt >= hearingEveryMs) {
+      this.#hearingAskedAt = now
+      this.#post({ type: 'hears' })
+    }
+    return this.#hearsRings && this.#thread !== null
   }
 
   execute(command: Command): Promise<unknown> {

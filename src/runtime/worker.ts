@@ -42,7 +42,10 @@ export interface WorkOptions {
   readonly leaseMs?: number
   /** How the waits before other tries grow; default is the queue's. */
   readonly backoff?: BackoffOptions
-  /** Look for work at least this often even when nothing rings, ms; default 1000. */
+  /**
+   * Look for work at least this often even when nothing rings, ms. By default every second, and less and less often, down
+   * to every five seconds, while there is nothing to do and rings are known to arrive.
+   */
   readonly pollEveryMs?: number
   /** Stops the worker like `stop()`. */
   readonly signal?: AbortSignal
@@ -61,6 +64,15 @@ interface Claimed<Payload> {
 interface Look {
   readonly ready: boolean
   readonly nextDueAt: number | null
+  readonly lapseInMs: number | null
+}
+
+/** Nothing was there to claim; monotonic ms. */
+interface Idleness {
+  /** When it began. */
+  readonly since: number
+  /** When the last claim was answered. */
+  readonly claimedAt: number
 }
 
 /** How an item is to end. */
@@ -80,6 +92,14 @@ interface Running<Payload> {
 }
 
 const defaults = Object.freeze({ concurrency: 1, prefetch: 0, pollEveryMs: 1000, stopOnSignals: true })
+/** Where rings are heard and nobody says how often to look. */
+const pollEveryMsMax = 5000
+/** As often as a running process heals: a claim heals what a look does not see. */
+const claimEveryMs = 5000
+/** However many others there are, what nobody takes is seen after this time. */
+const spreadMsMax = 250
+/** What is due by our clock may not be by the store's. */
+const lookAtLeastMs = 20
 const optionNames = [...Object.keys(defaults), 'leaseMs', 'backoff', 'signal']
 
 /** Checked before anything is claimed: refused with each failure, it would end items for good. */
@@ -123,6 +143,8 @@ export class Worker<Payload> {
   readonly #options: Required<Omit<WorkOptions, 'leaseMs' | 'backoff' | 'signal'>> &
     Pick<WorkOptions, 'leaseMs' | 'backoff'>
   readonly #environment: Environment
+  /** Nobody said how often to look. */
+  readonly #mayRest: boolean
   readonly #ahead: Claimed<Payload>[] = []
   /** Not by id: an item that was lost and claimed again is in two handlers. */
   readonly #running = new Set<Running<Payload>>()
@@ -140,8 +162,14 @@ export class Worker<Payload> {
   #claimsSoon = false
   #cancelPoll: () => void = () => {}
   #rung = false
-  /** Nothing was there to claim; the next claim unasked is at this time, monotonic ms. */
-  #idleUntil = 0
+  #idle: Idleness | null = null
+  /** How long after a ring it looks at the latest. */
+  #spreadMs = 0
+  /** The look before the claim that is under way found something. */
+  #hasSeen = false
+  #cancelDelay: (() => void) | null = null
+  /** Work was added by this process. */
+  #isExpecting = false
   #failures = 0
   /** Claims so far, and the last of them that found nothing to claim; 0 where items have ended since. */
   #claims = 0
@@ -174,10 +202,11 @@ export class Worker<Payload> {
     assertRenewing(session)
     assertBackoff(options.backoff)
     this.#options = { ...defaults, ...options }
+    this.#mayRest = options.pollEveryMs === undefined
     assertWhole('concurrency', this.#options.concurrency, 1, 1000)
     assertWhole('prefetch', this.#options.prefetch, 0, 1000)
     assertWhole('pollEveryMs', this.#options.pollEveryMs, 1, timeMsMax)
-    this.#unwake = session.engine.onWake(() => this.#ring())
+    this.#unwake = session.onRing({ kind: 'queue', name: queue.name }, () => this.#heard())
     this.#unexpect = session.onExpectedWork(queue.name, () => this.#expect())
     this.#unsignal = () => options.signal?.removeEventListener('abort', this.#stopUnheard)
     options.signal?.addEventListener('abort', this.#stopUnheard, { once: true })
@@ -219,7 +248,7 @@ export class Worker<Payload> {
       else if (this.#emptyClaim > claimsBefore) return true
       else if (!isAskedFor) {
         isAskedFor = true
-        this.#idleUntil = 0
+        this.#isExpecting = true
         this.#claimSoon()
       }
       await this.#changed(signal)
@@ -268,6 +297,7 @@ export class Worker<Payload> {
     this.#stopped = true
     this.#tellChange()
     this.#unwake()
+    this.#cancelDelay?.()
     this.#unexpect()
     this.#unsignal()
     this.#cancelPoll()
@@ -321,6 +351,22 @@ export class Worker<Payload> {
     this.#session.ended('item', id, token, {})
   }
 
+  /**
+   * At once by a worker that mostly gets what it asks for. Idle workers of one queue are all rung for the same item: one
+   * that asked in vain, because another was quicker, looks a little later from then on, the later the longer it had to wait
+   * for that answer, each at a time of its own. So most see that it is taken, and do not ask.
+   */
+  #heard(): void {
+    if (this.#cancelDelay !== null) return
+    const delayMs = this.#spreadMs * this.#environment.random()
+    if (delayMs < 1) this.#ring()
+    else
+      this.#cancelDelay = this.#environment.timer(delayMs, () => {
+        this.#cancelDelay = null
+        this.#ring()
+      })
+  }
+
   #ring(): void {
     this.#rung = true
     this.#fill()
@@ -328,8 +374,8 @@ export class Worker<Payload> {
 
   /** Work is being added by this process: an idle worker claims behind it, in the same transaction. */
   #expect(): void {
-    if (this.#idleUntil === 0 || this.#claiming !== null) return
-    this.#idleUntil = 0
+    if (this.#idle === null || this.#claiming !== null) return
+    this.#isExpecting = true
     this.#claimSoon()
   }
 
@@ -384,18 +430,23 @@ export class Worker<Payload> {
         this.#emptyClaim = this.#claims
         return quietMs
       }
+      this.#isExpecting = false
+      const askedAt = this.#environment.monotonic()
       const claimed = this.#takesLock ? await this.#claimUnderLock() : await this.#claimMany(limit)
       this.#failures = 0
       if (Array.isArray(claimed)) {
         for (const { item, lease } of claimed)
           whenLost(lease, (error) => this.#listeners.tell('lost', { item, error }))
+        this.#idle = null
+        this.#spreadMs = this.#spreadMs < 1 ? 0 : this.#spreadMs / 2
         this.#ahead.push(...claimed)
         return 0
       }
       if (claimed.outcome === 'empty') this.#emptyClaim = this.#claims
-      const waitMs = this.#untilNext(claimed)
-      this.#idleUntil = this.#environment.monotonic() + waitMs
-      return waitMs
+      const now = this.#environment.monotonic()
+      if (this.#hasSeen) this.#spreadMs = Math.min(spreadMsMax, 2 * Math.max(this.#spreadMs, now - askedAt))
+      this.#idle = { since: this.#idle?.since ?? now, claimedAt: now }
+      return this.#untilNext(claimed)
     } catch (error) {
       if (this.#session.isClosed) this.#stopped = true
       // Asked anew: there may have been no queue when it was asked first.
@@ -407,17 +458,21 @@ export class Worker<Payload> {
   }
 
   /**
-   * Everything rings that anybody may wait for, mostly for others. An idle worker that was rung only reads, or each
-   * ring would cost one write transaction a worker; how long it may stay idle after all, 0 when it should claim.
+   * All idle workers of a queue are rung for each item, and one gets it: they read first, or each ring would cost one write
+   * transaction per worker. How long it may stay idle after all, 0 when it should claim.
    */
   async #stillQuietMs(): Promise<number> {
-    const leftMs = this.#idleUntil - this.#environment.monotonic()
-    this.#idleUntil = 0
-    if (leftMs <= 0 || this.#takesLock) return 0
-    const { ready, nextDueAt } = await this.#session.call<Look>('queue.look', { queue: this.#queue.name })
-    if (ready) return 0
-    this.#idleUntil = this.#environment.monotonic() + leftMs
-    return Math.min(leftMs, this.#untilNext({ nextDueAt }))
+    const idle = this.#idle
+    this.#hasSeen = false
+    const now = this.#environment.monotonic()
+    if (idle === null || this.#isExpecting || this.#takesLock || now - idle.claimedAt >= claimEveryMs)
+      return 0
+    const look = await this.#session.call<Look>('queue.look', { queue: this.#queue.name, lapses: true })
+    // Once for each lapse: what stays although its lease is over is asked for no more often than anything else.
+    const lapsedForMs = -(look.lapseInMs ?? 0)
+    const hasLapsed = lapsedForMs > 0 && this.#environment.monotonic() - lapsedForMs >= idle.claimedAt
+    this.#hasSeen = look.ready
+    return look.ready || hasLapsed ? 0 : this.#untilNext(look)
   }
 
   async #claimMany(
@@ -459,9 +514,20 @@ export class Worker<Payload> {
     return this.#options.backoff === undefined ? {} : { backoff: this.#options.backoff }
   }
 
-  #untilNext({ nextDueAt }: { nextDueAt?: number | null }): number {
-    const pollMs = this.#options.pollEveryMs * (0.75 + 0.5 * this.#environment.random())
-    return nextDueAt == null ? pollMs : Math.max(1, Math.min(pollMs, nextDueAt - this.#environment.now() + 1))
+  #untilNext({ nextDueAt, lapseInMs }: { nextDueAt?: number | null; lapseInMs?: number | null }): number {
+    const pollMs = this.#pollMs() * (0.75 + 0.5 * this.#environment.random())
+    const dueMs = nextDueAt == null ? pollMs : Math.max(1, nextDueAt - this.#environment.now() + 1)
+    // Expired means later than its end. What lapsed and stays is no reason to hurry.
+    const isLapsing = lapseInMs != null && lapseInMs >= 0
+    return Math.min(pollMs, dueMs, isLapsing ? Math.max(lookAtLeastMs, lapseInMs + 1) : pollMs)
+  }
+
+  /** As long again as it has been idle: a queue that is quiet now will mostly stay so, and rings are heard. */
+  #pollMs(): number {
+    const { pollEveryMs } = this.#options
+    if (!this.#mayRest || this.#idle === null || !this.#session.engine.hearsRings) return pollEveryMs
+    const idleForMs = this.#environment.monotonic() - this.#idle.since
+    return Math.min(Math.max(pollEveryMs, idleForMs), pollEveryMsMax)
   }
 
   #start(claimed: Claimed<Payload>): void {

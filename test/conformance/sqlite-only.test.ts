@@ -302,6 +302,7 @@ test('the names of log lines are these, and no others', () => {
     'store.commits_lost',
     'store.lost',
     'store.warning',
+    'wake.degraded',
     'worker.failed',
     'worker.stopping',
   ])

@@ -127,7 +127,7 @@ test('names that are links lead to one store with one wake-up file and one line 
 
   expect(statuses).toHaveLength(3)
   expect(readdirSync(dirname(store)).sort()).toEqual(['folder', 'linked', 'store.db'])
-  expect(readdirSync(folder)).toContain('store.db-wake')
+  expect(readdirSync(folder)).toContain('store.db-bells')
 })
 
 test.runIf(canMount)(

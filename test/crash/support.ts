@@ -98,6 +98,8 @@ type Message =
   | { readonly type: 'ready'; readonly pid: number }
   | { readonly type: 'trapped'; readonly point: string }
   | { readonly type: 'handling'; readonly item: string }
+  | { readonly type: 'handled'; readonly queue: string; readonly payload: unknown }
+  | { readonly type: 'logged'; readonly name: string }
   | { readonly type: 'aborted'; readonly item: string; readonly code: string }
   | { readonly type: 'added'; readonly item: string }
   | { readonly type: 'refused'; readonly code: string; readonly added: number; readonly message: string }

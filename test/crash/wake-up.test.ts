@@ -25,6 +25,10 @@ import {
   warmUp,
 } from './support.ts'
 
+function bellsOf(store: string): string[] {
+  return readdirSync(`${store}-bells`).map((name) => `${store}-bells/${name}`)
+}
+
 const canMount = spawnSync('unshare', ['--mount', 'true']).status === 0
 
 test("a cancel from another process fires the holder's signal within a second [X6] [Q20] [S5-26]", async () => {
@@ -74,26 +78,27 @@ test('a worker idle in another process picks up a new item at once [X6]', async 
   expect(p99).toBeLessThan(250)
 })
 
-test.each(['removed', 'replaced'])(
-  'after the wake-up file was %s, others are told of new items as before [S5c-11]',
+test.each(['removed', 'replaced', 'removed with their folder'])(
+  'after the bell files were %s, others are told of new items as before [S5c-11] [S5e-7]',
   async (how) => {
     const store = newStore()
     const hf = await openHere(store)
     const queue = hf.queue('q')
     const worker = await openActor(store)
     await worker.ask('work', { queue: 'q', each: true, pollEveryMs: 600_000 })
-    // Both have the file open.
     const first = await queue.add('before')
     await worker.told('handling', ({ item }) => item === first.item.id)
     await until('the worker is idle', async () => (await queue.stats()).processing === 0)
 
-    if (how === 'removed') rmSync(`${store}-wake`)
-    else {
+    for (const bell of bellsOf(store)) {
+      if (how === 'removed') rmSync(bell)
+      if (how !== 'replaced') continue
       writeFileSync(`${store}-other`, '')
-      renameSync(`${store}-other`, `${store}-wake`)
+      renameSync(`${store}-other`, bell)
     }
+    if (how === 'removed with their folder') rmSync(`${store}-bells`, { recursive: true })
 
-    // One that comes later finds the new file, and rings there; one that was there before has to find it too.
+    // One that comes later finds the new files, and rings there; one that was there before has to find them too.
     const late = await openActor(store)
     for (const add of [
       () => late.ask<{ item: { id: string } }>('add', { queue: 'q', payload: 1 }),
@@ -108,21 +113,23 @@ test.each(['removed', 'replaced'])(
   },
 )
 
-test('commands that each ring once keep the wake-up file short [S5c-11]', async () => {
+test('commands that each ring once keep the bell files short [S5c-11]', async () => {
   const store = newStore()
   await runCli(store, 'queue', 'add', 'q', '1')
-  writeFileSync(`${store}-wake`, '.'.repeat(70_000))
+  const rung = bellsOf(store).filter((bell) => statSync(bell).size > 0)
+  for (const bell of rung) writeFileSync(bell, '.'.repeat(70_000))
 
   await runCli(store, 'queue', 'add', 'q', '2')
 
-  expect(statSync(`${store}-wake`).size).toBeLessThan(1024)
+  expect(rung.length).toBeGreaterThan(0)
+  for (const bell of rung) expect(statSync(bell).size).toBeLessThan(1024)
 })
 
-test.runIf(canMount)('a wake-up file that takes nothing costs no descriptors [S5c-11]', async () => {
+test.runIf(canMount)('a bell file that takes nothing costs no descriptors [S5c-11]', async () => {
   const store = newStore()
-  writeFileSync(`${store}-wake`, '')
-  const script = 'mount --bind /dev/full "$1" && exec "$0" "$2"'
-  const args = ['--mount', 'sh', '-c', script, process.execPath, `${store}-wake`, program('actor')]
+  await runCli(store, 'queue', 'add', 'q', '1')
+  const script = 'for bell in "$1"/*; do mount --bind /dev/full "$bell" || exit 1; done; exec "$0" "$2"'
+  const args = ['--mount', 'sh', '-c', script, process.execPath, `${store}-bells`, program('actor')]
   const actor = new Actor(spawn('unshare', args, { stdio: ['ignore', 'inherit', 'pipe', 'ipc'] }))
   await actor.told('ready')
   await actor.ask('open', { store })
@@ -135,7 +142,7 @@ test.runIf(canMount)('a wake-up file that takes nothing costs no descriptors [S5
   expect(readdirSync(`/proc/${actor.pid}/fd`).length).toBeLessThan(before + 10)
 })
 
-test.each(['-wake', '-turn'])(
+test.each(['-bells', '-turn'])(
   'a link, a folder or a pipe at %s is left alone, and work goes on [S5c-11]',
   async (end) => {
     const store = newStore()

@@ -24,7 +24,7 @@ function listOf({ rows, fitting = new Set(), beforeLook = () => {} }: Given) {
   const looks: (number | 'all')[] = []
   let ring = () => {}
   const search: TaskSearch = {
-    onWake(listener) {
+    onRing(listener) {
       ring = listener
       return () => {
         ring = () => {}

@@ -7,6 +7,7 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  rmSync,
   statSync,
   symlinkSync,
   truncateSync,
@@ -46,8 +47,8 @@ describe('the files of a new store', () => {
       '.gitignore': '600',
       'config.toml': '600',
       'store.db': '600',
+      'store.db-bells': '700',
       'store.db-leases': '700',
-      'store.db-wake': '600',
     })
   })
 
@@ -59,7 +60,7 @@ describe('the files of a new store', () => {
     const modes = readdirSync(folder).map((name) => modeOf(join(folder, name)))
     await hf.close()
 
-    expect(new Set(modes)).toEqual(new Set(['600']))
+    expect(new Set(modes)).toEqual(new Set(['600', '700']))
     expect(modes.length).toBe(4)
   })
 
@@ -109,7 +110,8 @@ describe('a shared store', () => {
     expect(made.status).toBe(0)
     const home = join(folder, '.holdfast')
     expect(modeOf(home)).toBe('2770')
-    for (const name of ['store.db', 'store.db-wake', 'config.toml', '.gitignore'])
+    expect(modeOf(join(home, 'store.db-bells'))).toBe('2770')
+    for (const name of ['store.db', 'store.db-bells/00', 'store.db-bells/63', 'config.toml', '.gitignore'])
       expect([name, modeOf(join(home, name))]).toEqual([name, '660'])
   })
 
@@ -119,7 +121,12 @@ describe('a shared store', () => {
 
     await shell.run('init', '--shared')
 
-    expect(modeOf(join(shell.folder, '.holdfast', 'store.db'))).toBe('660')
+    const home = join(shell.folder, '.holdfast')
+    expect(modeOf(join(home, 'store.db'))).toBe('660')
+    expect([modeOf(join(home, 'store.db-bells')), modeOf(join(home, 'store.db-bells', '00'))]).toEqual([
+      '2770',
+      '660',
+    ])
     expect(await shell.run('queue', 'stats', 'q')).toMatchObject({ code: 0 })
   })
 
@@ -140,7 +147,7 @@ describe('a shared store', () => {
       expect([added, claimed, other].map(({ status }) => status)).toEqual([0, 0, 0])
       expect([added, claimed, other].map(({ stderr }) => stderr).join('')).not.toContain('warning')
       expect(lstatSync(`${store}-leases`).uid).toBe(stranger.uid)
-      expect(lstatSync(`${store}-wake`)).toMatchObject({ uid: colleague.uid, gid: stranger.gid })
+      expect(lstatSync(`${store}-bells/00`)).toMatchObject({ gid: stranger.gid })
     },
   )
 
@@ -157,7 +164,8 @@ describe('a shared store', () => {
 
     expect([byRoot.status, after.status, claimed.status]).toEqual([0, 0, 0])
     expect([after.stderr, claimed.stderr].join('')).not.toContain('warning')
-    const owners = readdirSync(folder).map((name) => lstatSync(join(folder, name)).uid)
+    const bells = readdirSync(`${store}-bells`).map((name) => join('store.db-bells', name))
+    const owners = [...readdirSync(folder), ...bells].map((name) => lstatSync(join(folder, name)).uid)
     expect(new Set(owners)).toEqual(new Set([stranger.uid]))
   })
 })
@@ -170,10 +178,11 @@ describe('what lies in the place of a file of ours', () => {
     return victim
   }
 
-  test.each(['-wake', '-turn'])('is not written through when it is a link: %s [S5d-6]', async (end) => {
+  test.each(['-bells', '-turn'])('is not written through when it is a link: %s [S5d-6]', async (end) => {
     const shell = aShell()
     await shell.run('init')
     const victim = aVictim(shell.folder)
+    rmSync(join(shell.folder, '.holdfast', `store.db${end}`), { recursive: true, force: true })
     symlinkSync(victim, join(shell.folder, '.holdfast', `store.db${end}`))
     const before = readFileSync(victim)
 
@@ -189,8 +198,8 @@ describe('what lies in the place of a file of ours', () => {
     const folder = anOpenFolder()
     const store = join(folder, 'store.db')
     await (await open(store, quiet)).close()
-    writeFileSync(`${store}-wake`, '')
-    chownSync(`${store}-wake`, stranger.uid, stranger.gid)
+    const bells = Array.from({ length: 64 }, (_, bell) => `${store}-bells/${String(bell).padStart(2, '0')}`)
+    for (const bell of bells) chownSync(bell, stranger.uid, stranger.gid)
     const lines: unknown[] = []
     const note = (facts: unknown) => void lines.push(facts)
 
@@ -198,7 +207,8 @@ describe('what lies in the place of a file of ours', () => {
     await hf.queue('q').add(1)
     await hf.close()
 
-    expect(statSync(`${store}-wake`).size).toBe(0)
+    expect(bells.map((bell) => statSync(bell).size)).toEqual(bells.map(() => 0))
+    expect(lines).toHaveLength(1)
     expect(lines).toMatchObject([{ what: expect.stringContaining('another user') }])
   })
 

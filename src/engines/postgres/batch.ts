@@ -4,6 +4,7 @@
  * Nothing waits for a row while it holds others but in one fixed order: names, items by id, then what is searched
  * and claimed, which skips what others hold. So two batches never wait for each other in a circle.
  */
+import { noteRings } from '../../domain/bell.ts'
 import type { Item } from '../../domain/item.ts'
 import type { Outage } from '../../domain/outage.ts'
 import { isHoldfastError } from '../../errors.ts'
@@ -79,7 +80,8 @@ export interface Done {
   readonly answers: readonly (readonly [Waiting, Answer])[]
   /** Could not be decided beside the others; first in the next batch. */
   readonly left: readonly Waiting[]
-  readonly wakes: boolean
+  /** The bells to ring once it is committed. */
+  readonly rung: ReadonlySet<number>
   /** Completions after which not all that waited could be freed at once. */
   readonly cascading: readonly Command[]
   /** Something was made ready. */
@@ -130,7 +132,7 @@ export class Batch {
   }
   readonly #lines = new Map<string, Line>()
   #clock = { now: 0, wall: 0 }
-  #wakes = false
+  readonly #rung = new Set<number>()
   readonly #cascading: Command[] = []
   #looksWide = false
   /** Whether names that were asked for later were free. */
@@ -216,7 +218,7 @@ export class Batch {
     const { isReadier } = this.#set
     // In the order in which they came, whatever the turn was here.
     const left = this.#batch.filter((waiting) => this.#left.has(waiting))
-    return { answers: this.#answers, left, wakes: this.#wakes, cascading: this.#cascading, isReadier }
+    return { answers: this.#answers, left, rung: this.#rung, cascading: this.#cascading, isReadier }
   }
 
   #begin(waiting: Waiting, locks: boolean): Member {
@@ -481,7 +483,7 @@ export class Batch {
       this.#set.note(change)
     }
     tellEvents(decision, this.#events)
-    this.#wakes ||= decision.wakes === true
+    noteRings(waiting.prepared.command.namespace, decision, this.#rung)
     if (leavesWaiting(decision)) this.#cascading.push(waiting.prepared.command)
     this.#answers.push([waiting, { result: decision.result }])
   }

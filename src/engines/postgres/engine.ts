@@ -9,6 +9,7 @@ import { chanceFor } from '../../operations/table.ts'
 import { Cascades } from '../cascade.ts'
 import type { Command, Engine, EngineOptions, StoreStatus } from '../engine.ts'
 import { type Address, parseAddress } from './address.ts'
+import { Bells } from './bells.ts'
 import { Branches } from './branches.ts'
 import { classify, openAgain, unavailable } from './classify.ts'
 import { movedOffset, ServerClock } from './clock.ts'
@@ -34,7 +35,6 @@ import { begin, type SessionOptions } from './settings.ts'
 import { askStandbys, readStandbys, type Standbys, standbysAfter } from './standbys.ts'
 import { enterBranch, lookAtBranch, type MarkedBranch } from './timeline.ts'
 import { isRead, type Waiting, waitingFor } from './waiting-line.ts'
-import { Wake } from './wake.ts'
 
 /** What keeps leases alive, and what the caretaker does between two renewals. */
 const renewing = new Set(['lease.renew', 'lease.check', 'locks.renewPlaces', 'instance.beat'])
@@ -148,7 +148,7 @@ export class PostgresEngine implements Engine {
   /** Null where tests move time: that clock is theirs. */
   readonly #clockMark: ClockMark | null
   readonly #branches: Branches
-  readonly #wake: Wake
+  readonly #bells: Bells
   readonly #batches: Lane
   readonly #side: Lane
   readonly #renewals: Waiting[] = []
@@ -232,8 +232,12 @@ export class PostgresEngine implements Engine {
       execute: (command) => this.#add(prepare(command)),
       onFailed: (error) => options.onRecoveryFailed(error, 'completion', null),
     })
-    this.#wake = new Wake(options.environment, address, (query) => this.#side.sendAside(query))
-    this.#wake.listen(() => linePlaces.forget())
+    this.#bells = new Bells(options.environment, address, {
+      // The last rings go where the last commits went.
+      send: (query) => (this.#closed ? this.#batches : this.#side).sendAside(query),
+      // What others made ready may be before the places that are remembered here.
+      onOthers: () => linePlaces.forget(),
+    })
   }
 
   #wakeLanes(): void {
@@ -296,12 +300,12 @@ export class PostgresEngine implements Engine {
     return this.#clock.doubts
   }
 
-  onWake(listener: () => void): () => void {
-    return this.#wake.listen(listener)
+  onRing(bell: number, listener: () => void): () => void {
+    return this.#bells.listen(bell, listener)
   }
 
-  onCommit(listener: () => void): () => void {
-    return this.#wake.listenToCommits(listener)
+  get hearsRings(): boolean {
+    return this.#bells.areHeard
   }
 
   async execute(command: Command): Promise<unknown> {
@@ -347,9 +351,12 @@ export class PostgresEngine implements Engine {
     const known = this.#standbys
     if (known.synchronousStandbys === synchronousStandbys && known.formerStandbys === formerStandbys) return
     this.#standbys = { synchronousStandbys, formerStandbys }
+    this.#renewStatus()
+  }
+
+  #renewStatus(): void {
     this.#status = null
-    // Whoever shows the status looks at it again.
-    this.#wake.committed()
+    this.#options.onStatus?.()
   }
 
   #times(): { now: number; wall: number } | null {
@@ -358,9 +365,8 @@ export class PostgresEngine implements Engine {
     return { now, wall: this.#environment.now() }
   }
 
-  #committed({ wakes, cascading }: Parameters<LaneOptions['onCommitted']>[0]): void {
-    this.#wake.committed()
-    if (wakes) this.#wake.ring()
+  #committed({ rung, cascading }: Parameters<LaneOptions['onCommitted']>[0]): void {
+    this.#bells.ring(rung)
     for (const command of cascading) this.#cascades.begin(command)
   }
 
@@ -431,7 +437,7 @@ export class PostgresEngine implements Engine {
     this.#facts = facts
     this.#standbys = standbysAfter(this.#standbys, facts.synchronousStandbys)
     this.#standbysAskedAt = Number.NEGATIVE_INFINITY
-    this.#status = null
+    this.#renewStatus()
     if (!this.#branches.use(branch)) return
     this.#clock.doubt(`the server is on timeline ${branch.timeline} after ${used.timeline}`)
     const moved = new Error(`the primary is another server now, on timeline ${branch.timeline}`)
@@ -479,12 +485,12 @@ export class PostgresEngine implements Engine {
 
   /** Behind a pooler nobody can listen: then a direct URL is given for that, or polling alone serves. */
   async #listenOn(connection: Connection): Promise<void> {
-    if (!this.#address.isPooled) await this.#wake.listenOn(connection)
+    if (!this.#address.isPooled) await this.#bells.listenOn(connection)
   }
 
   async #listenAt(url: string): Promise<Connection> {
     const { connection } = await findPrimary(parseAddress(url), wantedFrom(this.#branches, this.#options))
-    await this.#wake.listenOn(connection)
+    await this.#bells.listenOn(connection)
     return connection
   }
 
@@ -494,8 +500,8 @@ export class PostgresEngine implements Engine {
     this.#closed = true
     this.#listener?.close()
     this.#cancelLook()
+    this.#bells.close()
     await Promise.all([this.#closeBatches(withinMs), this.#side.close(withinMs)])
-    this.#wake.close()
   }
 
   /** What waits for the completed is freed first; what is not in time is left to others. */

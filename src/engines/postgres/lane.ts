@@ -84,7 +84,7 @@ export interface LaneOptions extends FindOptions {
   onLost(): void
   /** What the server's clock showed, in answer to what was asked then. */
   onClock(clock: { now: number; wall: number }, askedAt: number): void
-  onCommitted(done: Pick<Done, 'wakes' | 'cascading'>): void
+  onCommitted(done: Pick<Done, 'rung' | 'cascading'>): void
 }
 
 /** Batches, by their numbers. */

@@ -3,6 +3,7 @@
  * `begin immediate … commit`; each loads, decides and applies before the next, so later ones see earlier ones and
  * a refused one leaves no trace. Nothing is awaited inside a transaction.
  */
+import { noteRings } from '../../domain/bell.ts'
 import { isUnknownBoot } from '../../domain/boot.ts'
 import type { Environment } from '../../environment.ts'
 import { closedError, isHoldfastError } from '../../errors.ts'
@@ -13,6 +14,7 @@ import { chanceFor } from '../../operations/table.ts'
 import { Cascades, leavesWaiting } from '../cascade.ts'
 import type { Command, Decision, Engine, EngineOptions, StoreStatus, StoreWarning } from '../engine.ts'
 import { apply } from './apply.ts'
+import { Bells } from './bells.ts'
 import { atCommit, classify, isBusy, isUnwritable, unsettled } from './classify.ts'
 import { bootOffset } from './clock.ts'
 import { Connection } from './connection.ts'
@@ -28,7 +30,6 @@ import { findStoreFile, gone, lostError, type StoreFile } from './store-file.ts'
 import { removeStrayIndex } from './store-log.ts'
 import { keepName } from './store-name.ts'
 import { Turn } from './turn.ts'
-import { Wake } from './wake.ts'
 
 const privatePath = ':memory:'
 const batchMax = 500
@@ -55,7 +56,6 @@ interface Outcome {
   readonly isRefused: boolean
   /** The result, or the error. */
   readonly answer: unknown
-  readonly wakes: boolean
   readonly leavesWaiting: boolean
 }
 
@@ -199,7 +199,7 @@ export class SqliteEngine implements Engine {
   readonly #location: string
   /** Null for a private store. */
   readonly #file: StoreFile | null
-  readonly #wake: Wake
+  readonly #bells: Bells
   readonly #memory = new Memory()
   readonly #cascades: Cascades
   readonly #rehearsed = new Set<string>()
@@ -230,7 +230,8 @@ export class SqliteEngine implements Engine {
     this.#location = location
     this.#options = options
     this.#environment = options.environment
-    this.#wake = new Wake(file && location, options.environment)
+    this.#bells = new Bells(file && location, options)
+    if (store.readable === null) this.#bells.makeAll()
     this.#cascades = new Cascades({
       environment: options.environment,
       execute: (command) => this.#write(prepare(command)),
@@ -280,12 +281,12 @@ export class SqliteEngine implements Engine {
     return Math.floor(this.#environment.monotonic()) + this.#offset
   }
 
-  onWake(listener: () => void): () => void {
-    return this.#wake.listen(listener)
+  onRing(bell: number, listener: () => void): () => void {
+    return this.#bells.listen(bell, listener)
   }
 
-  onCommit(listener: () => void): () => void {
-    return this.#wake.listenToCommits(listener)
+  get hearsRings(): boolean {
+    return this.#bells.areHeard
   }
 
   /** Not an async function: its caller would hear of the answer three microtasks later. */
@@ -421,7 +422,7 @@ export class SqliteEngine implements Engine {
   /** False: rolled back without any answer given. Throws only what concerns the store as a whole (busy, or a commit in doubt). */
   #transact(batch: Waiting[], { alone } = { alone: false }): boolean {
     const outcomes: Outcome[] = []
-    let wakes = false
+    const rung = new Set<number>()
     try {
       this.#begin()
       if (!alone) this.#healBeforeClaims(batch)
@@ -429,9 +430,7 @@ export class SqliteEngine implements Engine {
       this.#environment.reached?.('transaction.begun')
       for (const { prepared } of batch) {
         if (outcomes.length > 0 && this.#environment.monotonic() - started > batchMs) break
-        const outcome = this.#runOne(prepared)
-        outcomes.push(outcome)
-        wakes ||= outcome.wakes
+        outcomes.push(this.#runOne(prepared, rung))
       }
       this.#commit('transaction.applied')
     } catch (error) {
@@ -450,8 +449,7 @@ export class SqliteEngine implements Engine {
       else if (refusal) reject(refusal)
       else resolve(answer)
     })
-    this.#wake.committed()
-    if (wakes) this.#wake.ring()
+    this.#bells.ring(rung)
     return true
   }
 
@@ -474,21 +472,23 @@ export class SqliteEngine implements Engine {
     }
   }
 
-  /** A refusal by the rules touches nothing; an error of the store spoils the transaction. */
-  #runOne(prepared: Prepared): Outcome {
+  /**
+   * A refusal by the rules touches nothing; an error of the store spoils the transaction. `rung`: the bells to ring once
+   * it is committed.
+   */
+  #runOne(prepared: Prepared, rung: Set<number>): Outcome {
     const { namespace } = prepared.command
     const source = this.#source(namespace, this.#memory.of(namespace))
     let decision: Decision
     try {
       decision = this.#decide(prepared, source)
     } catch (error) {
-      if (isHoldfastError(error))
-        return { isRefused: true, answer: error, wakes: false, leavesWaiting: false }
+      if (isHoldfastError(error)) return { isRefused: true, answer: error, leavesWaiting: false }
       throw error
     }
     apply(source, decision)
-    const { result: answer, wakes = false } = decision
-    return { isRefused: false, answer, wakes, leavesWaiting: leavesWaiting(decision) }
+    noteRings(namespace, decision, rung)
+    return { isRefused: false, answer: decision.result, leavesWaiting: leavesWaiting(decision) }
   }
 
   #decide(prepared: Prepared, source: Source): Decision {
@@ -589,13 +589,13 @@ export class SqliteEngine implements Engine {
   }
 
   #transactNow(prepared: Prepared): unknown {
+    const rung = new Set<number>()
     this.#begin()
     try {
-      const { isRefused, answer, wakes } = this.#runOne(prepared)
+      const { isRefused, answer } = this.#runOne(prepared, rung)
       if (isRefused) throw answer
       this.#commit('recovery.applied')
-      this.#wake.committed()
-      if (wakes) this.#wake.ring()
+      this.#bells.ring(rung)
       return answer
     } catch (error) {
       this.#rollBack()
@@ -658,7 +658,7 @@ export class SqliteEngine implements Engine {
       await Promise.allSettled([this.#flushing, this.#cascades.ended, ...this.#reads])
     this.#trySettling()
     this.#turn.close()
-    this.#wake.close()
+    this.#bells.close()
     if (!this.status.isReadOnly && this.isThere()) this.#connection.emptyLog()
     this.#connection.close()
   }

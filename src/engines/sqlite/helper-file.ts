@@ -4,21 +4,32 @@
  * of somebody who is trusted with the store is written to. Where it does not pass, it is done without.
  */
 import {
+  chmodSync,
   closeSync,
   constants,
   fchmodSync,
   fchownSync,
   fstatSync,
+  lchownSync,
   lstatSync,
+  mkdirSync,
   openSync,
   type Stats,
   statSync,
 } from 'node:fs'
 import { dirname } from 'node:path'
+import { bellsMax } from '../../domain/bell.ts'
 import { isOwn, isShared } from '../../host/access.ts'
 import type { StoreWarning } from '../engine.ts'
 
-const ends = { wake: '-wake', turn: '-turn' } as const
+export const turnEnd = '-turn'
+const bellFolderEnd = '-bells'
+const setGroup = 0o2000
+
+/** What is put behind the path of a store to get that of one of its bells. */
+export function bellEnd(bell: number): string {
+  return `${bellFolderEnd}/${String(bell).padStart(2, '0')}`
+}
 
 export class HelperFile {
   readonly path: string
@@ -26,8 +37,8 @@ export class HelperFile {
   readonly #flags: number
   #opened: { readonly descriptor: number; readonly dev: number; readonly ino: number } | null = null
 
-  constructor(store: string, kind: keyof typeof ends, flags: number) {
-    this.path = store + ends[kind]
+  constructor(store: string, end: string, flags: number) {
+    this.path = store + end
     this.#store = store
     this.#flags = flags
   }
@@ -46,6 +57,13 @@ export class HelperFile {
     return fstatSync(this.open())
   }
 
+  /** Throws where what lies there is not to be used, without opening it. */
+  assertSound(): void {
+    this.#assertFolder()
+    const fault = faultOf(lstatSync(this.path), this.#store)
+    if (fault !== null) throw unused(this.path, fault)
+  }
+
   /** Whether the name still leads to the file that is open: it may have been removed, and made anew by others. */
   isCurrent(): boolean {
     try {
@@ -62,13 +80,24 @@ export class HelperFile {
   }
 
   #open(): { descriptor: number; dev: number; ino: number } {
+    this.#assertFolder()
     const descriptor = this.#openExisting() ?? this.#make() ?? this.#openExisting()
     if (descriptor === null) throw new Error(`${this.path} cannot be had`)
     const found = fstatSync(descriptor)
     const fault = faultOf(found, this.#store)
     if (fault === null) return { descriptor, dev: found.dev, ino: found.ino }
     closeSync(descriptor)
-    throw new Error(`${this.path} is not used: ${fault}`)
+    throw unused(this.path, fault)
+  }
+
+  /** A folder of ours is made where it is missing, and is not followed through a link either. */
+  #assertFolder(): void {
+    const folder = dirname(this.path)
+    if (folder === dirname(this.#store)) return
+    const found = lstatSync(folder, { throwIfNoEntry: false })
+    const fault = folderFault(found, this.#store)
+    if (fault !== null) throw unused(folder, fault)
+    if (found === undefined) makeBellFolder(this.#store)
   }
 
   #openExisting(): number | null {
@@ -98,11 +127,45 @@ function openUnless(code: string, path: string, flags: number): number | null {
   }
 }
 
+/** With the access of the store, like the files in it. False where there is something by that name. */
+export function makeBellFolder(store: string): boolean {
+  const folder = store + bellFolderEnd
+  try {
+    mkdirSync(folder, 0o700)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false
+    throw error
+  }
+  if (process.getuid === undefined) return true
+  const { mode, uid, gid } = statSync(store)
+  if (process.getuid() === 0) lchownSync(folder, uid, gid)
+  // Whoever may read a file there may go in; what a group makes in a shared folder stays that group's.
+  const inherited = statSync(dirname(store)).mode & setGroup
+  chmodSync(folder, (mode & 0o666) | ((mode & 0o444) >> 2) | inherited)
+  return true
+}
+
+function unused(path: string, fault: string): Error {
+  return new Error(`${path} is not used: ${fault}`)
+}
+
+/** Why a folder beside the store is not used; null where it is, or can be made. */
+function folderFault(found: Stats | undefined, store: string): string | null {
+  if (found === undefined) return null
+  if (found.isSymbolicLink()) return 'it is a symbolic link'
+  if (!found.isDirectory()) return 'it is not a folder'
+  return ownerFault(found, store)
+}
+
 /** Why a file beside the store is not used; null where it is. */
 function faultOf(found: Stats, store: string): string | null {
   if (found.isSymbolicLink()) return 'it is a symbolic link'
   if (!found.isFile()) return 'it is not a plain file'
   if (found.nlink > 1) return 'it has other names (hard links)'
+  return ownerFault(found, store)
+}
+
+function ownerFault(found: Stats, store: string): string | null {
   if (isOwn(found) || found.uid === 0 || found.uid === statSync(store).uid) return null
   const folder = statSync(dirname(store))
   return isShared(folder) && found.gid === folder.gid ? null : `it belongs to another user (uid ${found.uid})`
@@ -110,12 +173,24 @@ function faultOf(found: Stats, store: string): string | null {
 
 /** What lies in the place of our files and is not used. */
 export function helperWarnings(store: string): StoreWarning[] {
-  return Object.values(ends).flatMap((end) => {
-    const path = store + end
-    const found = lstatSync(path, { throwIfNoEntry: false })
+  const folder = store + bellFolderEnd
+  const found = lstatSync(folder, { throwIfNoEntry: false })
+  const fault = folderFault(found, store)
+  if (fault !== null) return [warning(folder, fault), ...fileWarnings(store, [turnEnd])]
+  const bells = found === undefined ? [] : Array.from({ length: bellsMax }, (_, bell) => bellEnd(bell))
+  // One is enough to send somebody to look at the folder.
+  return [...fileWarnings(store, [turnEnd]), ...fileWarnings(store, bells).slice(0, 1)]
+}
+
+function fileWarnings(store: string, ends: readonly string[]): StoreWarning[] {
+  return ends.flatMap((end) => {
+    const found = lstatSync(store + end, { throwIfNoEntry: false })
     const fault = found ? faultOf(found, store) : null
-    if (fault === null) return []
-    const what = `${path} is not used: ${fault}; processes notice each other's changes later without it`
-    return [{ check: 'files', what, remedy: `look at what it is, and remove it` }]
+    return fault === null ? [] : [warning(store + end, fault)]
   })
+}
+
+function warning(path: string, fault: string): StoreWarning {
+  const what = `${path} is not used: ${fault}; processes notice each other's changes later without it`
+  return { check: 'files', what, remedy: `look at what it is, and remove it` }
 }

@@ -6,7 +6,7 @@
  */
 import { constants, readSync, writeSync } from 'node:fs'
 import type { Environment } from '../../environment.ts'
-import { HelperFile } from './helper-file.ts'
+import { HelperFile, turnEnd } from './helper-file.ts'
 
 /** What the file says to one process at one moment. */
 export interface Line {
@@ -38,7 +38,7 @@ export class TurnFile {
   #place: number | null = null
 
   constructor(store: string, environment: Environment) {
-    this.#file = new HelperFile(store, 'turn', constants.O_RDWR)
+    this.#file = new HelperFile(store, turnEnd, constants.O_RDWR)
     this.#who = 1 + Math.floor(environment.random() * Number.MAX_SAFE_INTEGER)
   }
 

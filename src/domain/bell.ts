@@ -1,0 +1,182 @@
+/**
+ * Which waiting processes should look after a commit. Whoever waits listens to the bell of what it waits for; a commit
+ * rings the bells of what it changed. A store has 64 bells, and two things may share one: a ring is a hint that costs a
+ * look, and looking is the truth.
+ */
+import type { Delivery } from './delivery.ts'
+import type { Item } from './item.ts'
+import type { Lock } from './lock.ts'
+import type { Waiter } from './lock-line.ts'
+import type { Message } from './message.ts'
+import { type Queue, queueOfLock } from './queue.ts'
+import { inboxAdapter } from './recipient.ts'
+import type { State } from './state.ts'
+import { taskQueue } from './task.ts'
+
+/**
+ * `queue`: something there can be claimed, or will be at a time that nobody knew. `lock`: it may be had, or the line for it
+ * is shorter. `state`: a document was saved or deleted. `inbox`: something is to be sent through this adapter sooner than
+ * was known. `feed`: there are new events; it has no name.
+ */
+export interface Bell {
+  readonly kind: 'queue' | 'lock' | 'state' | 'inbox' | 'feed'
+  readonly name: string
+}
+
+export const bellsMax = 64
+/** Nearly every commit rings the feed: bells of its own keep it from waking those who wait for something else. */
+const feedBells = 4
+const otherBells = bellsMax - feedBells
+
+export const feed: Bell = { kind: 'feed', name: '' }
+
+/** The number of a bell, the same in every process. */
+export function bellNumber(namespace: string, { kind, name }: Bell): number {
+  const hash = hashOf(`${namespace}\0${kind}\0${name}`)
+  return kind === 'feed' ? otherBells + (hash % feedBells) : hash % otherBells
+}
+
+/** Whether it tells of more than new events. */
+export function isOfThings(bell: number): boolean {
+  return bell < otherBells
+}
+
+/** FNV-1a. */
+function hashOf(text: string): number {
+  let hash = 0x811c9dc5
+  for (let at = 0; at < text.length; at++) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193)
+  return (hash ^ (hash >>> 15)) >>> 0
+}
+
+interface Rows {
+  readonly item: Item
+  readonly lock: Lock
+  readonly waiter: Waiter
+  readonly queue: Queue
+  readonly state: State
+  readonly message: Message
+  readonly delivery: Delivery
+}
+
+/** Tables that nobody waits for. */
+type Quiet =
+  | 'progress'
+  | 'outcome'
+  | 'workflow'
+  | 'instance'
+  | 'answer'
+  | 'recoveryRun'
+  | 'recoveryTotal'
+  | 'recoveryFailure'
+  | 'cascade'
+  | 'checkpoint'
+  | 'horizon'
+  | 'image'
+  | 'stateFloor'
+  | 'sealedEvents'
+  | 'recipient'
+  | 'addressable'
+  | 'allowance'
+
+export type BellChange = { readonly event?: unknown } & (
+  | {
+      [Table in keyof Rows]: {
+        readonly table: Table
+        readonly before: Rows[Table] | null
+        readonly after: Rows[Table] | null
+      }
+    }[keyof Rows]
+  | { readonly table: Quiet }
+)
+
+interface Changes {
+  readonly changes: readonly BellChange[]
+  readonly remarks?: readonly unknown[]
+}
+
+/** Adds the bells that a decision rings once it is committed. The one place that says who should look. */
+export function noteRings(namespace: string, { changes, remarks = [] }: Changes, bells: Set<number>): void {
+  for (const change of changes)
+    for (const bell of bellsOf(change, changes)) bells.add(bellNumber(namespace, bell))
+  if (remarks.length > 0 || changes.some(({ event }) => event !== undefined))
+    bells.add(bellNumber(namespace, feed))
+}
+
+function bellsOf(change: BellChange, all: readonly BellChange[]): readonly Bell[] {
+  switch (change.table) {
+    case 'item': {
+      const { queue } = (change.after ?? change.before) as Item
+      return concernsClaimers(change.before, change.after) ? [{ kind: 'queue', name: queue }] : []
+    }
+    case 'queue':
+      return change.after === null ? [] : [{ kind: 'queue', name: change.after.name }]
+    case 'lock':
+      return change.before !== null && mayBeHad(change.before, change.after)
+        ? lockBells(change.before.name)
+        : []
+    case 'waiter':
+      return change.before !== null && change.after === null && !isServed(change.before, all)
+        ? lockBells(change.before.name)
+        : []
+    case 'state': {
+      const { key } = (change.after ?? change.before) as State
+      return [{ kind: 'state', name: key }]
+    }
+    case 'message':
+      return isSooner(change.before?.dueAt, change.after?.dueAt) ? [settling] : []
+    case 'delivery':
+      return change.after === null ? [] : deliveryBells(change.before, change.after)
+    default:
+      return []
+  }
+}
+
+function concernsClaimers(before: Item | null, after: Item | null): boolean {
+  if (before?.standing === 'held' && after?.standing !== 'held') {
+    // A process takes one suspect at a time, and a task may be claimed only by who holds fewer than so many.
+    if (before.suspectedAt !== null || before.queue === taskQueue) return true
+  }
+  if (after === null) return false
+  // What is imported as held has lapsed: whoever looks first gives it back.
+  if (after.standing === 'held') return before === null
+  return (
+    after.standing === 'ready' ||
+    after.standing === 'suspect' ||
+    (after.standing === 'waiting' && after.runAt !== null)
+  )
+}
+
+/** Free, or another's: one that waits may be the new holder. */
+function mayBeHad(before: Lock, after: Lock | null): boolean {
+  return after === null || after.token !== before.token
+}
+
+/** Workers of a queue with a processing lock wait for the queue. */
+function lockBells(name: string): readonly Bell[] {
+  const queue = queueOfLock(name)
+  const lock: Bell = { kind: 'lock', name }
+  return queue === null ? [lock] : [lock, { kind: 'queue', name: queue }]
+}
+
+/** It left because it got the only slot, so nobody behind it can have one. */
+function isServed({ name }: Waiter, all: readonly BellChange[]): boolean {
+  return all.some(
+    (change) => change.table === 'lock' && change.after?.name === name && change.after.slots === 1,
+  )
+}
+
+/** Messages that nobody answered are settled by every process, whatever it can send through. */
+const settling: Bell = { kind: 'inbox', name: inboxAdapter }
+
+function deliveryBells(before: Delivery | null, after: Delivery): readonly Bell[] {
+  // Whoever made an attempt knows when the next one is due, and others look from time to time.
+  if (before !== null && after.attempts > before.attempts) return []
+  const bells: Bell[] = []
+  if (isSooner(before?.nextDueAt, after.nextDueAt)) bells.push({ kind: 'inbox', name: after.adapter })
+  if (isSooner(before?.givesUpAt, after.givesUpAt)) bells.push(settling)
+  return bells
+}
+
+function isSooner(before: number | null | undefined, after: number | null | undefined): boolean {
+  return (after ?? Number.POSITIVE_INFINITY) < (before ?? Number.POSITIVE_INFINITY)
+}
