@@ -21,6 +21,8 @@ export interface OpenedEngine extends Engine {
   readonly isLost?: boolean
   /** Whether the file is still there; looked for at most once a millisecond. */
   isThere?(): boolean
+  /** Whether other processes write now or wait to, so that one more writer would only lengthen the line. A hint. */
+  isCrowded?(): boolean
   /** Calls back once, when it is found to be lost; with what was done to it. */
   onLost?(listener: (how: string) => void): void
   /** Another thread has found that. */

@@ -71,6 +71,8 @@ interface Look {
 interface Idleness {
   /** When it began. */
   readonly since: number
+  /** Since when each look has found something that could not be asked for yet. */
+  readonly seenAt?: number | undefined
   /** When the last claim was answered. */
   readonly claimedAt: number
 }
@@ -96,8 +98,12 @@ const defaults = Object.freeze({ concurrency: 1, prefetch: 0, pollEveryMs: 1000,
 const pollEveryMsMax = 5000
 /** As often as a running process heals: a claim heals what a look does not see. */
 const claimEveryMs = 5000
-/** However many others there are, what nobody takes is seen after this time. */
-const spreadMsMax = 250
+/** However crowded a queue is, an item that nobody takes is seen within this time. */
+const spreadMsMax = 500
+/** How much later to look after the first look in vain; it doubles with each further one. */
+const spreadMsFirst = 4
+/** A queue that nobody rings for is not crowded any more: the spread halves in this time. */
+const spreadHalfLifeMs = 1000
 /** What is due by our clock may not be by the store's. */
 const lookAtLeastMs = 20
 const optionNames = [...Object.keys(defaults), 'leaseMs', 'backoff', 'signal']
@@ -154,7 +160,7 @@ export class Worker<Payload> {
   )
   /** Told when a claim was answered, an item has ended, or the worker stops. */
   readonly #onChange = new Set<() => void>()
-  readonly #unwake: () => void
+  #unwake: () => void = () => {}
   readonly #unexpect: () => void
   readonly #unsignal: () => void
   readonly #onStopped: () => void
@@ -163,11 +169,10 @@ export class Worker<Payload> {
   #cancelPoll: () => void = () => {}
   #rung = false
   #idle: Idleness | null = null
-  /** How long after a ring it looks at the latest. */
+  /** How long after a ring it looks at the latest, and when the last ring was heard, monotonic ms. */
   #spreadMs = 0
-  /** The look before the claim that is under way found something. */
-  #hasSeen = false
-  #cancelDelay: (() => void) | null = null
+  #heardAt = 0
+  #cancelDelay: () => void = () => {}
   /** Work was added by this process. */
   #isExpecting = false
   #failures = 0
@@ -206,7 +211,7 @@ export class Worker<Payload> {
     assertWhole('concurrency', this.#options.concurrency, 1, 1000)
     assertWhole('prefetch', this.#options.prefetch, 0, 1000)
     assertWhole('pollEveryMs', this.#options.pollEveryMs, 1, timeMsMax)
-    this.#unwake = session.onRing({ kind: 'queue', name: queue.name }, () => this.#heard())
+    this.#listen()
     this.#unexpect = session.onExpectedWork(queue.name, () => this.#expect())
     this.#unsignal = () => options.signal?.removeEventListener('abort', this.#stopUnheard)
     options.signal?.addEventListener('abort', this.#stopUnheard, { once: true })
@@ -297,7 +302,7 @@ export class Worker<Payload> {
     this.#stopped = true
     this.#tellChange()
     this.#unwake()
-    this.#cancelDelay?.()
+    this.#cancelDelay()
     this.#unexpect()
     this.#unsignal()
     this.#cancelPoll()
@@ -352,19 +357,41 @@ export class Worker<Payload> {
   }
 
   /**
-   * At once by a worker that mostly gets what it asks for. Idle workers of one queue are all rung for the same item: one
-   * that asked in vain, because another was quicker, looks a little later from then on, the later the longer it had to wait
-   * for that answer, each at a time of its own. So most see that it is taken, and do not ask.
+   * All idle workers of a queue are rung for the same item. One that gets what it asks for looks at once. One that came too
+   * late looks a little later from then on, each at a random time, so that of forty workers one looks first, takes the item,
+   * and the others are spared most looks and nearly all claims.
    */
   #heard(): void {
-    if (this.#cancelDelay !== null) return
+    const now = this.#environment.monotonic()
+    this.#spreadMs *= 0.5 ** ((now - this.#heardAt) / spreadHalfLifeMs)
+    this.#heardAt = now
     const delayMs = this.#spreadMs * this.#environment.random()
-    if (delayMs < 1) this.#ring()
-    else
-      this.#cancelDelay = this.#environment.timer(delayMs, () => {
-        this.#cancelDelay = null
-        this.#ring()
-      })
+    if (delayMs < 1) return this.#ring()
+    // Not listening meanwhile: to hear a hundred rings a second costs forty processes a whole core.
+    this.#unwake()
+    this.#cancelDelay = this.#environment.timer(delayMs, () => {
+      this.#listen()
+      this.#ring()
+    })
+  }
+
+  #listen(): void {
+    this.#unwake = this.#session.onRing({ kind: 'queue', name: this.#queue.name }, () => this.#heard())
+  }
+
+  /**
+   * While others stand in line to write, one of them most likely takes what was seen. Forty idle workers that joined the line
+   * for one item would make everybody wait for forty turns. Left alone for long, it is asked for all the same.
+   */
+  #leavesItToOthers(idle: Idleness): boolean {
+    const now = this.#environment.monotonic()
+    if (now - (idle.seenAt ?? now) >= spreadMsMax || this.#session.engine.isCrowded?.() !== true) return false
+    this.#idle = { ...idle, seenAt: idle.seenAt ?? now }
+    return true
+  }
+
+  #cameTooLate(): void {
+    this.#spreadMs = Math.min(spreadMsMax, 2 * Math.max(spreadMsFirst, this.#spreadMs))
   }
 
   #ring(): void {
@@ -431,20 +458,19 @@ export class Worker<Payload> {
         return quietMs
       }
       this.#isExpecting = false
-      const askedAt = this.#environment.monotonic()
       const claimed = this.#takesLock ? await this.#claimUnderLock() : await this.#claimMany(limit)
       this.#failures = 0
       if (Array.isArray(claimed)) {
         for (const { item, lease } of claimed)
           whenLost(lease, (error) => this.#listeners.tell('lost', { item, error }))
         this.#idle = null
-        this.#spreadMs = this.#spreadMs < 1 ? 0 : this.#spreadMs / 2
+        this.#spreadMs /= 2
         this.#ahead.push(...claimed)
         return 0
       }
       if (claimed.outcome === 'empty') this.#emptyClaim = this.#claims
       const now = this.#environment.monotonic()
-      if (this.#hasSeen) this.#spreadMs = Math.min(spreadMsMax, 2 * Math.max(this.#spreadMs, now - askedAt))
+      this.#cameTooLate()
       this.#idle = { since: this.#idle?.since ?? now, claimedAt: now }
       return this.#untilNext(claimed)
     } catch (error) {
@@ -463,7 +489,6 @@ export class Worker<Payload> {
    */
   async #stillQuietMs(): Promise<number> {
     const idle = this.#idle
-    this.#hasSeen = false
     const now = this.#environment.monotonic()
     if (idle === null || this.#isExpecting || this.#takesLock || now - idle.claimedAt >= claimEveryMs)
       return 0
@@ -471,8 +496,11 @@ export class Worker<Payload> {
     // Once for each lapse: what stays although its lease is over is asked for no more often than anything else.
     const lapsedForMs = -(look.lapseInMs ?? 0)
     const hasLapsed = lapsedForMs > 0 && this.#environment.monotonic() - lapsedForMs >= idle.claimedAt
-    this.#hasSeen = look.ready
-    return look.ready || hasLapsed ? 0 : this.#untilNext(look)
+    if (hasLapsed || (look.ready && !this.#leavesItToOthers(idle))) return 0
+    this.#cameTooLate()
+    if (look.ready) return Math.max(1, this.#spreadMs * this.#environment.random())
+    this.#idle = { ...idle, seenAt: undefined }
+    return this.#untilNext(look)
   }
 
   async #claimMany(

@@ -285,6 +285,10 @@ export class SqliteEngine implements Engine {
     return this.#bells.listen(bell, listener)
   }
 
+  isCrowded(): boolean {
+    return this.#turn.isCrowded()
+  }
+
   get hearsRings(): boolean {
     return this.#bells.areHeard
   }

@@ -118,6 +118,13 @@ export class Turn {
     this.#isOurs = false
   }
 
+  /** Whether another process has its turn now, or waits for one. */
+  isCrowded(): boolean {
+    const now = this.#environment.monotonic()
+    const line = this.#isOurs ? null : (this.#file?.look(now, now) ?? null)
+    return line !== null && (line.waiting > 0 || line.freeAt > now)
+  }
+
   close(): void {
     this.rest()
     this.#file?.close()
