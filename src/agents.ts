@@ -6,6 +6,7 @@ import { agentProcessExists, getAgentId, getAgentIdSimple, parsePidFromAgentId }
 import { processExists } from './host/process.ts'
 import { optionsOf } from './input.ts'
 import type { AgentView } from './operations/agent.ts'
+import type { InputOf } from './operations/table.ts'
 import type { Session } from './session.ts'
 
 /** A running process of the fleet. The verdict is this machine's: unknown whenever there is doubt. */
@@ -38,11 +39,7 @@ export class Agents {
       })
     }
     if (!this.#session.storeIsLocal) environment.host.leaveMark(identity)
-    const instance = await this.#session.call<Omit<AgentView, 'crashes' | 'suspect'>>(
-      'agents.register',
-      { ...identity, ...rest },
-      { agent },
-    )
+    const instance = await this.#session.call('agents.register', { ...identity, ...rest }, { agent })
     return this.#judged({ ...instance, crashes: 0, suspect: false })
   }
 
@@ -54,10 +51,8 @@ export class Agents {
   }
 
   /** Running processes, each with what this machine can say of it. */
-  async list(options: { limit?: number } = {}): Promise<Agent[]> {
-    const agents = await this.#session.call<AgentView[]>('agents.list', {
-      ...optionsOf('agents.list', options),
-    })
+  async list(options: InputOf<'agents.list'> = {}): Promise<Agent[]> {
+    const agents = await this.#session.ask('agents.list', {}, options)
     return agents.map((agent) => this.#judged(agent))
   }
 

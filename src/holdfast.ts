@@ -16,12 +16,13 @@ import { assertSignal, knownOptionsOf, optionsOf } from './input.ts'
 import { Locks } from './locks.ts'
 import { type Logger, silentLogger, stderrLogger, sturdy } from './logger.ts'
 import { Messages } from './messages.ts'
-import type { EventPage, EventView } from './operations/event.ts'
+import type { EventView } from './operations/event.ts'
 import { assertFilter, type EventFilter, isWanted } from './operations/event-filter.ts'
 import type { StaleLocks } from './operations/lease-watch.ts'
 import type { QueueView } from './operations/queue-define.ts'
 import type { RecoveryReport } from './operations/recovery.ts'
 import type { RecoveryStats } from './operations/recovery-stats.ts'
+import type { InputOf, OperationName, ResultOf } from './operations/table.ts'
 import { type OpenOptions, parseOptions, type Settings } from './options.ts'
 import { Queue, type QueueOptions } from './queue.ts'
 import { Board } from './runtime/board.ts'
@@ -170,7 +171,7 @@ async function end(session: Session): Promise<void> {
   if (instance === null) return
   for (let more = true; more; ) {
     const input = { id: instance, reason: 'its process closed the store' }
-    ;({ more } = await session.call<{ more: boolean }>('instance.end', input))
+    ;({ more } = await session.call('instance.end', input))
   }
   // Not when the store did not hear of the end: then its death has to be proven.
   if (!session.storeIsLocal) environment.host.ownMark.leave(environment.host.identity)
@@ -234,8 +235,7 @@ export class Holdfast {
 
   /** Every queue by name, with its workflow, its limits and whether it is paused. For counts, ask `fleet.status()`. */
   async queues(): Promise<QueueView[]> {
-    const { queues } = await this.#session.call<{ queues: QueueView[] }>('queue.listQueues', {})
-    return queues
+    return (await this.#session.call('queue.listQueues', {})).queues
   }
 
   /**
@@ -277,11 +277,11 @@ export class Holdfast {
    * Any operation by name, as the interfaces call it; for everyday work use the typed methods. `instance` is a process
    * known by `instance.join`: a claim then belongs to it, and nobody renews it.
    */
-  execute(
-    operation: string,
-    input: unknown,
+  execute<Name extends OperationName>(
+    operation: Name,
+    input: InputOf<Name>,
     options: { idempotencyKey?: string; agent?: string; instance?: string } = {},
-  ): Promise<unknown> {
+  ): Promise<ResultOf<Name>> {
     return this.#session.call(operation, input, optionsOf('execute', options))
   }
 
@@ -323,7 +323,7 @@ export class Holdfast {
       const unwake = this.#session.onRing(feed, () => woken.abort())
       const stay = this.#session.onClosing(() => woken.abort())
       try {
-        const page = await this.#session.call<EventPage>('events.list', { since: seq, limit: 500 })
+        const page = await this.#session.call('events.list', { since: seq, limit: 500 })
         for (const event of page.events) {
           seq = event.seq
           if (!isWanted(event, wanted)) continue

@@ -2,6 +2,8 @@
 import { createHash } from 'node:crypto'
 import { InvalidError } from './errors.ts'
 import { suggestion, unknownOptions } from './issue.ts'
+import { type AnyOperation, callNamesOf } from './operations/operation.ts'
+import { type OperationName, operations } from './operations/table.ts'
 
 /** From plain JavaScript options may be missing where they are required, or be anything. */
 export function optionsOf<Options extends object>(what: string, options: Options | undefined): Options {
@@ -58,26 +60,32 @@ export function keyOfPiece(key: string | undefined, piece: number): { idempotenc
   return { idempotencyKey: `${createHash('sha256').update(key).digest('hex')}#${piece}` }
 }
 
-/** The names of `CallOptions`. */
-const callNames: ReadonlySet<string> = new Set(['agent', 'renew', 'idempotencyKey', 'instance'])
-/** And those of a call that may wait. */
-export const waitNames: ReadonlySet<string> = new Set([...callNames, 'waitMs', 'signal'])
-
 /**
- * The input of an operation; `more` goes before what is given. An unknown option stays, and is refused by the
- * operation's schema. In one pass and without a rest or a spread: every call comes through here.
+ * What a method's options say, in its two parts: the input of its operation, and who calls and how. An unknown option is
+ * input, which the operation's schema refuses. In one pass and without a rest or a spread: every call comes through here.
  */
-export function inputOf(options: object, more: object, without = callNames): Record<string, unknown> {
+export function splitOptions(
+  operation: OperationName,
+  options: object,
+  named: object,
+): { input: Record<string, unknown>; by: Record<string, unknown> } {
+  const given = optionsOf(operation, options)
+  const names = callNamesOf(operations.get(operation) as AnyOperation)
   const input: Record<string, unknown> = {}
-  for (const name of Object.keys(options)) if (!without.has(name)) put(input, name, options)
-  for (const name of Object.keys(more)) put(input, name, more)
-  return input
+  const by: Record<string, unknown> = {}
+  for (const name of Object.keys(given)) put(names.has(name) ? by : input, name, given)
+  for (const name of Object.keys(named)) put(input, name, named)
+  return { input, by }
 }
 
 /** Without the fields nobody gave: an absent option and an undefined one are the same. */
-export function given(input: object): Record<string, unknown> {
-  return inputOf({}, input)
+export function given<Fields extends object>(fields: Fields): Given<Fields> {
+  const found: Record<string, unknown> = {}
+  for (const name of Object.keys(fields)) put(found, name, fields)
+  return found as Given<Fields>
 }
+
+type Given<Fields> = { [Name in keyof Fields]?: Exclude<Fields[Name], undefined> }
 
 function put(input: Record<string, unknown>, name: string, from: object): void {
   const value = (from as Record<string, unknown>)[name]

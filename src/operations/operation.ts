@@ -8,13 +8,22 @@ import { InvalidError } from '../errors.ts'
 import { check, type Issue } from '../issue.ts'
 import { lazily } from '../lazily.ts'
 
-export interface Operation<Schema extends z.ZodType = z.ZodType, N extends Needs = Needs, Output = unknown> {
-  readonly name: string
+export interface Operation<
+  Name extends string = string,
+  Schema extends z.ZodType = z.ZodType,
+  N extends Needs = Needs,
+  Output = unknown,
+> {
+  readonly name: Name
   /** One sentence for help texts and the reference. */
   readonly summary: string
   readonly effect: 'read' | 'write' | 'admin'
   /** The queue it claims from: recovery runs before a batch that claims, and begins there. */
   readonly claims?: (input: z.output<Schema>) => string
+  /** What it leases to its caller: so it can be claimed for another process, or by hand. */
+  readonly grants?: 'item' | 'lock'
+  /** A read whose answer depends on who asks. */
+  readonly answersAgent?: true
   /** The library's method can wait for it: with `waitMs`, until `signal` fires. */
   readonly waits?: true
   /**
@@ -58,15 +67,23 @@ export interface AnyOperation
 }
 
 /** An operation as it is written down, with schemas that are made when they are first asked for. */
-export interface Definition<Schema extends z.ZodType, N extends Needs, Output>
-  extends Omit<Operation<Schema, N, Output>, 'input' | 'output'> {
+interface Definition<Name extends string, Schema extends z.ZodType, N extends Needs, Output>
+  extends Omit<Operation<Name, Schema, N, Output>, 'input' | 'output'> {
   readonly input: () => Schema
   readonly output: () => z.ZodType<Output>
 }
 
-export function operation<Schema extends z.ZodType, N extends Needs, Output>(
-  definition: Definition<Schema, N, Output>,
-): Operation<Schema, N, Output> & AnyOperation {
+/** An operation that still knows its name and the types of its input and output; the table is made of these. */
+export interface Row<Name extends string, Schema extends z.ZodType, Output> extends AnyOperation {
+  readonly name: Name
+  readonly input: Schema
+  readonly output: z.ZodType<Output>
+  decide(rows: Loaded<Needs>, input: unknown, context: Context): Step<Output>
+}
+
+export function operation<Name extends string, Schema extends z.ZodType, N extends Needs, Output>(
+  definition: Definition<Name, Schema, N, Output>,
+): Row<Name, Schema, Output> {
   const input = lazily(definition.input)
   const output = lazily(definition.output)
   return {
@@ -77,7 +94,7 @@ export function operation<Schema extends z.ZodType, N extends Needs, Output>(
     get output() {
       return output()
     },
-  } as unknown as Operation<Schema, N, Output> & AnyOperation
+  } as unknown as Row<Name, Schema, Output>
 }
 
 /** What a schema made lazily reads. */
@@ -100,10 +117,10 @@ export function mapStep<From, To>(step: Step<From>, tell: (result: From) => To):
 /** Checks input; the error names the field, what was wrong, and the nearest known name of an unknown one. */
 export function parseInput(
   operation: Pick<AnyOperation, 'name' | 'input'> &
-    Partial<Pick<AnyOperation, 'effect' | 'claims' | 'waits'>>,
+    Partial<Pick<AnyOperation, 'effect' | 'grants' | 'answersAgent' | 'waits'>>,
   input: unknown,
 ): unknown {
-  const checked = check(operation.input, input, namesBeside(operation))
+  const checked = check(operation.input, input, [...callNamesOf(operation)])
   if (checked.isSound) return checked.value
   const [first] = checked.issues
   throw new InvalidError({
@@ -122,10 +139,20 @@ function describe({ path, message }: Issue): string {
 }
 
 /** What the library's methods take beside the input: who calls, and how. */
-function namesBeside({ effect, claims, waits }: Partial<AnyOperation>): string[] {
-  return [
+export function callNamesOf(
+  operation: Partial<Pick<AnyOperation, 'effect' | 'grants' | 'answersAgent' | 'waits'>>,
+): ReadonlySet<string> {
+  const known = callNames.get(operation)
+  if (known) return known
+  const { effect, grants, answersAgent, waits } = operation
+  const names = new Set([
+    ...(answersAgent ? ['agent'] : []),
     ...(effect === undefined || effect === 'read' ? [] : ['agent', 'idempotencyKey']),
-    ...(claims ? ['renew', 'instance'] : []),
+    ...(grants ? ['renew', 'instance'] : []),
     ...(waits ? ['waitMs', 'signal'] : []),
-  ]
+  ])
+  callNames.set(operation, names)
+  return names
 }
+
+const callNames = new WeakMap<object, ReadonlySet<string>>()

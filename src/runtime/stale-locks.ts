@@ -1,5 +1,6 @@
 /** The report on everything held, with what this machine can prove of the holders, and its lines in the log. */
 import type { StaleLocks } from '../operations/lease-watch.ts'
+import type { Execute } from '../operations/table.ts'
 import type { Session } from '../session.ts'
 import { deathsAmong, judgeRunning } from './heal.ts'
 
@@ -18,7 +19,7 @@ export async function reportStaleLocks(
   options: StaleLocksOptions & { readonly queue?: string },
 ): Promise<StaleLocks> {
   const deaths = deathsAmong(await judgeHolders(session))
-  const report = await session.call<StaleLocks>('recovery.detectStaleLocks', { ...options, deaths })
+  const report = await session.call('recovery.detectStaleLocks', { ...options, deaths })
   const { total, expiredCount, nearExpiryCount, staleCount, orphanedCount, suspectCount } = report
   const counts = { total, expiredCount, nearExpiryCount, staleCount, orphanedCount, suspectCount }
   session.logger.info?.(counts, 'locks.summary')
@@ -28,6 +29,6 @@ export async function reportStaleLocks(
 
 /** What this machine can say of every running process. */
 export function judgeHolders(session: Session): ReturnType<typeof judgeRunning> {
-  const execute = (operation: string, input: object) => session.call(operation, input)
+  const execute: Execute = (operation, input) => session.call(operation, input)
   return judgeRunning({ environment: session.environment, storeIsLocal: session.storeIsLocal, execute })
 }

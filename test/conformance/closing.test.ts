@@ -252,7 +252,7 @@ forEachEngine((engine) => {
     await hf.queue('jobs').add('p')
     const robbed = await store.open({ agent: 'zoe', environment: host.process(101), recovery: false })
     const [before] = await hf.agents.list()
-    await hf.execute('instance.end', { id: before?.id, reason: 'a mistake' }, { agent: 'zoe' })
+    await hf.execute('instance.end', { id: before?.id as string, reason: 'a mistake' }, { agent: 'zoe' })
 
     const { item } = await claimed(robbed.queue('jobs').next())
 

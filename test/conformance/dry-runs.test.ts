@@ -89,7 +89,7 @@ forEachEngine((engine) => {
       const report = await hf.execute('recovery.run', {
         trigger: 'manual',
         maxAgeMs: 3_600_000,
-        deaths: [{ instance, evidence: 'it is gone' }],
+        deaths: [{ instance: instance as string, evidence: 'it is gone' }],
       })
 
       expect(report).toMatchObject({ entriesReclaimed: 1 })

@@ -7,7 +7,7 @@ import { type Call, verb } from '../verb.ts'
 import type { View } from '../view.ts'
 import { freedText, linesOption } from './healing-text.ts'
 
-export const doctor = verb<DoctorVisit>({
+export const doctor = verb({
   name: 'doctor',
   operation: 'fleet.doctor',
   hides: ['judged', 'store'],

@@ -42,7 +42,10 @@ export function freedText(counts: {
 }
 
 /** With `--lines` each thing is said on its own; what is left to say is the whole. */
-export function healingLines<Report extends Healing>(call: Call, report: Report): Report {
+export function healingLines<Report extends Healing>(
+  call: Pick<Call<'recovery.run' | 'queue.reclaimStale'>, 'isJson' | 'options' | 'input' | 'emit'>,
+  report: Report,
+): Report {
   if (!call.isJson || call.options.lines !== true) return report
   const { recoveryTimestamp } = report
   const action = call.input.dryRun === true ? 'would free' : 'freed'

@@ -5,7 +5,7 @@ import { type Drawing, lines } from '../drawing.ts'
 import { verb } from '../verb.ts'
 import { brief, leaseLeft } from '../view.ts'
 
-export const prime = verb<PrimePage>({
+export const prime = verb({
   name: 'prime',
   operation: 'fleet.prime',
   hides: ['judged'],

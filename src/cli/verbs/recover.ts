@@ -1,10 +1,9 @@
 /** `holdfast recover`. */
 import { counted } from '../../domain/count.ts'
-import type { StoreRecoveryReport } from '../../session.ts'
 import { verb } from '../verb.ts'
 import { freedText, healingLines, healingText, linesOption } from './healing-text.ts'
 
-export const recover = verb<StoreRecoveryReport>({
+export const recover = verb({
   name: 'recover',
   operation: 'recovery.run',
   summary:
@@ -17,7 +16,7 @@ export const recover = verb<StoreRecoveryReport>({
   ],
   help: 'Safe at any rate and from any number of processes: each thing is freed once.\n  * * * * * holdfast recover',
   async act(call) {
-    const { dryRun = false, maxAgeMs = 0 } = call.input as { dryRun?: boolean; maxAgeMs?: number }
+    const { dryRun = false, maxAgeMs = 0 } = call.input
     const hf = await call.open()
     const allNamespaces = call.options.allNamespaces === true
     return healingLines(call, await hf.recovery.detectAndRecoverStale({ dryRun, maxAgeMs, allNamespaces }))
