@@ -29,7 +29,7 @@ export class Agents {
    */
   async register(options: { agent?: string; pid?: number } = {}): Promise<Agent> {
     const { environment } = this.#session
-    const { agent, pid = environment.host.identity.pid, ...rest } = optionsOf('agents.register', options)
+    const { pid = environment.host.identity.pid, ...rest } = optionsOf('agents.register', options)
     const identity = environment.host.identify(pid)
     if (identity === null) {
       throw new NotFoundError({
@@ -39,15 +39,13 @@ export class Agents {
       })
     }
     if (!this.#session.storeIsLocal) environment.host.leaveMark(identity)
-    const instance = await this.#session.call('agents.register', { ...identity, ...rest }, { agent })
+    const instance = await this.#session.ask('agents.register', identity, rest)
     return this.#judged({ ...instance, crashes: 0, suspect: false })
   }
 
   /** Shows that an agent lives. False when it has no running process, whether healing has noticed that or not. */
   async beat(options: { agent?: string } = {}): Promise<boolean> {
-    const { agent, ...rest } = optionsOf('agents.beat', options)
-    const dead = await this.#session.deadInstances()
-    return this.#session.call('agents.beat', { ...rest, dead }, { agent })
+    return this.#session.ask('agents.beat', { dead: await this.#session.deadInstances() }, options)
   }
 
   /** Running processes, each with what this machine can say of it. */

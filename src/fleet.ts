@@ -156,10 +156,10 @@ export class Fleet {
    * does (`recovery.onClaim`), so that what somebody lost is there to be claimed.
    */
   async prime(options: { agent?: string } = {}): Promise<PrimePage> {
-    const { agent, ...rest } = optionsOf('fleet.prime', options)
+    const { agent } = optionsOf('fleet.prime', options)
     if (this.#session.settings.recovery.onClaim) await this.#session.healIfPossible('manual')
     const judged = await judgeHolders(this.#session)
-    const page = await this.#session.call('fleet.prime', { ...rest, judged }, { agent })
+    const page = await this.#session.ask('fleet.prime', { judged }, options)
     await this.#session.introduce(agent)
     return page
   }

@@ -4,7 +4,7 @@ import { feed } from './domain/bell.ts'
 import { assertRenewable } from './domain/lease.ts'
 import { assertName } from './domain/name.ts'
 import { shown } from './domain/text.ts'
-import type { StoreStatus } from './engines/engine.ts'
+import type { Executor, StoreStatus } from './engines/engine.ts'
 import { absoluteUrl, openEngine } from './engines/open.ts'
 import { isPostgresUrl } from './engines/postgres/address.ts'
 import { type Environment, pause, settlesWithin } from './environment.ts'
@@ -12,17 +12,24 @@ import { closedError, HoldfastError, InvalidError } from './errors.ts'
 import { Fleet } from './fleet.ts'
 import { defaultAgent } from './host/agent-id.ts'
 import { systemEnvironment } from './host/system.ts'
-import { assertSignal, knownOptionsOf, optionsOf } from './input.ts'
+import { assertSignal, knownOptionsOf, optionsOf, orReject } from './input.ts'
 import { Locks } from './locks.ts'
 import { type Logger, silentLogger, stderrLogger, sturdy } from './logger.ts'
 import { Messages } from './messages.ts'
 import type { EventView } from './operations/event.ts'
 import { assertFilter, type EventFilter, isWanted } from './operations/event-filter.ts'
 import type { StaleLocks } from './operations/lease-watch.ts'
+import { assertNoFact } from './operations/operation.ts'
 import type { QueueView } from './operations/queue-define.ts'
 import type { RecoveryReport } from './operations/recovery.ts'
 import type { RecoveryStats } from './operations/recovery-stats.ts'
-import type { InputOf, OperationName, ResultOf } from './operations/table.ts'
+import {
+  type AskedOf,
+  type InputOf,
+  type OperationName,
+  operations,
+  type ResultOf,
+} from './operations/table.ts'
 import { type OpenOptions, parseOptions, type Settings } from './options.ts'
 import { Queue, type QueueOptions } from './queue.ts'
 import { Board } from './runtime/board.ts'
@@ -73,6 +80,7 @@ export async function open(store: string, options: OpenOptions = {}): Promise<Ho
       logger.warn({ trigger, queue, error: String(error) }, 'recovery.failed'),
     log: (level, name, facts) => logger[level]?.(facts, name),
   })
+  if (environment.answered) tellAnswers(engine, environment.answered)
   for (const { what, remedy, isLasting } of engine.status.warnings ?? [])
     if (!isLasting) logger.warn({ what, remedy }, 'store.warning')
   try {
@@ -80,6 +88,19 @@ export async function open(store: string, options: OpenOptions = {}): Promise<Ho
   } catch (error) {
     await engine.close()
     throw error
+  }
+}
+
+/** Beside the caller, who has the answer no later for it. */
+function tellAnswers(engine: Executor, answered: NonNullable<Environment['answered']>): void {
+  const execute = engine.execute.bind(engine)
+  engine.execute = (command) => {
+    const answer = execute(command)
+    answer.then(
+      (value) => answered(command.operation, value),
+      () => {},
+    )
+    return answer
   }
 }
 
@@ -279,10 +300,14 @@ export class Holdfast {
    */
   execute<Name extends OperationName>(
     operation: Name,
-    input: InputOf<Name>,
+    input: AskedOf<Name>,
     options: { idempotencyKey?: string; agent?: string; instance?: string } = {},
   ): Promise<ResultOf<Name>> {
-    return this.#session.call(operation, input, optionsOf('execute', options))
+    return orReject(() => {
+      const row = operations.get(operation)
+      if (row) assertNoFact(row, input)
+      return this.#session.call(operation, input as InputOf<Name>, optionsOf('execute', options))
+    })
   }
 
   /** Asks again when there may be work in a queue, until the answer is enough or the time is over; for interfaces. */

@@ -72,7 +72,7 @@ export type { RecoveryStats } from './operations/recovery-stats.ts'
 export type { SavedView as SavedState, StatePage } from './operations/state.ts'
 export type { StateHistory } from './operations/state-history.ts'
 export type {
-  InputOf as OperationInput,
+  AskedOf as OperationInput,
   OperationName,
   ResultOf as OperationResult,
 } from './operations/table.ts'

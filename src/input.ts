@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import { InvalidError } from './errors.ts'
 import { suggestion, unknownOptions } from './issue.ts'
-import { type AnyOperation, callNamesOf } from './operations/operation.ts'
+import { type AnyOperation, assertNoFact, callNamesOf } from './operations/operation.ts'
 import { type OperationName, operations } from './operations/table.ts'
 
 /** From plain JavaScript options may be missing where they are required, or be anything. */
@@ -70,7 +70,9 @@ export function splitOptions(
   named: object,
 ): { input: Record<string, unknown>; by: Record<string, unknown> } {
   const given = optionsOf(operation, options)
-  const names = callNamesOf(operations.get(operation) as AnyOperation)
+  const row = operations.get(operation) as AnyOperation
+  if (row.facts) assertNoFact(row, given)
+  const names = callNamesOf(row)
   const input: Record<string, unknown> = {}
   const by: Record<string, unknown> = {}
   for (const name of Object.keys(given)) put(names.has(name) ? by : input, name, given)

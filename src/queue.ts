@@ -13,7 +13,7 @@ import type { ClaimManyOutcome, ClaimOutcome } from './operations/queue-claim.ts
 import type { QueueView } from './operations/queue-define.ts'
 import type { RecoveryReport } from './operations/recovery.ts'
 import type { RecoveryStats } from './operations/recovery-stats.ts'
-import type { InputOf, OperationName, ResultOf } from './operations/table.ts'
+import { type InputOf, type OperationName, operations, type ResultOf } from './operations/table.ts'
 import type { ItemView, LeaseView, LockView } from './operations/view.ts'
 import { type PayloadSchema, parsed, payloadOf, storable } from './payload.ts'
 import { waitForWork, waitIsOver } from './runtime/claim-wait.ts'
@@ -219,7 +219,6 @@ type Failure = Error | string | { message: string; code?: string | undefined; st
 const eventPage = 1000
 /** A claim repeated under its idempotency key that had met an item which does not fit: the next one is asked for. */
 const passedOver = Symbol()
-const bringsWork = new Set(['queue.add', 'queue.addMany', 'queue.submit'])
 
 export class Queue<Payload = unknown> {
   readonly name: string
@@ -905,7 +904,7 @@ export class Queue<Payload = unknown> {
     const by = patienceMs === undefined ? options : { ...options, patienceMs }
     const write = () => {
       const answer = this.#session.call(operation, input, by)
-      if (bringsWork.has(operation)) this.#session.expectWork(this.name)
+      if (operations.get(operation)?.addsWork) this.#session.expectWork(this.name)
       return answer
     }
     return this.#hasSettings ? this.#defineOnce().then(write) : write()

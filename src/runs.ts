@@ -130,8 +130,8 @@ export class Runs {
   }
 
   /** Without a token, that of this handle's grant of the run's lock. */
-  async #withToken<Options extends TokenOptions>(run: string, options: Options) {
-    optionsOf('progress', options)
+  async #withToken<Options extends TokenOptions>(run: string, given: Options) {
+    const options = optionsOf('progress', given)
     if (options.token !== undefined) return options
     const lock = (await this.get(run))?.lock
     return { ...options, token: lock === undefined ? undefined : this.#grants.tokenFor(lock, options) }

@@ -13,7 +13,6 @@ import { checkCommand } from './operations/decide.ts'
 import type { LeaseRef } from './operations/lease.ts'
 import type { RecoveryReport, RecoveryTrigger } from './operations/recovery.ts'
 import type { RecoveryStats } from './operations/recovery-stats.ts'
-import { searchedTo } from './operations/task-seek.ts'
 import {
   chanceFor,
   type Execute,
@@ -21,6 +20,7 @@ import {
   type OperationName,
   type ResultOf,
 } from './operations/table.ts'
+import { searchedTo } from './operations/task-seek.ts'
 import type { Settings } from './options.ts'
 import { findDeaths, type Healing, heal, healAtOpen } from './runtime/heal.ts'
 import { inTime } from './runtime/in-time.ts'
@@ -102,6 +102,8 @@ export interface RecoverOptions extends Omit<HealingOptions, 'pauseReason'> {
 
 /** What was given back. */
 export interface StoreRecoveryReport extends RecoveryReport {
+  /** `namespace`: where it was, if that is not the handle's own. */
+  readonly reclaimed: (RecoveryReport['reclaimed'][number] & { readonly namespace?: string })[]
   /** With `allNamespaces`: the others in which there was something to do. */
   readonly namespaces?: readonly string[] | undefined
 }

@@ -385,9 +385,7 @@ export class Tasks {
 
   /** Everything held among the tasks, soonest expiry first, and what looks wrong with it. Changes nothing. */
   detectStaleLocks(options: StaleLocksOptions = {}): Promise<StaleLocks> {
-    return orReject(() =>
-      reportStaleLocks(this.#session, { ...optionsOf('tasks.detectStaleLocks', options), queue: taskQueue }),
-    )
+    return reportStaleLocks(this.#session, options, { queue: taskQueue })
   }
 
   /** The lock of one task; null when nobody has it. */
@@ -403,11 +401,10 @@ export class Tasks {
 
   /** Only locks that expired longer ago than `maxAgeMs`; a valid one is never touched. */
   async cleanupExpiredLocksWithReport(
-    options: { maxAgeMs?: number; dryRun?: boolean } = {},
+    options: InputOf<'tasks.cleanupExpiredLocks'> = {},
   ): Promise<LockCleanup> {
-    return this.#cleanup(
-      'tasks.cleanupExpiredLocks',
-      optionsOf('tasks.cleanupExpiredLocksWithReport', options),
+    return this.#cleanup('tasks.cleanupExpiredLocks', () =>
+      this.#session.ask('tasks.cleanupExpiredLocks', {}, options),
     )
   }
 
@@ -415,11 +412,10 @@ export class Tasks {
   async cleanupDeadAgentLocks(options: { dryRun?: boolean } = {}): Promise<LockCleanup> {
     const judged = await judgeHolders(this.#session)
     const alive = judged.filter(({ liveness }) => liveness === 'alive').map(({ instance }) => instance)
-    return this.#cleanup('tasks.cleanupDeadAgentLocks', {
-      ...optionsOf('tasks.cleanupDeadAgentLocks', options),
-      alive,
-      deaths: deathsAmong(judged),
-    })
+    const facts = { alive, deaths: deathsAmong(judged) }
+    return this.#cleanup('tasks.cleanupDeadAgentLocks', () =>
+      this.#session.ask('tasks.cleanupDeadAgentLocks', facts, options),
+    )
   }
 
   /** Cleans up at a period of its own until it is stopped or the store is closed. Healing runs without it. */
@@ -436,13 +432,10 @@ export class Tasks {
     return this.#session.call('tasks.hints', {})
   }
 
-  async #cleanup<Name extends 'tasks.cleanupExpiredLocks' | 'tasks.cleanupDeadAgentLocks'>(
-    operation: Name,
-    options: InputOf<Name>,
-  ): Promise<LockCleanup> {
+  async #cleanup(operation: string, piece: () => Promise<LockCleanup>): Promise<LockCleanup> {
     const total: LockCleanup = { cleaned: 0, taskIds: [], locks: [], more: false }
     for (let more = true; more; ) {
-      const report = await this.#session.call(operation, options)
+      const report = await piece()
       total.cleaned += report.cleaned
       total.taskIds.push(...report.taskIds)
       total.locks.push(...report.locks)

@@ -194,7 +194,7 @@ function asObject(answer: unknown): object | null {
 async function readInput(verb: Verb, operation: AnyOperation | null, given: Given, io: Io): Promise<Input> {
   if (operation === null) return {}
   const now = systemEnvironment.now()
-  const fields = fieldsOf(operation.input)
+  const fields = fieldsOf(operation)
   const input: Record<string, unknown> = { ...verb.fixed }
   const positional = verb.positional ?? []
   for (const [index, name] of positional.entries()) {

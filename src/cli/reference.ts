@@ -47,7 +47,7 @@ async function factsOf(group: Group, verbs: readonly Verb[]): Promise<CommandFac
 
 function commandFacts(group: Group, verb: Verb, command: Command): CommandFacts {
   const operation = operationOf(verb)
-  const fields = operation ? fieldsOf(operation.input) : new Map()
+  const fields = operation ? fieldsOf(operation) : new Map()
   const offered = offeredFields(verb, fields)
   const kindOf = (flags: string) =>
     offered.find((field) => flags.split(' ')[0] === `--${optionName(field)}`)?.kind ?? null

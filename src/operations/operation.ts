@@ -13,6 +13,7 @@ export interface Operation<
   Schema extends z.ZodType = z.ZodType,
   N extends Needs = Needs,
   Output = unknown,
+  Fact extends string = string,
 > {
   readonly name: Name
   /** One sentence for help texts and the reference. */
@@ -31,8 +32,17 @@ export interface Operation<
    * those are known by their processes.
    */
   readonly introduces?: 'everybody' | 'unbound'
-  /** Not offered by CLI, HTTP or MCP: the runtime's own. */
-  readonly internal?: true
+  /**
+   * Who calls it: anybody, unless it says so. `client`: the runtime of a process, which may be far from the store.
+   * `internal`: the runtime beside the store.
+   */
+  readonly class?: 'client' | 'internal'
+  /** Input that only the runtime may fill: a caller who could state it could forge a proof of death. */
+  readonly facts?: readonly Fact[]
+  /** It may bring work to a queue: a worker that waits there claims in the same transaction. */
+  readonly addsWork?: true
+  /** It keeps leases alive: nothing else goes before it. */
+  readonly isUrgent?: true
   /**
    * What a token says to an idempotency key. `who`, the default: it proves who asks, and a later holder may repeat the
    * request. `which`: it is part of what is asked. `own`: the same, but one left out is the caller's own grant.
@@ -67,23 +77,34 @@ export interface AnyOperation
 }
 
 /** An operation as it is written down, with schemas that are made when they are first asked for. */
-interface Definition<Name extends string, Schema extends z.ZodType, N extends Needs, Output>
-  extends Omit<Operation<Name, Schema, N, Output>, 'input' | 'output'> {
+interface Definition<
+  Name extends string,
+  Schema extends z.ZodType,
+  N extends Needs,
+  Output,
+  Fact extends string,
+> extends Omit<Operation<Name, Schema, N, Output, Fact>, 'input' | 'output'> {
   readonly input: () => Schema
   readonly output: () => z.ZodType<Output>
 }
 
 /** An operation that still knows its name and the types of its input and output; the table is made of these. */
-export interface Row<Name extends string, Schema extends z.ZodType, Output> extends AnyOperation {
+export interface Row<Name extends string, Schema extends z.ZodType, Output, Fact extends string>
+  extends AnyOperation {
   readonly name: Name
+  readonly facts?: readonly Fact[]
   readonly input: Schema
   readonly output: z.ZodType<Output>
   decide(rows: Loaded<Needs>, input: unknown, context: Context): Step<Output>
 }
 
-export function operation<Name extends string, Schema extends z.ZodType, N extends Needs, Output>(
-  definition: Definition<Name, Schema, N, Output>,
-): Row<Name, Schema, Output> {
+export function operation<
+  Name extends string,
+  Schema extends z.ZodType,
+  N extends Needs,
+  Output,
+  const Fact extends Extract<keyof z.input<Schema>, string> = never,
+>(definition: Definition<Name, Schema, N, Output, Fact>): Row<Name, Schema, Output, Fact> {
   const input = lazily(definition.input)
   const output = lazily(definition.output)
   return {
@@ -94,7 +115,7 @@ export function operation<Name extends string, Schema extends z.ZodType, N exten
     get output() {
       return output()
     },
-  } as unknown as Row<Name, Schema, Output>
+  } as unknown as Row<Name, Schema, Output, Fact>
 }
 
 /** What a schema made lazily reads. */
@@ -131,6 +152,20 @@ export function parseInput(
       operation: operation.name,
       issues: checked.issues.map(({ path, message }) => ({ path, message })),
     },
+  })
+}
+
+/** Refuses what only the runtime can know, where somebody else says it. */
+export function assertNoFact(
+  { name, facts = [] }: Pick<AnyOperation, 'name' | 'facts'>,
+  given: unknown,
+): void {
+  const stated = facts.find((fact) => Object.hasOwn(Object(given), fact))
+  if (stated === undefined) return
+  throw new InvalidError({
+    what: `${name}: ${stated}: only Holdfast itself can state this`,
+    next: 'leave it out',
+    facts: { operation: name, fact: stated },
   })
 }
 

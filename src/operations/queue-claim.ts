@@ -111,7 +111,7 @@ export const look = operation({
   name: 'queue.look',
   summary: 'Is there anything to claim now, and when may there be?',
   effect: 'read',
-  internal: true,
+  class: 'client',
   input: () =>
     z.strictObject({
       queue: fields.queue,

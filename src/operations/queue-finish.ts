@@ -77,7 +77,7 @@ export const freeDependents = operation({
   name: 'queue.freeDependents',
   summary: 'Free up to 100 items that wait for what has closed well.',
   effect: 'write',
-  internal: true,
+  class: 'internal',
   input: () => z.strictObject({}),
   output: () => z.object({ freed: z.number(), more: z.boolean() }),
   needs: () => ({ waiting: { select: 'freedDependents', limit: freedMax } as const }),

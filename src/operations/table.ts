@@ -230,6 +230,12 @@ type Operations = { readonly [Each in Rows as Each['name']]: Each }
 /** What an operation is given. */
 export type InputOf<Name extends OperationName> = Given<z.input<Operations[Name]['input']>>
 
+/** The same without the facts that only the runtime may state: what everybody else can give. */
+export type AskedOf<Name extends OperationName> = Omit<
+  InputOf<Name>,
+  NonNullable<Operations[Name]['facts']>[number]
+>
+
 /** What it answers. */
 export type ResultOf<Name extends OperationName> = z.output<Operations[Name]['output']>
 

@@ -14,7 +14,13 @@ import type { LogFacts, LogName } from '../logger.ts'
 import type { LeaseRef } from '../operations/lease.ts'
 import { nearMax, warningsMax } from '../operations/lease-warning.ts'
 import type { RecoveryTrigger } from '../operations/recovery.ts'
-import { chanceFor, type Execute, type InputOf, type OperationName, type ResultOf } from '../operations/table.ts'
+import {
+  chanceFor,
+  type Execute,
+  type InputOf,
+  type OperationName,
+  type ResultOf,
+} from '../operations/table.ts'
 import type { RecoveryOptions, RetentionOptions } from '../options.ts'
 import type { Board } from './board.ts'
 import { ClockWatch } from './clock-watch.ts'

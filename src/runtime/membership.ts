@@ -1,7 +1,8 @@
 /** This process as a member of the fleet: it beats, and joins again when others took it for dead. */
-import type { Execute } from '../operations/table.ts'
+
 import type { Environment } from '../environment.ts'
 import { messageOf } from '../errors.ts'
+import type { Execute } from '../operations/table.ts'
 import type { CaretakerReports } from './caretaker.ts'
 
 export interface MembershipOptions {

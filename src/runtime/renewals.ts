@@ -1,10 +1,11 @@
 /** Keeps what is on the board: renews leases and places in time, and notices what was lost or cancelled elsewhere. */
-import type { Execute } from '../operations/table.ts'
+
 import { jitterMin } from '../domain/duty.ts'
 import { renewEveryMs, safetyMarginMs } from '../domain/lease.ts'
 import type { Environment } from '../environment.ts'
 import { messageOf } from '../errors.ts'
 import { type LeaseRef, renewalsMax } from '../operations/lease.ts'
+import type { Execute } from '../operations/table.ts'
 import type { Board, BoardEntry, BoardLease, BoardPlace } from './board.ts'
 import type { CaretakerReports } from './caretaker.ts'
 

@@ -16,10 +16,11 @@ const staleAlert = 10
 
 export async function reportStaleLocks(
   session: Session,
-  options: StaleLocksOptions & { readonly queue?: string },
+  options: StaleLocksOptions,
+  of: { readonly queue?: string } = {},
 ): Promise<StaleLocks> {
   const deaths = deathsAmong(await judgeHolders(session))
-  const report = await session.call('recovery.detectStaleLocks', { ...options, deaths })
+  const report = await session.ask('recovery.detectStaleLocks', { ...of, deaths }, options)
   const { total, expiredCount, nearExpiryCount, staleCount, orphanedCount, suspectCount } = report
   const counts = { total, expiredCount, nearExpiryCount, staleCount, orphanedCount, suspectCount }
   session.logger.info?.(counts, 'locks.summary')

@@ -373,10 +373,9 @@ forEachEngine((engine) => {
       const first = await claimedTask(victim.tasks.claimTaskForAgent('T-1', { leaseMs: 3_600_000 }))
       const instance = first.task.lease?.instance as string
 
-      await witness.execute('recovery.run', {
-        trigger: 'manual',
-        deaths: [{ instance, evidence: 'somebody said so' }],
-      })
+      host.kill(101)
+      await witness.recovery.detectAndRecoverStale()
+      host.revive(101)
       await env.advance(1_000)
       const second = await claimedTask(victim.tasks.claimTaskForAgent('T-2', { leaseMs: 3_600_000 }))
       const lost = first.lease?.isHeld

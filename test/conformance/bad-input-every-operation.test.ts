@@ -130,6 +130,8 @@ async function outcomeOf(call: () => Promise<unknown>, meant?: string): Promise<
   } catch (error) {
     if (!isHoldfastError(error)) return `thrown as it was: ${error}`.slice(0, 200)
     if (error.what === '' || error.next === '') return `${error.code} without words`
+    // What only the runtime can state is refused before anything else is looked at.
+    if (error.facts.fact !== undefined) return error.code
     if (meant !== undefined && !error.next.includes(`"${meant}"`)) return `no help: ${error.next}`
     return error.code === 'INTERNAL' ? `INTERNAL: ${error.message}`.slice(0, 200) : error.code
   }

@@ -240,7 +240,9 @@ forEachEngine((engine) => {
       const id = await joined(opened, 'zoe')
       await endBehind(opened, id, 'zoe')
 
-      const refused = await refusal(() => hf.execute(operation, input, { agent: 'zoe', instance: id }))
+      const refused = await refusal(() =>
+        hf.execute(operation, input as never, { agent: 'zoe', instance: id }),
+      )
 
       expect(refused).toMatchObject({ code: 'BUSY', facts: { endedInstance: id } })
     })

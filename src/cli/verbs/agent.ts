@@ -33,7 +33,6 @@ const register = verb({
 const beat = verb({
   name: 'beat',
   operation: 'agents.beat',
-  hides: ['dead'],
   async act(call) {
     const hf = await call.open()
     return hf.agents.beat()

@@ -10,7 +10,6 @@ import { freedText, linesOption } from './healing-text.ts'
 export const doctor = verb({
   name: 'doctor',
   operation: 'fleet.doctor',
-  hides: ['judged', 'store'],
   options: [
     { flags: '--fix', description: 'first give back what lapsed and what the dead held' },
     { ...linesOption, description: 'with --json: a line for each finding, then one for the whole' },

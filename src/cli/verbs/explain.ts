@@ -25,7 +25,6 @@ export const find = verb({
 export const explain = verb({
   name: 'explain',
   operation: 'fleet.explain',
-  hides: ['judged'],
   positional: ['id'],
   // It is found out, unless the word means several things.
   optional: ['kind'],

@@ -18,7 +18,6 @@ type Detected = StaleLocks & { readonly alertAbove: number }
 export const detect = verb({
   name: 'detect',
   operation: 'recovery.detectStaleLocks',
-  hides: ['deaths'],
   options: [{ flags: '--alert-above <number>', description: 'exit with 11 when more are stale; default 10' }],
   help: 'Changes nothing. Exit code 11: more leases are stale than the threshold allows.',
   async act(call) {
@@ -83,8 +82,7 @@ export const cleanup = verb({
   name: 'cleanup',
   operation: 'recovery.run',
   summary: 'Free what lapsed longer ago than an age, and what the dead held; safe at any rate, never asks.',
-  fixed: { trigger: 'manual' },
-  hides: ['first', 'deaths', 'promoteOnly', 'locksOnly', 'pauseReason', 'queue', 'healer'],
+  hides: ['first', 'promoteOnly', 'locksOnly', 'pauseReason', 'queue'],
   options: [{ flags: '--report', description: 'also say what is still held afterwards' }, linesOption],
   help: 'Frees tasks, items, locks and deliveries. A lease that still runs is never touched.\n  */5 * * * * holdfast locks cleanup --max-age 1h --report',
   async act(call) {

@@ -116,8 +116,7 @@ const recover = verb({
   summary: 'Give back what lapsed in one queue, and what the dead held there.',
   positional: ['queue'],
   requires: ['queue'],
-  fixed: { trigger: 'manual' },
-  hides: ['first', 'deaths', 'promoteOnly', 'locksOnly', 'pauseReason', 'maxAgeMs', 'healer'],
+  hides: ['first', 'promoteOnly', 'locksOnly', 'pauseReason', 'maxAgeMs'],
   options: [linesOption],
   async act(call) {
     const hf = await call.open()
@@ -137,7 +136,6 @@ const recoveryStats = verb({
   name: 'recovery-stats',
   operation: 'recovery.stats',
   positional: ['queue'],
-  hides: ['dead'],
   async act(call) {
     const hf = await call.open()
     const { queue } = call.input

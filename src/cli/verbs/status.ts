@@ -14,7 +14,6 @@ import { untilInterrupted } from './stream.ts'
 export const status = verb({
   name: 'status',
   operation: 'fleet.status',
-  hides: ['judged'],
   async act(call) {
     const hf = await call.open()
     return hf.fleet.status()

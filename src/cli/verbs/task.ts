@@ -267,7 +267,6 @@ const lockStatus = verb({
   name: 'lock-status',
   operation: 'tasks.getLockStatus',
   positional: ['ref'],
-  hides: ['deaths'],
   async act(call) {
     const hf = await call.open()
     return hf.tasks.getLockStatus(String(call.input.ref))
