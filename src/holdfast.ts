@@ -12,7 +12,7 @@ import { closedError, HoldfastError, InvalidError } from './errors.ts'
 import { Fleet } from './fleet.ts'
 import { defaultAgent } from './host/agent-id.ts'
 import { systemEnvironment } from './host/system.ts'
-import { assertSignal, knownOptionsOf, optionsOf, orReject } from './input.ts'
+import { assertSignal, inPieces, knownOptionsOf, optionsOf, orReject } from './input.ts'
 import { Locks } from './locks.ts'
 import { type Logger, silentLogger, stderrLogger, sturdy } from './logger.ts'
 import { Messages } from './messages.ts'
@@ -190,10 +190,7 @@ async function begin({ url, ...parts }: Beginning): Promise<Holdfast> {
 async function end(session: Session): Promise<void> {
   const { instance, environment } = session
   if (instance === null) return
-  for (let more = true; more; ) {
-    const input = { id: instance, reason: 'its process closed the store' }
-    ;({ more } = await session.call('instance.end', input))
-  }
+  await inPieces(() => session.call('instance.end', { id: instance, reason: 'its process closed the store' }))
   // Not when the store did not hear of the end: then its death has to be proven.
   if (!session.storeIsLocal) environment.host.ownMark.leave(environment.host.identity)
 }

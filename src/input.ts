@@ -50,6 +50,34 @@ export function assertSignal(what: string, signal: unknown): void {
   })
 }
 
+/** Asks again until there is no more, or it is enough. */
+export async function inPieces<Piece extends { readonly more: boolean }>(
+  ask: (index: number) => Promise<Piece>,
+  isEnough: (pieces: readonly Piece[]) => boolean = () => false,
+): Promise<Piece[]> {
+  const pieces: Piece[] = []
+  do pieces.push(await ask(pieces.length))
+  while (pieces.at(-1)?.more && !isEnough(pieces))
+  return pieces
+}
+
+/** The same for a method: each piece is a request of its own, under a key of its own. A dry run is one piece. */
+export function askInPieces<Options extends object, Piece extends { readonly more: boolean }>(
+  what: string,
+  options: Options,
+  ask: (options: Options) => Promise<Piece>,
+  isEnough: (pieces: readonly Piece[]) => boolean = () => false,
+): Promise<Piece[]> {
+  const { idempotencyKey, dryRun } = optionsOf(what, options) as { idempotencyKey?: string; dryRun?: boolean }
+  const asked = (index: number) => ask({ ...options, ...keyOfPiece(idempotencyKey, index) })
+  return inPieces(asked, (pieces) => dryRun === true || isEnough(pieces))
+}
+
+/** What all pieces did together. */
+export function sumOf<Piece>(pieces: readonly Piece[], countOf: (piece: Piece) => number): number {
+  return pieces.reduce((sum, piece) => sum + countOf(piece), 0)
+}
+
 /**
  * The idempotency key of one request of a call that makes several: the caller's own for the first. Hashed for the others,
  * since a key of full length leaves no room for a number.

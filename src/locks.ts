@@ -1,7 +1,7 @@
 /** `hf.locks`: named locks, with a line for those who wait, reservations of paths, and progress of runs. */
 import { settlesWithin } from './environment.ts'
 import { InvalidError, isHoldfastError } from './errors.ts'
-import { assertSignal, given, knownOptionsOf, optionsOf, orReject } from './input.ts'
+import { askInPieces, assertSignal, given, knownOptionsOf, optionsOf, orReject, sumOf } from './input.ts'
 import { LockGrants } from './lock-grants.ts'
 import { isReservation, type LeaseRef, lockNameOf } from './operations/lease.ts'
 import type { NamedAcquireOutcome } from './operations/lock.ts'
@@ -195,12 +195,14 @@ export class Locks {
   }
 
   /** An operator's act: takes every named lock and reservation from an agent. Returns how many. */
-  async forceReleaseAgent(agent: string, options: { reason: string }): Promise<number> {
-    for (let total = 0; ; ) {
-      const answer = await this.#session.ask('locks.forceReleaseAgent', { agent }, options)
-      total += answer.released
-      if (!answer.more) return total
-    }
+  async forceReleaseAgent(
+    agent: string,
+    options: Omit<InputOf<'locks.forceReleaseAgent'>, 'agent'> & { idempotencyKey?: string },
+  ): Promise<number> {
+    const pieces = await askInPieces('locks.forceReleaseAgent', options, (asked) =>
+      this.#session.ask('locks.forceReleaseAgent', { agent }, asked),
+    )
+    return sumOf(pieces, ({ released }) => released)
   }
 
   /** An operator's act: gives a lock to another agent, as a manual lease under a new token. */

@@ -4,7 +4,7 @@ import { assertName } from './domain/name.ts'
 import { inboxAdapter } from './domain/recipient.ts'
 import type { EscalationLevel } from './domain/redelivery-policy.ts'
 import { InvalidError } from './errors.ts'
-import { optionsOf } from './input.ts'
+import { askInPieces, optionsOf, sumOf } from './input.ts'
 import type { EventView } from './operations/event.ts'
 import type { AckAnswer, MessageAnswer } from './operations/message-answer.ts'
 import type { RecipientView } from './operations/message-control.ts'
@@ -164,18 +164,18 @@ export class Messages {
 
   /** Cancels what still waits for an answer, all or one sender's; says how many. */
   async clearPendingAcks(
-    options: { sender?: string; reason?: string; agent?: string } = {},
+    options: InputOf<'messages.clearPendingAcks'> & AnswerOptions = {},
   ): Promise<number> {
-    let cancelled = 0
-    // Not more than there were when it began: what is sent meanwhile is not meant.
     const { sender } = optionsOf('messages.clearPendingAcks', options)
-    const pending = await this.getPendingCount(sender === undefined ? {} : { sender })
-    for (let more = true; more && cancelled < pending; ) {
-      const piece = await this.#session.ask('messages.clearPendingAcks', {}, options)
-      cancelled += piece.cancelled
-      more = piece.more
-    }
-    return cancelled
+    const pending = await this.getPendingCount({ sender })
+    const pieces = await askInPieces(
+      'messages.clearPendingAcks',
+      options,
+      (asked) => this.#session.ask('messages.clearPendingAcks', {}, asked),
+      // Not more than there were when it began: what is sent meanwhile is not meant.
+      (done) => sumOf(done, ({ cancelled }) => cancelled) >= pending,
+    )
+    return sumOf(pieces, ({ cancelled }) => cancelled)
   }
 
   /** One message with what became of it at each recipient. */

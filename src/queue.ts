@@ -5,7 +5,16 @@ import { processingLockName } from './domain/queue.ts'
 import { fitText, shown } from './domain/text.ts'
 import type { Workflow } from './domain/workflow.ts'
 import { InvalidError, isHoldfastError } from './errors.ts'
-import { assertSignal, given, keyOfPiece, knownOptionsOf, optionsOf, orReject } from './input.ts'
+import {
+  askInPieces,
+  assertSignal,
+  given,
+  keyOfPiece,
+  knownOptionsOf,
+  optionsOf,
+  orReject,
+  sumOf,
+} from './input.ts'
 import type { EventPage, EventView } from './operations/event.ts'
 import { type LeaseRef, lockNameOf, lockRef } from './operations/lease.ts'
 import type { AcquireOutcome } from './operations/processing-lock.ts'
@@ -627,17 +636,11 @@ export class Queue<Payload = unknown> {
    * Removes finished items older than an age; 0 = all finished. Where the wall clock and the lease clock disagree, ages
    * count by the earlier one, so a date that has just jumped ahead removes nothing.
    */
-  async cleanup(options: { maxAgeMs: number } & MutationOptions): Promise<number> {
-    const { idempotencyKey, ...rest } = optionsOf('queue.cleanup', options)
-    let removed = 0
-    for (let piece = 0, more = true; more; piece++) {
-      // Each piece is a request of its own.
-      const key = keyOfPiece(idempotencyKey, piece)
-      const answer = await this.#write('queue.cleanup', {}, { ...rest, ...key })
-      removed += answer.removed
-      more = answer.more
-    }
-    return removed
+  async cleanup(options: Omit<InputOf<'queue.cleanup'>, 'queue'> & MutationOptions): Promise<number> {
+    const pieces = await askInPieces('queue.cleanup', options, (asked) =>
+      this.#write('queue.cleanup', {}, asked),
+    )
+    return sumOf(pieces, ({ removed }) => removed)
   }
 
   /** Stops new claims; what is held goes on. False when it was paused already. */

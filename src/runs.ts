@@ -1,6 +1,6 @@
 /** `hf.locks.progress`: how far runs are. Counts are raised under the token of the lock held for the run. */
 
-import { optionsOf, orReject } from './input.ts'
+import { askInPieces, optionsOf, orReject } from './input.ts'
 import type { LockGrants } from './lock-grants.ts'
 import type { StopAnswer } from './operations/progress-read.ts'
 import type { RecordedProgress } from './operations/progress-record.ts'
@@ -123,10 +123,10 @@ export class Runs {
 
   /** Forgets a run that does not run, and what became of its items. False when there is none. */
   async remove(run: string, options: Omit<TokenOptions, 'token'> = {}): Promise<boolean> {
-    for (;;) {
-      const answer = await this.#session.ask('progress.remove', { run }, options)
-      if (!answer.more) return answer.removed
-    }
+    const pieces = await askInPieces('progress.remove', options, (asked) =>
+      this.#session.ask('progress.remove', { run }, asked),
+    )
+    return pieces.at(-1)?.removed === true
   }
 
   /** Without a token, that of this handle's grant of the run's lock. */

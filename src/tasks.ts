@@ -5,7 +5,7 @@ import { conflictWaitMs } from './domain/state.ts'
 import { type TaskStatus, taskQueue } from './domain/task.ts'
 import { pause } from './environment.ts'
 import { isVersionMismatchError } from './errors.ts'
-import { assertSignal, given, keyOfPiece, optionsOf, orReject } from './input.ts'
+import { askInPieces, assertSignal, given, optionsOf, orReject, sumOf } from './input.ts'
 import type { LockStatus, StaleLocks } from './operations/lease-watch.ts'
 import { parseInput } from './operations/operation.ts'
 import type { InputOf, ResultOf } from './operations/table.ts'
@@ -367,20 +367,13 @@ export class Tasks {
    * Gives back every task the agent holds, with a note; answers their ids. With `to` they are that agent's: for
    * `offerMs` (10 min) nobody else may claim them, then everybody.
    */
-  async handoff(
-    options: MutationOptions & { note?: string; to?: string | null; offerMs?: number } = {},
-  ): Promise<{ taskIds: string[] }> {
-    const { idempotencyKey, ...rest } = optionsOf('tasks.handoff', options)
-    const taskIds: string[] = []
-    for (let piece = 0, more = true; more; piece++) {
-      // Each piece is a request of its own.
-      const key = keyOfPiece(idempotencyKey, piece)
-      const answer = await this.#session.ask('tasks.handoff', {}, { ...rest, ...key })
-      for (const { id, token } of answer.tasks) this.#session.ended('item', id, token, options)
-      taskIds.push(...answer.tasks.map(({ id }) => id))
-      more = answer.more
-    }
-    return { taskIds }
+  async handoff(options: MutationOptions & InputOf<'tasks.handoff'> = {}): Promise<{ taskIds: string[] }> {
+    const pieces = await askInPieces('tasks.handoff', options, async (asked) => {
+      const piece = await this.#session.ask('tasks.handoff', {}, asked)
+      for (const { id, token } of piece.tasks) this.#session.ended('item', id, token, options)
+      return piece
+    })
+    return { taskIds: pieces.flatMap(({ tasks }) => tasks.map(({ id }) => id)) }
   }
 
   /** Everything held among the tasks, soonest expiry first, and what looks wrong with it. Changes nothing. */
@@ -403,8 +396,8 @@ export class Tasks {
   async cleanupExpiredLocksWithReport(
     options: InputOf<'tasks.cleanupExpiredLocks'> = {},
   ): Promise<LockCleanup> {
-    return this.#cleanup('tasks.cleanupExpiredLocks', () =>
-      this.#session.ask('tasks.cleanupExpiredLocks', {}, options),
+    return this.#cleanup('tasks.cleanupExpiredLocks', options, (asked) =>
+      this.#session.ask('tasks.cleanupExpiredLocks', {}, asked),
     )
   }
 
@@ -413,8 +406,8 @@ export class Tasks {
     const judged = await judgeHolders(this.#session)
     const alive = judged.filter(({ liveness }) => liveness === 'alive').map(({ instance }) => instance)
     const facts = { alive, deaths: deathsAmong(judged) }
-    return this.#cleanup('tasks.cleanupDeadAgentLocks', () =>
-      this.#session.ask('tasks.cleanupDeadAgentLocks', facts, options),
+    return this.#cleanup('tasks.cleanupDeadAgentLocks', options, (asked) =>
+      this.#session.ask('tasks.cleanupDeadAgentLocks', facts, asked),
     )
   }
 
@@ -432,17 +425,16 @@ export class Tasks {
     return this.#session.call('tasks.hints', {})
   }
 
-  async #cleanup(operation: string, piece: () => Promise<LockCleanup>): Promise<LockCleanup> {
-    const total: LockCleanup = { cleaned: 0, taskIds: [], locks: [], more: false }
-    for (let more = true; more; ) {
-      const report = await piece()
-      total.cleaned += report.cleaned
-      total.taskIds.push(...report.taskIds)
-      total.locks.push(...report.locks)
-      more = report.more
-    }
-    this.#session.logger.info?.({ operation, cleaned: total.cleaned }, 'cleanup.done')
-    return total
+  async #cleanup<Options extends object>(
+    operation: string,
+    options: Options,
+    ask: (options: Options) => Promise<LockCleanup>,
+  ): Promise<LockCleanup> {
+    const pieces = await askInPieces(operation, options, ask)
+    const cleaned = sumOf(pieces, (piece) => piece.cleaned)
+    this.#session.logger.info?.({ operation, cleaned }, 'cleanup.done')
+    const taskIds = pieces.flatMap((piece) => piece.taskIds)
+    return { cleaned, taskIds, locks: pieces.flatMap(({ locks }) => locks), more: false }
   }
 
   #keep(

@@ -1,6 +1,7 @@
 import { sumByName } from '../domain/count.ts'
 import type { Healer } from '../domain/healer.ts'
 import type { Environment, Verdict } from '../environment.ts'
+import { inPieces } from '../input.ts'
 import type { LogFacts, LogName } from '../logger.ts'
 import { deathsMax, type RecoveryReport, type RecoveryTrigger, recoveryMax } from '../operations/recovery.ts'
 import type { Execute } from '../operations/table.ts'
@@ -135,14 +136,9 @@ async function ended(healing: Healing, total: RecoveryReport): Promise<RecoveryR
   return { ...total, instancesEnded: total.instancesEnded + (await endSilent(healing)) }
 }
 
-async function healUntilOver(healing: Healing, deaths: readonly Death[]): Promise<RecoveryReport[]> {
-  const reports: RecoveryReport[] = []
-  for (let more = true; more; ) {
-    const report = await healPiece(healing, deaths)
-    reports.push(report)
-    more = report.more && !healing.dryRun && !healing.isOver?.()
-  }
-  return reports
+function healUntilOver(healing: Healing, deaths: readonly Death[]): Promise<RecoveryReport[]> {
+  const isOver = () => healing.dryRun === true || healing.isOver?.() === true
+  return inPieces(() => healPiece(healing, deaths), isOver)
 }
 
 async function healPiece(healing: Healing, deaths: readonly Death[]): Promise<RecoveryReport> {

@@ -2,6 +2,7 @@
 import { appendFileSync, closeSync, constants, fstatSync, fsyncSync, openSync } from 'node:fs'
 import { HoldfastError } from '../errors.ts'
 import { isOwn } from '../host/access.ts'
+import { inPieces } from '../input.ts'
 import type { EventView } from '../operations/event.ts'
 import type { Past } from '../operations/horizon.ts'
 import type { Execute, InputOf } from '../operations/table.ts'
@@ -17,7 +18,7 @@ export async function retain(
 ): Promise<void> {
   const { items, events, ...others } = await settle(execute, options)
   const repeat = async (piece: () => Promise<{ more: boolean }>) => {
-    for (let more = true; more && !isClosed(); ) ({ more } = await piece())
+    if (!isClosed()) await inPieces(piece, isClosed)
   }
   await repeat(() => execute('retention.run', { items, ...others }))
   await repeat(() => execute('messages.retain', { past: items }))

@@ -4,7 +4,6 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { type CommandFacts, listCommands } from '../../dist/cli/reference.js'
-import { operations } from '../../src/operations/table.ts'
 import { aShell } from '../support/cli.ts'
 
 type Kind = NonNullable<CommandFacts['options'][number]['kind']>
@@ -121,18 +120,6 @@ test('every argument and option says what it is', () => {
   ])
 
   expect(silent).toEqual([])
-})
-
-test('every operation that is not internal has a command', () => {
-  const made = new Set(commands.map(({ operation }) => operation))
-  // These say which process is meant by what the kernel knows of it; commands take a pid.
-  const byPid = ['agents.register']
-
-  const missing = [...operations.values()]
-    .filter((row) => row.class === undefined && !made.has(row.name) && !byPid.includes(row.name))
-    .map(({ name }) => name)
-
-  expect(missing).toEqual([])
 })
 
 test.each([

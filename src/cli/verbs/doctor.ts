@@ -1,6 +1,7 @@
 /** `holdfast doctor`. */
 import { isHoldfastError } from '../../errors.ts'
 import type { DoctorVisit } from '../../fleet.ts'
+import { given } from '../../input.ts'
 import type { DoctorReport } from '../../operations/fleet-doctor.ts'
 import { type Drawing, line, lines } from '../drawing.ts'
 import { type Call, verb } from '../verb.ts'
@@ -30,10 +31,10 @@ export const doctor = verb({
 })
 
 /** A store that cannot be opened is a finding too. */
-async function visited(call: Call): Promise<DoctorVisit> {
+async function visited(call: Call<'fleet.doctor'>): Promise<DoctorVisit> {
   try {
     const hf = await call.open()
-    return await hf.fleet.doctor({ fix: call.options.fix === true })
+    return await hf.fleet.doctor({ ...given(call.input), fix: call.options.fix === true })
   } catch (error) {
     if (!isHoldfastError(error)) throw error
     const finding = {

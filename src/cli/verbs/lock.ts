@@ -3,7 +3,7 @@
 import { counted } from '../../domain/count.ts'
 import { shown } from '../../domain/text.ts'
 import { errorCodes, InvalidError } from '../../errors.ts'
-import { given } from '../../input.ts'
+import { given, inPieces, sumOf } from '../../input.ts'
 import type { NamedAcquireOutcome } from '../../operations/lock.ts'
 import type { LockInfo } from '../../operations/lock-read.ts'
 import type { LockView } from '../../operations/view.ts'
@@ -199,13 +199,9 @@ const forceReleaseAgent = verb({
   },
   async act(call) {
     const isDryRun = call.input.dryRun === true
-    let total = 0
-    for (let piece = 0, more = true; more; piece++) {
-      const answer = await call.execute('locks.forceReleaseAgent', call.input, piece)
-      total += answer.released
-      more = answer.more && !isDryRun
-    }
-    return { released: total, isDryRun }
+    const execute = (piece: number) => call.execute('locks.forceReleaseAgent', call.input, piece)
+    const pieces = await inPieces(execute, () => isDryRun)
+    return { released: sumOf(pieces, ({ released }) => released), isDryRun }
   },
   text: ({ released, isDryRun }) => `${isDryRun ? 'would release' : 'released'} ${released}`,
   json: ({ released, isDryRun }) => ({ released, dryRun: isDryRun }),

@@ -1,5 +1,7 @@
 /** `holdfast msg`: messages that must be acknowledged. */
+
 import { counted } from '../../domain/count.ts'
+import { inPieces, sumOf } from '../../input.ts'
 import type { AckAnswer, MessageAnswer } from '../../operations/message-answer.ts'
 import type { MessagePage } from '../../operations/message-read.ts'
 import type { MessageView } from '../../operations/message-view.ts'
@@ -184,13 +186,11 @@ const clear = verb({
     // Not more than there were when it began: what is sent meanwhile is not meant.
     const before = await countPending(call)
     if (isDryRun) return { cancelled: before, isDryRun }
-    let cancelled = 0
-    for (let piece = 0, more = before > 0; more && cancelled < before; piece++) {
-      const answer = await call.execute('messages.clearPendingAcks', call.input, piece)
-      cancelled += answer.cancelled
-      more = answer.more
-    }
-    return { cancelled, isDryRun }
+    if (before === 0) return { cancelled: 0, isDryRun }
+    const execute = (piece: number) => call.execute('messages.clearPendingAcks', call.input, piece)
+    const countOf = (done: readonly { cancelled: number }[]) => sumOf(done, ({ cancelled }) => cancelled)
+    const pieces = await inPieces(execute, (done) => countOf(done) >= before)
+    return { cancelled: countOf(pieces), isDryRun }
   },
   text: ({ cancelled, isDryRun }) => `${isDryRun ? 'would cancel' : 'cancelled'} ${cancelled}`,
   json: ({ cancelled, isDryRun }) => ({ cancelled, dryRun: isDryRun }),

@@ -1,5 +1,7 @@
 /** `holdfast progress`: how far runs are. */
+
 import { errorCodes } from '../../errors.ts'
+import { inPieces } from '../../input.ts'
 import type { ProgressView } from '../../operations/progress-view.ts'
 import { type Drawing, lines } from '../drawing.ts'
 import { verb } from '../verb.ts'
@@ -66,10 +68,8 @@ const remove = verb({
   summary: 'Forget a run that does not run, and what became of its items.',
   positional: ['run'],
   async act(call) {
-    for (let piece = 0; ; piece++) {
-      const answer = await call.execute('progress.remove', call.input, piece)
-      if (!answer.more) return { removed: answer.removed }
-    }
+    const pieces = await inPieces((piece) => call.execute('progress.remove', call.input, piece))
+    return { removed: pieces.at(-1)?.removed === true }
   },
   text: ({ removed }, _view, { run }) => (removed ? `removed ${run}` : `there is no run "${run}"`),
   exit: ({ removed }) => (removed ? 0 : errorCodes.NOT_FOUND.exit),

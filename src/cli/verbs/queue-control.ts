@@ -1,5 +1,7 @@
 /** Verbs of operators: what becomes of items and queues whoever holds them. */
+
 import { counted } from '../../domain/count.ts'
+import { inPieces, sumOf } from '../../input.ts'
 import { verb } from '../verb.ts'
 import { freedText, healingLines, healingText, linesOption, recoveryStatsText } from './healing-text.ts'
 import { itemLine } from './item-text.ts'
@@ -82,13 +84,9 @@ const cleanup = verb({
   },
   async act(call) {
     const isDryRun = call.input.dryRun === true
-    let total = 0
-    for (let piece = 0, more = true; more; piece++) {
-      const answer = await call.execute('queue.cleanup', call.input, piece)
-      total += answer.removed
-      more = answer.more && !isDryRun
-    }
-    return { removed: total, isDryRun }
+    const execute = (piece: number) => call.execute('queue.cleanup', call.input, piece)
+    const pieces = await inPieces(execute, () => isDryRun)
+    return { removed: sumOf(pieces, ({ removed }) => removed), isDryRun }
   },
   text: ({ removed, isDryRun }) => `${isDryRun ? 'would remove' : 'removed'} ${removed}`,
   json: ({ removed, isDryRun }) => ({ removed, dryRun: isDryRun }),

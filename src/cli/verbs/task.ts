@@ -4,6 +4,7 @@ import { counted } from '../../domain/count.ts'
 import { quotedWord } from '../../domain/shell-word.ts'
 import { taskQueue } from '../../domain/task.ts'
 import { errorCodes } from '../../errors.ts'
+import { inPieces } from '../../input.ts'
 import type { LockStatus } from '../../operations/lease-watch.ts'
 import type { BatchClaimOutcome, NextTaskOutcome, TaskClaimOutcome } from '../../operations/task-claim.ts'
 import type { TaskView } from '../../operations/task-view.ts'
@@ -242,14 +243,12 @@ const handoff = verb({
   summary: 'Give back every task you hold, with a note for whoever comes next.',
   options: [forPid],
   async act(call) {
-    const tasks: { id: string; token: number }[] = []
-    for (let piece = 0, more = true; more; piece++) {
+    const pieces = await inPieces(async (piece) => {
       const answer = await call.execute('tasks.handoff', call.input, piece)
-      tasks.push(...answer.tasks)
       for (const { id, token } of answer.tasks) call.leases.forget({ kind: 'item', name: id }, token)
-      more = answer.more
-    }
-    return { tasks }
+      return answer
+    })
+    return { tasks: pieces.flatMap(({ tasks }) => tasks) }
   },
   text: ({ tasks }) => lines([...tasks.map(({ id }) => id), `gave back ${tasks.length}`]),
 })
