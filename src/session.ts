@@ -310,8 +310,8 @@ export class Session {
   lost(lease: LeaseRef): void {
     // What ends it will be answered, or it lapses.
     if (this.keeper.isSuspended(lease)) return
-    const named = `"token":${lease.token}`
-    const ending = [...this.#underWay].filter(({ input }) => JSON.stringify(input).includes(named))
+    // Whoever ends a lease names its token; items claimed together share one, and waiting for another does no harm.
+    const ending = [...this.#underWay].filter(({ input }) => Object(input).token === lease.token)
     const lose = () => this.keeper.lose(lease, 'it was cancelled, released or granted to another holder')
     if (ending.length === 0) lose()
     // In the next turn: those who asked have seen their answers then.
