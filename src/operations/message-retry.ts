@@ -15,7 +15,7 @@ import {
 import { type Envelope, envelopeOf } from '../domain/envelope.ts'
 import type { Message } from '../domain/message.ts'
 import { damageOf, policyOf } from '../domain/message-damage.ts'
-import { inboxAdapter, type Recipient, unregistered } from '../domain/recipient.ts'
+import { type Recipient, unregistered } from '../domain/recipient.ts'
 import type { Change, Context } from '../engines/engine.ts'
 import { NotFoundError } from '../errors.ts'
 import { lazily } from '../lazily.ts'
