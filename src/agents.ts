@@ -6,6 +6,7 @@ import { agentProcessExists, getAgentId, getAgentIdSimple, parsePidFromAgentId }
 import { processExists } from './host/process.ts'
 import { optionsOf } from './input.ts'
 import type { AgentView } from './operations/agent.ts'
+import type { InputOf } from './operations/table.ts'
 import type { Session } from './session.ts'
 
 /** A running process of the fleet. The verdict is this machine's: unknown whenever there is doubt. */
@@ -28,7 +29,7 @@ export class Agents {
    */
   async register(options: { agent?: string; pid?: number } = {}): Promise<Agent> {
     const { environment } = this.#session
-    const { agent, pid = environment.host.identity.pid, ...rest } = optionsOf('agents.register', options)
+    const { pid = environment.host.identity.pid, ...rest } = optionsOf('agents.register', options)
     const identity = environment.host.identify(pid)
     if (identity === null) {
       throw new NotFoundError({
@@ -38,26 +39,18 @@ export class Agents {
       })
     }
     if (!this.#session.storeIsLocal) environment.host.leaveMark(identity)
-    const instance = await this.#session.call<Omit<AgentView, 'crashes' | 'suspect'>>(
-      'agents.register',
-      { ...identity, ...rest },
-      { agent },
-    )
+    const instance = await this.#session.ask('agents.register', identity, rest)
     return this.#judged({ ...instance, crashes: 0, suspect: false })
   }
 
   /** Shows that an agent lives. False when it has no running process, whether healing has noticed that or not. */
   async beat(options: { agent?: string } = {}): Promise<boolean> {
-    const { agent, ...rest } = optionsOf('agents.beat', options)
-    const dead = await this.#session.deadInstances()
-    return this.#session.call('agents.beat', { ...rest, dead }, { agent })
+    return this.#session.ask('agents.beat', { dead: await this.#session.deadInstances() }, options)
   }
 
   /** Running processes, each with what this machine can say of it. */
-  async list(options: { limit?: number } = {}): Promise<Agent[]> {
-    const agents = await this.#session.call<AgentView[]>('agents.list', {
-      ...optionsOf('agents.list', options),
-    })
+  async list(options: InputOf<'agents.list'> = {}): Promise<Agent[]> {
+    const agents = await this.#session.ask('agents.list', {}, options)
     return agents.map((agent) => this.#judged(agent))
   }
 

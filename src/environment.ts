@@ -30,6 +30,8 @@ export interface Environment {
   outside?<Result>(work: Promise<Result>): Promise<Result>
   /** Where connections go that an engine would close, to serve the next that is opened. Absent in production. */
   readonly spares?: Spares
+  /** Told every answer of an engine that was opened in this environment. Absent in production. */
+  readonly answered?: (operation: string, answer: unknown) => void
   /** Called at named points; lets a test stop or kill the process there. Absent in production. */
   readonly reached?: (point: string) => void
 }

@@ -16,16 +16,12 @@ import { type FleetExplanation, kinds } from './operations/fleet-explain.ts'
 import type { PrimePage } from './operations/fleet-prime.ts'
 import { parseInput } from './operations/operation.ts'
 import type { RecoveryReport } from './operations/recovery.ts'
+import type { ResultOf } from './operations/table.ts'
 import { judgeHolders } from './runtime/stale-locks.ts'
 import type { Session } from './session.ts'
 
 /** What a word may mean. */
-export interface FleetThing {
-  readonly kind: FleetExplanation['kind']
-  readonly id: string
-  readonly queue: string | null
-  readonly title: string
-}
+export type FleetThing = ResultOf<'fleet.find'>['found'][number]
 
 export interface FleetWatchOptions {
   /** At most so often, ms; default 1000. While nothing is changed, a third as often. */
@@ -69,14 +65,13 @@ export class Fleet {
   /** The store, queues, what is held by whom, agents, runs, messages, healing and what somebody should be told. */
   async status(): Promise<FleetReport> {
     const judged = await judgeHolders(this.#session)
-    const fleet = await this.#session.call<FleetStatus>('fleet.status', { judged })
+    const fleet = await this.#session.call('fleet.status', { judged })
     return { store: this.#session.engine.status, ...fleet }
   }
 
   /** What a word may mean: an item or task by id or key, a lock, a message, a run, an agent, a queue. */
   async find(ref: string): Promise<FleetThing[]> {
-    const { found } = await this.#session.call<{ found: FleetThing[] }>('fleet.find', { ref })
-    return found
+    return (await this.#session.call('fleet.find', { ref })).found
   }
 
   /**
@@ -148,7 +143,7 @@ export class Fleet {
       })),
       recoveryError: isRecent ? fitText(lastError.error, 10_000) : null,
     }
-    const report = await this.#session.call<DoctorReport>('fleet.doctor', {
+    const report = await this.#session.call('fleet.doctor', {
       judged,
       store,
       longTransactionMs: options.longTransactionMs,
@@ -161,10 +156,10 @@ export class Fleet {
    * does (`recovery.onClaim`), so that what somebody lost is there to be claimed.
    */
   async prime(options: { agent?: string } = {}): Promise<PrimePage> {
-    const { agent, ...rest } = optionsOf('fleet.prime', options)
+    const { agent } = optionsOf('fleet.prime', options)
     if (this.#session.settings.recovery.onClaim) await this.#session.healIfPossible('manual')
     const judged = await judgeHolders(this.#session)
-    const page = await this.#session.call<PrimePage>('fleet.prime', { ...rest, judged }, { agent })
+    const page = await this.#session.ask('fleet.prime', { judged }, options)
     await this.#session.introduce(agent)
     return page
   }

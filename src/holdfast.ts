@@ -4,7 +4,7 @@ import { feed } from './domain/bell.ts'
 import { assertRenewable } from './domain/lease.ts'
 import { assertName } from './domain/name.ts'
 import { shown } from './domain/text.ts'
-import type { StoreStatus } from './engines/engine.ts'
+import type { Executor, StoreStatus } from './engines/engine.ts'
 import { absoluteUrl, openEngine } from './engines/open.ts'
 import { isPostgresUrl } from './engines/postgres/address.ts'
 import { type Environment, pause, settlesWithin } from './environment.ts'
@@ -12,16 +12,24 @@ import { closedError, HoldfastError, InvalidError } from './errors.ts'
 import { Fleet } from './fleet.ts'
 import { defaultAgent } from './host/agent-id.ts'
 import { systemEnvironment } from './host/system.ts'
-import { assertSignal, knownOptionsOf, optionsOf } from './input.ts'
+import { assertSignal, inPieces, knownOptionsOf, optionsOf, orReject } from './input.ts'
 import { Locks } from './locks.ts'
 import { type Logger, silentLogger, stderrLogger, sturdy } from './logger.ts'
 import { Messages } from './messages.ts'
-import type { EventPage, EventView } from './operations/event.ts'
+import type { EventView } from './operations/event.ts'
 import { assertFilter, type EventFilter, isWanted } from './operations/event-filter.ts'
 import type { StaleLocks } from './operations/lease-watch.ts'
+import { assertNoFact } from './operations/operation.ts'
 import type { QueueView } from './operations/queue-define.ts'
 import type { RecoveryReport } from './operations/recovery.ts'
 import type { RecoveryStats } from './operations/recovery-stats.ts'
+import {
+  type AskedOf,
+  type InputOf,
+  type OperationName,
+  operations,
+  type ResultOf,
+} from './operations/table.ts'
 import { type OpenOptions, parseOptions, type Settings } from './options.ts'
 import { Queue, type QueueOptions } from './queue.ts'
 import { Board } from './runtime/board.ts'
@@ -72,6 +80,7 @@ export async function open(store: string, options: OpenOptions = {}): Promise<Ho
       logger.warn({ trigger, queue, error: String(error) }, 'recovery.failed'),
     log: (level, name, facts) => logger[level]?.(facts, name),
   })
+  if (environment.answered) tellAnswers(engine, environment.answered)
   for (const { what, remedy, isLasting } of engine.status.warnings ?? [])
     if (!isLasting) logger.warn({ what, remedy }, 'store.warning')
   try {
@@ -79,6 +88,19 @@ export async function open(store: string, options: OpenOptions = {}): Promise<Ho
   } catch (error) {
     await engine.close()
     throw error
+  }
+}
+
+/** Beside the caller, who has the answer no later for it. */
+function tellAnswers(engine: Executor, answered: NonNullable<Environment['answered']>): void {
+  const execute = engine.execute.bind(engine)
+  engine.execute = (command) => {
+    const answer = execute(command)
+    answer.then(
+      (value) => answered(command.operation, value),
+      () => {},
+    )
+    return answer
   }
 }
 
@@ -168,10 +190,7 @@ async function begin({ url, ...parts }: Beginning): Promise<Holdfast> {
 async function end(session: Session): Promise<void> {
   const { instance, environment } = session
   if (instance === null) return
-  for (let more = true; more; ) {
-    const input = { id: instance, reason: 'its process closed the store' }
-    ;({ more } = await session.call<{ more: boolean }>('instance.end', input))
-  }
+  await inPieces(() => session.call('instance.end', { id: instance, reason: 'its process closed the store' }))
   // Not when the store did not hear of the end: then its death has to be proven.
   if (!session.storeIsLocal) environment.host.ownMark.leave(environment.host.identity)
 }
@@ -234,8 +253,7 @@ export class Holdfast {
 
   /** Every queue by name, with its workflow, its limits and whether it is paused. For counts, ask `fleet.status()`. */
   async queues(): Promise<QueueView[]> {
-    const { queues } = await this.#session.call<{ queues: QueueView[] }>('queue.listQueues', {})
-    return queues
+    return (await this.#session.call('queue.listQueues', {})).queues
   }
 
   /**
@@ -277,12 +295,16 @@ export class Holdfast {
    * Any operation by name, as the interfaces call it; for everyday work use the typed methods. `instance` is a process
    * known by `instance.join`: a claim then belongs to it, and nobody renews it.
    */
-  execute(
-    operation: string,
-    input: unknown,
+  execute<Name extends OperationName>(
+    operation: Name,
+    input: AskedOf<Name>,
     options: { idempotencyKey?: string; agent?: string; instance?: string } = {},
-  ): Promise<unknown> {
-    return this.#session.call(operation, input, optionsOf('execute', options))
+  ): Promise<ResultOf<Name>> {
+    return orReject(() => {
+      const row = operations.get(operation)
+      if (row) assertNoFact(row, input)
+      return this.#session.call(operation, input as InputOf<Name>, optionsOf('execute', options))
+    })
   }
 
   /** Asks again when there may be work in a queue, until the answer is enough or the time is over; for interfaces. */
@@ -323,7 +345,7 @@ export class Holdfast {
       const unwake = this.#session.onRing(feed, () => woken.abort())
       const stay = this.#session.onClosing(() => woken.abort())
       try {
-        const page = await this.#session.call<EventPage>('events.list', { since: seq, limit: 500 })
+        const page = await this.#session.call('events.list', { since: seq, limit: 500 })
         for (const event of page.events) {
           seq = event.seq
           if (!isWanted(event, wanted)) continue

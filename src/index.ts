@@ -71,6 +71,11 @@ export type { RecoveryReport } from './operations/recovery.ts'
 export type { RecoveryStats } from './operations/recovery-stats.ts'
 export type { SavedView as SavedState, StatePage } from './operations/state.ts'
 export type { StateHistory } from './operations/state-history.ts'
+export type {
+  AskedOf as OperationInput,
+  OperationName,
+  ResultOf as OperationResult,
+} from './operations/table.ts'
 export type { LockCleanup } from './operations/task-cleanup.ts'
 export type { TaskHints } from './operations/task-hint.ts'
 export type { LockView as Lock } from './operations/view.ts'

@@ -2,6 +2,8 @@
 import { createHash } from 'node:crypto'
 import { InvalidError } from './errors.ts'
 import { suggestion, unknownOptions } from './issue.ts'
+import { type AnyOperation, assertNoFact, callNamesOf } from './operations/operation.ts'
+import { type OperationName, operations } from './operations/table.ts'
 
 /** From plain JavaScript options may be missing where they are required, or be anything. */
 export function optionsOf<Options extends object>(what: string, options: Options | undefined): Options {
@@ -48,6 +50,34 @@ export function assertSignal(what: string, signal: unknown): void {
   })
 }
 
+/** Asks again until there is no more, or it is enough. */
+export async function inPieces<Piece extends { readonly more: boolean }>(
+  ask: (index: number) => Promise<Piece>,
+  isEnough: (pieces: readonly Piece[]) => boolean = () => false,
+): Promise<Piece[]> {
+  const pieces: Piece[] = []
+  do pieces.push(await ask(pieces.length))
+  while (pieces.at(-1)?.more && !isEnough(pieces))
+  return pieces
+}
+
+/** The same for a method: each piece is a request of its own, under a key of its own. A dry run is one piece. */
+export function askInPieces<Options extends object, Piece extends { readonly more: boolean }>(
+  what: string,
+  options: Options,
+  ask: (options: Options) => Promise<Piece>,
+  isEnough: (pieces: readonly Piece[]) => boolean = () => false,
+): Promise<Piece[]> {
+  const { idempotencyKey, dryRun } = optionsOf(what, options) as { idempotencyKey?: string; dryRun?: boolean }
+  const asked = (index: number) => ask({ ...options, ...keyOfPiece(idempotencyKey, index) })
+  return inPieces(asked, (pieces) => dryRun === true || isEnough(pieces))
+}
+
+/** What all pieces did together. */
+export function sumOf<Piece>(pieces: readonly Piece[], countOf: (piece: Piece) => number): number {
+  return pieces.reduce((sum, piece) => sum + countOf(piece), 0)
+}
+
 /**
  * The idempotency key of one request of a call that makes several: the caller's own for the first. Hashed for the others,
  * since a key of full length leaves no room for a number.
@@ -58,26 +88,34 @@ export function keyOfPiece(key: string | undefined, piece: number): { idempotenc
   return { idempotencyKey: `${createHash('sha256').update(key).digest('hex')}#${piece}` }
 }
 
-/** The names of `CallOptions`. */
-const callNames: ReadonlySet<string> = new Set(['agent', 'renew', 'idempotencyKey', 'instance'])
-/** And those of a call that may wait. */
-export const waitNames: ReadonlySet<string> = new Set([...callNames, 'waitMs', 'signal'])
-
 /**
- * The input of an operation; `more` goes before what is given. An unknown option stays, and is refused by the
- * operation's schema. In one pass and without a rest or a spread: every call comes through here.
+ * What a method's options say, in its two parts: the input of its operation, and who calls and how. An unknown option is
+ * input, which the operation's schema refuses. In one pass and without a rest or a spread: every call comes through here.
  */
-export function inputOf(options: object, more: object, without = callNames): Record<string, unknown> {
+export function splitOptions(
+  operation: OperationName,
+  options: object,
+  named: object,
+): { input: Record<string, unknown>; by: Record<string, unknown> } {
+  const given = optionsOf(operation, options)
+  const row = operations.get(operation) as AnyOperation
+  if (row.facts) assertNoFact(row, given)
+  const names = callNamesOf(row)
   const input: Record<string, unknown> = {}
-  for (const name of Object.keys(options)) if (!without.has(name)) put(input, name, options)
-  for (const name of Object.keys(more)) put(input, name, more)
-  return input
+  const by: Record<string, unknown> = {}
+  for (const name of Object.keys(given)) put(names.has(name) ? by : input, name, given)
+  for (const name of Object.keys(named)) put(input, name, named)
+  return { input, by }
 }
 
 /** Without the fields nobody gave: an absent option and an undefined one are the same. */
-export function given(input: object): Record<string, unknown> {
-  return inputOf({}, input)
+export function given<Fields extends object>(fields: Fields): Given<Fields> {
+  const found: Record<string, unknown> = {}
+  for (const name of Object.keys(fields)) put(found, name, fields)
+  return found as Given<Fields>
 }
+
+type Given<Fields> = { [Name in keyof Fields]?: Exclude<Fields[Name], undefined> }
 
 function put(input: Record<string, unknown>, name: string, from: object): void {
   const value = (from as Record<string, unknown>)[name]

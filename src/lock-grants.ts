@@ -3,7 +3,7 @@ import { type LeaseRef, lockRef } from './operations/lease.ts'
 import type { LockView } from './operations/view.ts'
 import type { Lease } from './runtime/keeper.ts'
 import { leftByRelease } from './runtime/lease-ending.ts'
-import { type CallOptions, type Session, textOf } from './session.ts'
+import { type CallOptions, type Request, type Session, textOf } from './session.ts'
 
 type Who = CallOptions & { readonly token?: number | undefined }
 
@@ -57,12 +57,14 @@ export class LockGrants {
   }
 
   /** Releases one grant; answers what the store did. */
-  release(name: string, token: number | undefined, input: object, options: CallOptions): Promise<Released> {
+  release(request: Request<'locks.releaseLock'>): Promise<Released> {
+    const { options, input } = request
+    const { name, token } = input
     const grant = this.#find(name, token, options)
     const isLast = grant === undefined || this.#session.endings.countOf(grant) + 1 >= grant.depth
     // Repeated, it would give back one more of several.
     const key = isLast ? {} : { idempotencyKey: options.idempotencyKey ?? this.#session.environment.id() }
-    return this.#session.end<Released>(
+    return this.#session.end(
       { operation: 'locks.releaseLock', input, options: { ...options, ...key } },
       {
         lease: grant ?? { kind: 'lock', id: name, token: token ?? 0 },

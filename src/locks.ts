@@ -1,7 +1,7 @@
 /** `hf.locks`: named locks, with a line for those who wait, reservations of paths, and progress of runs. */
 import { settlesWithin } from './environment.ts'
 import { InvalidError, isHoldfastError } from './errors.ts'
-import { assertSignal, given, inputOf, knownOptionsOf, optionsOf, orReject, waitNames } from './input.ts'
+import { askInPieces, assertSignal, given, knownOptionsOf, optionsOf, orReject, sumOf } from './input.ts'
 import { LockGrants } from './lock-grants.ts'
 import { isReservation, type LeaseRef, lockNameOf } from './operations/lease.ts'
 import type { NamedAcquireOutcome } from './operations/lock.ts'
@@ -9,6 +9,7 @@ import type { LockInfo } from './operations/lock-read.ts'
 import type { ProgressView } from './operations/progress-view.ts'
 import type { RecoveryReport } from './operations/recovery.ts'
 import type { ReserveOutcome } from './operations/reservation.ts'
+import type { InputOf, ResultOf } from './operations/table.ts'
 import type { LockView } from './operations/view.ts'
 import { assertWait, type ClaimOptions, type Own, type TokenOptions } from './queue.ts'
 import { defaultLock, Runs } from './runs.ts'
@@ -18,7 +19,7 @@ import type { Lease } from './runtime/keeper.ts'
 import { LineWatches } from './runtime/line-watch.ts'
 import { type LockAnswer, waitForLock } from './runtime/lock-wait.ts'
 import { drainDefaultMs } from './runtime/worker.ts'
-import type { CallOptions, Session } from './session.ts'
+import { requestOf, type Session } from './session.ts'
 
 export interface AcquireOptions extends ClaimOptions {
   /** Why; kept in the audit. */
@@ -39,7 +40,7 @@ export interface AcquireOptions extends ClaimOptions {
   readonly signal?: AbortSignal
 }
 
-export interface ReserveOptions extends ClaimOptions {
+export interface ReserveOptions extends Omit<ClaimOptions, 'token'> {
   /** Shared ones may overlap; default exclusive. */
   readonly mode?: 'shared' | 'exclusive'
   /** Why; kept in the audit. */
@@ -130,15 +131,16 @@ export class Locks {
     signal?.throwIfAborted()
     const { leaseMs } = options
     const token = options.reentrant ? this.#grants.tokenFor(name, options) : options.token
-    const input = inputOf(options, { name, leaseMs, token }, waitNames)
+    const request = requestOf('locks.acquireLock', { name, leaseMs, token }, options)
     if (waitMs > 0) {
       const closing = this.#closing.signal
-      const wait = { lines: this.#lines, input: { ...input, name }, options, waitMs, signal, closing, isThis }
+      const wait = { lines: this.#lines, input: request.input, options, waitMs, signal, closing, isThis }
       return this.#granted(await this.#watched(waitForLock(this.#session, wait)), options)
     }
     const requestedAt = this.#session.environment.monotonic()
-    const answer = await this.#session.call<LockAnswer['answer']>('locks.acquireLock', input, options)
-    return this.#granted({ answer, requestedAt }, options)
+    const answer = await this.#session.call('locks.acquireLock', request.input, request.options)
+    // Nobody stands in line who did not ask to.
+    return this.#granted({ answer: answer as LockAnswer['answer'], requestedAt }, options)
   }
 
   #granted({ answer, requestedAt }: LockAnswer, options: AcquireOptions): AcquiredLock {
@@ -151,7 +153,7 @@ export class Locks {
   async renewLock(name = defaultLock, options: TokenOptions & { leaseMs?: number } = {}): Promise<LockView> {
     const token = this.#grants.tokenFor(name, optionsOf('locks.renewLock', options))
     try {
-      return await this.#call('locks.renewLock', options, { name, token })
+      return await this.#session.ask('locks.renewLock', { name, token }, options)
     } catch (error) {
       if (isHoldfastError(error) && error.code === 'LEASE_LOST')
         this.#grants.lose(name, token, options, String(error.facts.reason ?? 'it was lost'))
@@ -162,13 +164,13 @@ export class Locks {
   /** Gives a lock back by its token. False, and nothing changed, when that is not the current one. */
   async releaseLock(name = defaultLock, options: TokenOptions = {}): Promise<boolean> {
     const token = this.#grants.tokenFor(name, optionsOf('locks.releaseLock', options))
-    const input = inputOf(options, { name, token })
-    return (await this.#grants.release(name, token, input, options)).released
+    const request = requestOf('locks.releaseLock', { name, token }, options)
+    return (await this.#grants.release(request)).released
   }
 
   /** Whether a lock is held now by an agent (default: this handle's) or for a run. */
-  isLockedBy(name = defaultLock, options: { agent?: string; run?: string } = {}): Promise<boolean> {
-    return this.#read('locks.isLockedBy', options, { name })
+  isLockedBy(name = defaultLock, options: Omit<InputOf<'locks.isLockedBy'>, 'name'> = {}): Promise<boolean> {
+    return this.#session.ask('locks.isLockedBy', { name }, options)
   }
 
   /** Whether any named lock is held now. */
@@ -182,29 +184,25 @@ export class Locks {
   }
 
   /** Locks by name, lapsed ones marked as stale; processing locks and reservations too. */
-  list(
-    options: { prefix?: string; agent?: string; limit?: number; after?: string } = {},
-  ): Promise<{ locks: LockView[]; next: string | null }> {
-    return this.#read('locks.list', options, {})
+  list(options: InputOf<'locks.list'> = {}): Promise<ResultOf<'locks.list'>> {
+    return this.#session.ask('locks.list', {}, options)
   }
 
   /** An operator's act: takes a lock from its holder, whose signal fires. False when nobody held it. */
   async forceRelease(name: string, options: TokenOptions & { reason: string }): Promise<boolean> {
-    const { released } = await this.#call<{ released: number }>('locks.forceRelease', options, { name })
+    const { released } = await this.#session.ask('locks.forceRelease', { name }, options)
     return released > 0
   }
 
   /** An operator's act: takes every named lock and reservation from an agent. Returns how many. */
-  async forceReleaseAgent(agent: string, options: { reason: string }): Promise<number> {
-    const input = { ...optionsOf('locks.forceReleaseAgent', options), agent }
-    for (let total = 0; ; ) {
-      const answer: { released: number; more: boolean } = await this.#session.call(
-        'locks.forceReleaseAgent',
-        input,
-      )
-      total += answer.released
-      if (!answer.more) return total
-    }
+  async forceReleaseAgent(
+    agent: string,
+    options: Omit<InputOf<'locks.forceReleaseAgent'>, 'agent'> & { idempotencyKey?: string },
+  ): Promise<number> {
+    const pieces = await askInPieces('locks.forceReleaseAgent', options, (asked) =>
+      this.#session.ask('locks.forceReleaseAgent', { agent }, asked),
+    )
+    return sumOf(pieces, ({ released }) => released)
   }
 
   /** An operator's act: gives a lock to another agent, as a manual lease under a new token. */
@@ -212,7 +210,7 @@ export class Locks {
     name: string,
     options: TokenOptions & { to: string; reason: string; leaseMs?: number },
   ): Promise<LockView> {
-    return this.#call('locks.transfer', options, { name })
+    return this.#session.ask('locks.transfer', { name }, options)
   }
 
   /** Reserves paths by glob patterns, all or none. Renewed and released as a lock, by the name it got. */
@@ -227,10 +225,8 @@ export class Locks {
     const givenBack = this.#session.whenGivenBack(isReservation)
     if (givenBack !== null) await givenBack
     const requestedAt = this.#session.environment.monotonic()
-    const answer = await this.#call<ReserveOutcome>('locks.reserve', options, {
-      patterns: typeof patterns === 'string' ? [patterns] : patterns,
-      leaseMs: options.leaseMs,
-    })
+    const named = { patterns: typeof patterns === 'string' ? [patterns] : patterns, leaseMs: options.leaseMs }
+    const answer = await this.#session.ask('locks.reserve', named, options)
     if (answer.outcome === 'held') return answer
     return { ...answer, lease: this.#grants.add(answer.lock, requestedAt, options) }
   }
@@ -329,17 +325,6 @@ export class Locks {
   async close(): Promise<void> {
     this.#closing.abort()
     await settlesWithin(this.#session.environment, drainDefaultMs, Promise.all(this.#pending))
-  }
-
-  #call<Result>(operation: string, options: CallOptions, more: object): Promise<Result> {
-    return orReject(() => {
-      const asked = optionsOf(operation, options)
-      return this.#session.call(operation, inputOf(asked, more), asked)
-    })
-  }
-
-  #read<Result>(operation: string, options: object, more: object): Promise<Result> {
-    return orReject(() => this.#session.call(operation, given({ ...optionsOf(operation, options), ...more })))
   }
 }
 

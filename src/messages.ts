@@ -4,15 +4,16 @@ import { assertName } from './domain/name.ts'
 import { inboxAdapter } from './domain/recipient.ts'
 import type { EscalationLevel } from './domain/redelivery-policy.ts'
 import { InvalidError } from './errors.ts'
-import { given, optionsOf, orReject } from './input.ts'
-import type { EventPage, EventView } from './operations/event.ts'
+import { askInPieces, optionsOf, sumOf } from './input.ts'
+import type { EventView } from './operations/event.ts'
 import type { AckAnswer, MessageAnswer } from './operations/message-answer.ts'
 import type { RecipientView } from './operations/message-control.ts'
 import type { LetterPage, MessagePage } from './operations/message-read.ts'
 import type { Sent } from './operations/message-send.ts'
 import type { MessageView } from './operations/message-view.ts'
+import type { InputOf } from './operations/table.ts'
 import type { Redelivery, RetryCounts } from './runtime/redelivery.ts'
-import type { CallOptions, Session } from './session.ts'
+import type { Session } from './session.ts'
 
 /** Kinds the source documents know; any other word serves too. */
 export type MessageType =
@@ -106,7 +107,7 @@ export class Messages {
    * `deferredMs` says for how long.
    */
   async sendWithAck(to: string | readonly string[], options: SendOptions): Promise<Sent> {
-    const sent = await this.#call<Sent>('messages.sendWithAck', options, { to })
+    const sent = await this.#session.ask('messages.sendWithAck', { to }, options)
     this.#redelivery.ring()
     return sent
   }
@@ -115,27 +116,25 @@ export class Messages {
    * What waits for an answer of this agent, most urgent first; looking marks nothing as read. Who has looked can be
    * written to.
    */
-  async inbox(
-    options: MessagePageOptions & { unread?: boolean; all?: boolean; agent?: string } = {},
-  ): Promise<LetterPage> {
-    const page = await this.#call<LetterPage>('messages.inbox', options)
+  async inbox(options: InputOf<'messages.inbox'> & { agent?: string } = {}): Promise<LetterPage> {
+    const page = await this.#session.ask('messages.inbox', {}, options)
     await this.#session.introduce(options.agent)
     return page
   }
 
   /** Marks a message as read; false when it was already, or is not there. It still waits for its answer. */
   markAsRead(message: string, options: AnswerOptions = {}): Promise<boolean> {
-    return this.#call('messages.markAsRead', options, { message })
+    return this.#session.ask('messages.markAsRead', { message }, options)
   }
 
   /** Acknowledges as a recipient, by the id, the id of an attempt, or a unique beginning. Wins over a retry under way. */
   receiveAck(message: string, options: AnswerOptions = {}): Promise<AckAnswer> {
-    return this.#call('messages.receiveAck', options, { message })
+    return this.#session.ask('messages.receiveAck', { message }, options)
   }
 
   /** Refuses a message, or asks for it again, with a reason. */
   async nack(message: string, options: NackOptions = {}): Promise<MessageAnswer> {
-    const answer = await this.#call<MessageAnswer>('messages.nack', options, { message })
+    const answer = await this.#session.ask('messages.nack', { message }, options)
     this.#redelivery.ring()
     return answer
   }
@@ -145,7 +144,7 @@ export class Messages {
     message: string,
     options: AnswerOptions & { note?: string; extendMs?: number } = {},
   ): Promise<MessageAnswer> {
-    return this.#call('messages.progressAck', options, { message })
+    return this.#session.ask('messages.progressAck', { message }, options)
   }
 
   /** Sends what is due and escalates what nobody answered; every open process does so by itself. */
@@ -155,44 +154,41 @@ export class Messages {
   }
 
   /** Messages that still wait for their answer, oldest first. */
-  checkPendingAcks(options: MessagePageOptions & { sender?: string } = {}): Promise<MessagePage> {
-    return this.#call('messages.checkPendingAcks', options)
+  checkPendingAcks(options: InputOf<'messages.checkPendingAcks'> = {}): Promise<MessagePage> {
+    return this.#session.ask('messages.checkPendingAcks', {}, options)
   }
 
-  getPendingCount(options: { sender?: string } = {}): Promise<number> {
-    return this.#call('messages.getPendingCount', options)
+  getPendingCount(options: InputOf<'messages.getPendingCount'> = {}): Promise<number> {
+    return this.#session.ask('messages.getPendingCount', {}, options)
   }
 
   /** Cancels what still waits for an answer, all or one sender's; says how many. */
   async clearPendingAcks(
-    options: { sender?: string; reason?: string; agent?: string } = {},
+    options: InputOf<'messages.clearPendingAcks'> & AnswerOptions = {},
   ): Promise<number> {
-    let cancelled = 0
-    // Not more than there were when it began: what is sent meanwhile is not meant.
     const { sender } = optionsOf('messages.clearPendingAcks', options)
-    const pending = await this.getPendingCount(sender === undefined ? {} : { sender })
-    for (let more = true; more && cancelled < pending; ) {
-      const piece = await this.#call<{ cancelled: number; more: boolean }>(
-        'messages.clearPendingAcks',
-        options,
-      )
-      cancelled += piece.cancelled
-      more = piece.more
-    }
-    return cancelled
+    const pending = await this.getPendingCount({ sender })
+    const pieces = await askInPieces(
+      'messages.clearPendingAcks',
+      options,
+      (asked) => this.#session.ask('messages.clearPendingAcks', {}, asked),
+      // Not more than there were when it began: what is sent meanwhile is not meant.
+      (done) => sumOf(done, ({ cancelled }) => cancelled) >= pending,
+    )
+    return sumOf(pieces, ({ cancelled }) => cancelled)
   }
 
   /** One message with what became of it at each recipient. */
   get(message: string): Promise<MessageView | null> {
-    return this.#call('messages.get', { message })
+    return this.#session.call('messages.get', { message })
   }
 
   /** Everything that happened to a message and its deliveries, in order. */
   async timeline(message: string): Promise<EventView[]> {
     const found = await this.get(message)
     if (!found) return []
-    const of = async (subject: string, id: string) =>
-      (await this.#call<EventPage>('events.list', { subject, id, limit: timelineMax })).events
+    const of = async (subject: 'message' | 'delivery', id: string) =>
+      (await this.#session.call('events.list', { subject, id, limit: timelineMax })).events
     const pages = await Promise.all([
       of('message', found.id),
       ...found.deliveries.map(({ id }) => of('delivery', id)),
@@ -201,13 +197,13 @@ export class Messages {
   }
 
   /** Messages nobody answered on any level. */
-  listDeadLetters(options: MessagePageOptions & { sender?: string } = {}): Promise<MessagePage> {
-    return this.#call('messages.listDeadLetters', options)
+  listDeadLetters(options: InputOf<'messages.listDeadLetters'> = {}): Promise<MessagePage> {
+    return this.#session.ask('messages.listDeadLetters', {}, options)
   }
 
   /** Sends a dead letter again, from the first attempt on, to those who did not answer. */
   async redrive(message: string, options: AnswerOptions & { reason?: string } = {}): Promise<MessageView> {
-    const view = await this.#call<MessageView>('messages.redrive', options, { message })
+    const view = await this.#session.ask('messages.redrive', { message }, options)
     this.#redelivery.ring()
     return view
   }
@@ -217,7 +213,7 @@ export class Messages {
    * by itself alone: FORBIDDEN for others.
    */
   register(name: string, options: RegisterOptions = {}): Promise<RecipientView> {
-    return this.#call('messages.register', options, { name })
+    return this.#session.ask('messages.register', { name }, options)
   }
 
   /** Gives this process an adapter; from now on it sends what recipients of that adapter are due. */
@@ -236,13 +232,6 @@ export class Messages {
       })
     }
     this.#redelivery.addAdapter(name, adapter)
-  }
-
-  #call<Result>(operation: string, options: object, more: object = {}): Promise<Result> {
-    return orReject(() => {
-      const { agent, idempotencyKey, ...input } = optionsOf(operation, options) as CallOptions
-      return this.#session.call(operation, { ...given(input), ...more }, { agent, idempotencyKey })
-    })
   }
 }
 

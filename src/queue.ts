@@ -5,7 +5,16 @@ import { processingLockName } from './domain/queue.ts'
 import { fitText, shown } from './domain/text.ts'
 import type { Workflow } from './domain/workflow.ts'
 import { InvalidError, isHoldfastError } from './errors.ts'
-import { assertSignal, given, inputOf, keyOfPiece, knownOptionsOf, optionsOf, orReject } from './input.ts'
+import {
+  askInPieces,
+  assertSignal,
+  given,
+  keyOfPiece,
+  knownOptionsOf,
+  optionsOf,
+  orReject,
+  sumOf,
+} from './input.ts'
 import type { EventPage, EventView } from './operations/event.ts'
 import { type LeaseRef, lockNameOf, lockRef } from './operations/lease.ts'
 import type { AcquireOutcome } from './operations/processing-lock.ts'
@@ -13,12 +22,13 @@ import type { ClaimManyOutcome, ClaimOutcome } from './operations/queue-claim.ts
 import type { QueueView } from './operations/queue-define.ts'
 import type { RecoveryReport } from './operations/recovery.ts'
 import type { RecoveryStats } from './operations/recovery-stats.ts'
+import { type InputOf, type OperationName, operations, type ResultOf } from './operations/table.ts'
 import type { ItemView, LeaseView, LockView } from './operations/view.ts'
 import { type PayloadSchema, parsed, payloadOf, storable } from './payload.ts'
 import { waitForWork, waitIsOver } from './runtime/claim-wait.ts'
 import type { Lease } from './runtime/keeper.ts'
 import { type LeaseLeft, leftByRelease } from './runtime/lease-ending.ts'
-import type { CallOptions, Session } from './session.ts'
+import { type CallOptions, type OptionsOf, type Request, requestOf, type Session } from './session.ts'
 
 /** An item with its payload typed. */
 export interface QueueItem<Payload> extends Omit<ItemView, 'payload'> {
@@ -167,12 +177,44 @@ export type ProcessingLock<Held extends Lease | null = Lease | null> =
   | Exclude<AcquireOutcome, { outcome: 'claimed' }>
 
 /** A claim, but for the round it is asked in. */
-interface ClaimRequest {
-  readonly operation: string
+interface ClaimRequest<Name extends ItemClaim> {
+  readonly operation: Name
   readonly options: ClaimOptions
-  readonly more: object
+  readonly named: Partial<InputOf<Name>>
   readonly patienceMs?: number | undefined
 }
+
+type ItemClaim = 'queue.next' | 'queue.nextWithLock' | 'queue.claimMany'
+
+/** Operations on one queue; a handle says which. */
+type QueueOperation = {
+  [Name in OperationName]: { readonly queue: string } extends Pick<
+    InputOf<Name>,
+    keyof InputOf<Name> & 'queue'
+  >
+    ? Name
+    : never
+}[OperationName]
+
+/** What a method on a queue can be asked for, but for what it names itself. */
+type OptionsHere<Name extends QueueOperation, Named extends PropertyKey = never> = OptionsOf<
+  Name,
+  Named | 'queue'
+>
+
+/** Writes to an item that answer it. */
+type ItemWrite = {
+  [Name in QueueOperation]: ResultOf<Name> extends ItemView ? Name : never
+}[QueueOperation]
+
+/** The same answer with its payloads typed. */
+type Typed<Answer, Payload> = Answer extends ItemView
+  ? Omit<Answer, 'payload'> & { readonly payload: Payload }
+  : Answer extends { item: ItemView }
+    ? Omit<Answer, 'item'> & { readonly item: QueueItem<Payload> }
+    : Answer extends { items: ItemView[] }
+      ? Omit<Answer, 'items'> & { items: QueueItem<Payload>[] }
+      : Answer
 
 /** An item as a request names it, and as its grant is known here. */
 interface Named {
@@ -186,7 +228,6 @@ type Failure = Error | string | { message: string; code?: string | undefined; st
 const eventPage = 1000
 /** A claim repeated under its idempotency key that had met an item which does not fit: the next one is asked for. */
 const passedOver = Symbol()
-const bringsWork = new Set(['queue.add', 'queue.addMany', 'queue.submit'])
 
 export class Queue<Payload = unknown> {
   readonly name: string
@@ -209,14 +250,14 @@ export class Queue<Payload = unknown> {
     const { schema, workflow, ...limits } = this.#options
     if (typeof workflow === 'object') await this.#session.call('workflow.define', { workflow })
     const named = typeof workflow === 'object' ? workflow.name : workflow
-    return this.#session.call('queue.define', given({ ...limits, workflow: named, queue: this.name }))
+    return this.#session.ask('queue.define', { workflow: named, queue: this.name }, limits)
   }
 
   /** Adds an item. DUPLICATE while its key or dedupe key belongs to an open item. */
   async add(payload: Payload, options: AddOptions = {}): Promise<{ item: QueueItem<Payload> } & LinePlace> {
     const asked = withWallTime(optionsOf('queue.add', options))
     // Awaited here, or the stack of a refusal would not name the caller.
-    return await this.#write('queue.add', { ...asked, payload: await this.#storable(payload) })
+    return await this.#write('queue.add', { payload: await this.#storable(payload) }, asked)
   }
 
   /** Adds up to 1,000 plain items at once, all or none. */
@@ -230,7 +271,8 @@ export class Queue<Payload = unknown> {
     }[],
     options: MutationOptions = {},
   ): Promise<{ ids: string[] }> {
-    if (!Array.isArray(items)) return this.#write('queue.addMany', options, { items })
+    // What is no list is refused by the schema, in its words.
+    if (!Array.isArray(items)) return this.#write('queue.addMany', { items: items as never }, options)
     const checked = await Promise.all(
       items.map(async (each) =>
         each !== Object(each)
@@ -238,7 +280,7 @@ export class Queue<Payload = unknown> {
           : given({ ...withWallTime(each), payload: await this.#storable(each.payload) }),
       ),
     )
-    return await this.#write('queue.addMany', options, { items: checked })
+    return await this.#write('queue.addMany', { items: checked }, options)
   }
 
   /**
@@ -252,7 +294,7 @@ export class Queue<Payload = unknown> {
   ): Promise<{ outcome: 'new' | 'updated' | 'resubmitted'; item: QueueItem<Payload> } & LinePlace> {
     const asked = withWallTime(optionsOf('queue.submit', options))
     const payload = await this.#submitted(key, asked)
-    return await this.#write('queue.submit', { ...asked, key, payload })
+    return await this.#write('queue.submit', { key, payload }, asked)
   }
 
   /** Without a payload it is null, which has to fit too; but an open change keeps the one it has. */
@@ -267,7 +309,7 @@ export class Queue<Payload = unknown> {
 
   /** The item that would be claimed next. */
   peek(): Promise<QueueItem<Payload> | null> {
-    return this.#read('queue.peek', {})
+    return this.#read('queue.peek', {}, {})
   }
 
   /**
@@ -293,7 +335,7 @@ export class Queue<Payload = unknown> {
   }
 
   #claimWaiting(
-    operation: string,
+    operation: 'queue.next' | 'queue.nextWithLock',
     leases: number,
     { waitMs = 0, signal, ...options }: ClaimOptions & WaitOptions,
   ): Promise<Claim<Payload>> {
@@ -322,7 +364,7 @@ export class Queue<Payload = unknown> {
 
   /** `taken` gets what is new with the claim: its holder may be granted again what it has already. */
   async #claim(
-    operation: string,
+    operation: 'queue.next' | 'queue.nextWithLock',
     options: ClaimOptions,
     taken: LeaseRef[],
     { signal, patienceMs }: { signal: AbortSignal | undefined; patienceMs: number | undefined },
@@ -334,9 +376,8 @@ export class Queue<Payload = unknown> {
       for (let round = 0; ; round++) {
         signal?.throwIfAborted()
         const requestedAt = this.#session.environment.monotonic()
-        const more = { leaseMs: options.leaseMs, token: this.#lockToken(options) }
-        const request = { operation, options, more, patienceMs }
-        const answer = await this.#claimRound<ClaimOutcome>(request, round)
+        const named = { token: this.#lockToken(options) }
+        const answer = await this.#claimRound({ operation, options, named, patienceMs }, round)
         if (answer === passedOver) continue
         if (answer.outcome !== 'claimed') return answer
         const fresh = this.#newIn(answer, options)
@@ -363,14 +404,14 @@ export class Queue<Payload = unknown> {
   }
 
   /** Each round is a request of its own; one that is repeated may have met an item that did not fit. */
-  async #claimRound<Outcome>(
-    { operation, options, more, patienceMs }: ClaimRequest,
+  async #claimRound<Name extends ItemClaim>(
+    { operation, options, named, patienceMs }: ClaimRequest<Name>,
     round: number,
-  ): Promise<Outcome | typeof passedOver> {
+  ): Promise<ResultOf<Name> | typeof passedOver> {
     const { idempotencyKey } = options
     const asked = round === 0 ? options : { ...options, ...keyOfPiece(idempotencyKey, round) }
     try {
-      return await this.#write<Outcome>(operation, asked, more, patienceMs)
+      return await this.#ask(this.#request(operation, named, asked), patienceMs)
     } catch (error) {
       if (idempotencyKey === undefined || !(await this.#isOfUnfit(error))) throw error
       return passedOver
@@ -437,10 +478,10 @@ export class Queue<Payload = unknown> {
 
   /** Where nothing that was claimed fits, the next ones are asked for. */
   async #claimMany(limit: number, options: ClaimOptions): Promise<ManyClaims<Payload>> {
-    const request = { operation: 'queue.claimMany', options, more: { limit, leaseMs: options.leaseMs } }
+    const request = { operation: 'queue.claimMany', options, named: { limit } } as const
     for (let round = 0; ; round++) {
       const requestedAt = this.#session.environment.monotonic()
-      const answer = await this.#claimRound<ClaimManyOutcome>(request, round)
+      const answer = await this.#claimRound(request, round)
       if (answer === passedOver) continue
       if (answer.outcome !== 'claimed') return answer
       const items = await this.#fitting(answer.items, requestedAt, options)
@@ -544,21 +585,22 @@ export class Queue<Payload = unknown> {
   /** Gives an item back unfinished. False, and nothing changed, when it was no longer yours. */
   async release(ref: string, options: TokenOptions & { reason?: string } = {}): Promise<boolean> {
     optionsOf('queue.release', options)
-    const named = this.#granted(ref, options) ?? (await this.#found(ref, options))
-    return await this.#end<boolean>('queue.release', named, {}, options, leftByRelease)
+    const { sent, id, token } = this.#granted(ref, options) ?? (await this.#found(ref, options))
+    const request = this.#request('queue.release', { ref: sent, token }, options)
+    return await this.#session.endGrant(request, { kind: 'item', name: id, token }, leftByRelease)
   }
 
   get(ref: string): Promise<QueueItem<Payload> | null> {
-    return this.#read('queue.get', { ref })
+    return this.#read('queue.get', { ref }, {})
   }
 
   list(options: ListOptions = {}): Promise<{ items: QueueItem<Payload>[]; next: string | null }> {
-    return this.#read('queue.list', options)
+    return this.#read('queue.list', {}, options)
   }
 
   /** 1-based place among what can be claimed; null when it is not in line. */
   position(ref: string): Promise<number | null> {
-    return this.#read('queue.position', { ref })
+    return this.#read('queue.position', { ref }, {})
   }
 
   /**
@@ -566,59 +608,48 @@ export class Queue<Payload = unknown> {
    * are, about 0.4 s for a million: `fleet.status()` counts up to 10,000 and costs the same however long the queue is.
    */
   stats(): Promise<QueueStats> {
-    return this.#read('queue.stats', {})
+    return this.#read('queue.stats', {}, {})
   }
 
   retry(ref: string, options: OperatorOptions = {}): Promise<QueueItem<Payload>> {
-    return this.#write('queue.retry', options, { ref })
+    return this.#write('queue.retry', { ref }, options)
   }
 
   cancel(ref: string, options: OperatorOptions = {}): Promise<QueueItem<Payload>> {
-    return this.#write('queue.cancel', options, { ref })
+    return this.#write('queue.cancel', { ref }, options)
   }
 
   setPriority(ref: string, priority: number, options: OperatorOptions = {}): Promise<QueueItem<Payload>> {
-    return this.#write('queue.setPriority', options, { ref, priority })
+    return this.#write('queue.setPriority', { ref, priority }, options)
   }
 
   releaseFromQuarantine(ref: string, options: OperatorOptions = {}): Promise<QueueItem<Payload>> {
-    return this.#write('queue.releaseFromQuarantine', options, { ref })
+    return this.#write('queue.releaseFromQuarantine', { ref }, options)
   }
 
   /** Removes an item; its events stay. False when there is none. */
   remove(ref: string, options: OperatorOptions & { force?: boolean } = {}): Promise<boolean> {
-    return this.#write('queue.remove', options, { ref })
+    return this.#write('queue.remove', { ref }, options)
   }
 
   /**
    * Removes finished items older than an age; 0 = all finished. Where the wall clock and the lease clock disagree, ages
    * count by the earlier one, so a date that has just jumped ahead removes nothing.
    */
-  async cleanup(options: { maxAgeMs: number } & MutationOptions): Promise<number> {
-    const { idempotencyKey, ...rest } = optionsOf('queue.cleanup', options)
-    let removed = 0
-    for (let piece = 0, more = true; more; piece++) {
-      // Each piece is a request of its own.
-      const key = keyOfPiece(idempotencyKey, piece)
-      const answer = await this.#write<{ removed: number; more: boolean }>('queue.cleanup', {
-        ...rest,
-        ...key,
-      })
-      removed += answer.removed
-      more = answer.more
-    }
-    return removed
+  async cleanup(options: Omit<InputOf<'queue.cleanup'>, 'queue'> & MutationOptions): Promise<number> {
+    const pieces = await askInPieces('queue.cleanup', options, (asked) =>
+      this.#write('queue.cleanup', {}, asked),
+    )
+    return sumOf(pieces, ({ removed }) => removed)
   }
 
   /** Stops new claims; what is held goes on. False when it was paused already. */
   async pause(options: MutationOptions & { reason?: string } = {}): Promise<boolean> {
-    const { changed } = await this.#write<{ changed: boolean }>('queue.pause', options)
-    return changed
+    return (await this.#write('queue.pause', {}, options)).changed
   }
 
   async resume(options: MutationOptions = {}): Promise<boolean> {
-    const { changed } = await this.#write<{ changed: boolean }>('queue.resume', options)
-    return changed
+    return (await this.#write('queue.resume', {}, options)).changed
   }
 
   acquireProcessingLock(options?: OwnClaimOptions & { reason?: string }): Promise<ProcessingLock<Lease>>
@@ -632,11 +663,11 @@ export class Queue<Payload = unknown> {
     const givenBack = this.#session.whenGivenBack(({ id }) => lockNameOf(id) === this.#lockName)
     if (givenBack !== null) await givenBack
     const requestedAt = this.#session.environment.monotonic()
-    const answer = await this.#write<AcquireOutcome>('queue.acquireProcessingLock', {
-      ...options,
-      leaseMs: options.leaseMs,
-      token: this.#lockToken(options),
-    })
+    const answer = await this.#write(
+      'queue.acquireProcessingLock',
+      { token: this.#lockToken(options) },
+      options,
+    )
     if (answer.outcome !== 'claimed') return answer
     return { ...answer, lease: this.#grantedLock(answer.lock, requestedAt, options) }
   }
@@ -644,26 +675,25 @@ export class Queue<Payload = unknown> {
   /** Gives the processing lock back; its item stays claimed. False when it is not yours. */
   async releaseProcessingLock(options: TokenOptions = {}): Promise<boolean> {
     const token = this.#lockToken(optionsOf('queue.releaseProcessingLock', options))
-    const input = this.#named(inputOf(options, { token }))
-    const request = { operation: 'queue.releaseProcessingLock', input, options }
+    const request = requestOf('queue.releaseProcessingLock', { queue: this.name, token }, options)
     const grant = { kind: 'lock', name: this.#lockName, token } as const
-    return await this.#session.endGrant<boolean>(request, grant, leftByRelease)
+    return await this.#session.endGrant(request, grant, leftByRelease)
   }
 
   /** The lock, lapsed or not, with `stale`; null when nobody has it. */
   getProcessingLock(): Promise<LockView | null> {
-    return this.#read('queue.getProcessingLock', {})
+    return this.#read('queue.getProcessingLock', {}, {})
   }
 
   /** Whether items of this queue are claimed through its processing lock. */
   async isLocked(): Promise<boolean> {
     if (this.#hasSettings) await this.#defineOnce()
-    const queue = await this.#read<QueueView | null>('queue.describe', {})
+    const queue = await this.#read('queue.describe', {}, {})
     return queue !== null && queue.slots !== null
   }
 
   isLockStale(): Promise<boolean> {
-    return this.#read('queue.isLockStale', {})
+    return this.#read('queue.isLockStale', {}, {})
   }
 
   /** Adds time to the lock and to the item claimed with it. LEASE_LOST once it has lapsed. */
@@ -680,11 +710,7 @@ export class Queue<Payload = unknown> {
   async reclaimStale(
     options: { thresholdMs: number; force?: boolean; reason?: string; dryRun?: boolean } & MutationOptions,
   ): Promise<number> {
-    const { entriesReclaimed } = await this.#write<{ entriesReclaimed: number }>(
-      'queue.reclaimStale',
-      options,
-    )
-    return entriesReclaimed
+    return (await this.#write('queue.reclaimStale', {}, options)).entriesReclaimed
   }
 
   /** Gives back everything lapsed in this queue. Runs by itself before claims and on a timer. */
@@ -711,7 +737,7 @@ export class Queue<Payload = unknown> {
 
   /** Was it tested against what the target is now? No baseline counts as no. */
   isFresh(ref: string, mainSha: string): Promise<boolean> {
-    return this.#read('queue.isFresh', { ref, mainSha })
+    return this.#read('queue.isFresh', { ref, mainSha }, {})
   }
 
   returnToRebasing(ref: string, mainSha: string, options: TokenOptions = {}): Promise<QueueItem<Payload>> {
@@ -741,8 +767,8 @@ export class Queue<Payload = unknown> {
   async events(ref: string, options: { limit?: number } = {}): Promise<EventView[]> {
     knownOptionsOf('queue.events', options, ['limit'])
     const id = (await this.get(ref))?.id ?? ref
-    const list = (page: object) =>
-      this.#session.call<EventPage>('events.list', { subject: 'item', id, ...page })
+    const list = (page: InputOf<'events.list'>) =>
+      this.#session.call('events.list', { subject: 'item', id, ...page })
     if (options.limit !== undefined) return (await list({ ...options, newest: true })).events
     const all: EventView[] = []
     for (let since: number | null = 0; since !== null; ) {
@@ -761,11 +787,13 @@ export class Queue<Payload = unknown> {
     return this.#session.tokenFor('lock', this.#lockName, options)
   }
 
-  async #guardedLock<Result>(operation: string, given: TokenOptions): Promise<Result> {
-    const options = optionsOf(operation, given)
-    const token = this.#lockToken(options)
+  async #guardedLock<Name extends 'queue.extendLock' | 'queue.renewLock'>(
+    operation: Name,
+    options: OptionsHere<Name>,
+  ): Promise<ResultOf<Name>> {
+    const token = this.#lockToken(optionsOf(operation, options) as TokenOptions)
     try {
-      return await this.#write<Result>(operation, options, { token })
+      return await this.#ask(this.#request(operation, { token }, options))
     } catch (error) {
       this.#session.refused(error, 'lock', this.#lockName, token, options)
       throw error
@@ -773,62 +801,61 @@ export class Queue<Payload = unknown> {
   }
 
   /** A write by the holder: its token found, and the grant forgotten when the item is no longer held. */
-  async #guarded(
-    operation: string,
+  async #guarded<Name extends ItemWrite, Named extends Partial<InputOf<Name>>>(
+    operation: Name,
     ref: string,
-    input: object,
-    given: TokenOptions,
+    named: Named,
+    options: OptionsHere<Name, keyof Named | 'ref'>,
   ): Promise<QueueItem<Payload>> {
-    const options = optionsOf(operation, given)
-    const { sent, id, token } = this.#granted(ref, options) ?? (await this.#found(ref, options))
+    const by = optionsOf(operation, options) as TokenOptions
+    const { sent, id, token } = this.#granted(ref, by) ?? (await this.#found(ref, by))
     try {
-      const item = await this.#write<QueueItem<Payload>>(operation, options, { ...input, ref: sent, token })
-      if (item.standing !== 'held') this.#session.ended('item', item.id, token, options, item)
-      return item
+      const item: ItemView = await this.#ask(this.#request(operation, { ...named, ref: sent, token }, by))
+      if (item.standing !== 'held') this.#session.ended('item', item.id, token, by, item)
+      return item as QueueItem<Payload>
     } catch (error) {
-      this.#session.refused(error, 'item', id, token, options)
+      this.#session.refused(error, 'item', id, token, by)
       throw error
     }
   }
 
   /** A write by which the holder gives the item up, well or not. */
-  async #finish(
-    operation: string,
+  async #finish<Name extends ItemWrite, Named extends Partial<InputOf<Name>>>(
+    operation: Name,
     ref: string,
-    input: object,
-    given: TokenOptions,
+    named: Named,
+    options: OptionsHere<Name, keyof Named | 'ref'>,
   ): Promise<QueueItem<Payload>> {
-    const options = optionsOf(operation, given)
-    const named = this.#granted(ref, options) ?? (await this.#found(ref, options))
-    return await this.#end<QueueItem<Payload>>(operation, named, input, options, leftBy)
+    const by = optionsOf(operation, options) as TokenOptions
+    const subject = this.#granted(ref, by) ?? (await this.#found(ref, by))
+    return await this.#end(operation, subject, named, by)
   }
 
   /** Repeated without a token, it is the grant that was completed here which is meant. */
-  async #complete(
-    operation: string,
+  async #complete<Name extends ItemWrite, Named extends Partial<InputOf<Name>>>(
+    operation: Name,
     ref: string,
-    input: object,
-    given: TokenOptions,
+    named: Named,
+    options: OptionsHere<Name, keyof Named | 'ref'>,
   ): Promise<QueueItem<Payload>> {
-    const options = optionsOf(operation, given)
-    const named = this.#granted(ref, options) ?? (await this.#found(ref, options))
-    const token = named.token ?? this.#session.completedUnder(named.id, options)
-    const item = await this.#end<QueueItem<Payload>>(operation, { ...named, token }, input, options, leftBy)
-    if (token !== undefined && options.token === undefined)
-      this.#session.noteCompleted(item.id, token, options)
+    const by = optionsOf(operation, options) as TokenOptions
+    const subject = this.#granted(ref, by) ?? (await this.#found(ref, by))
+    const token = subject.token ?? this.#session.completedUnder(subject.id, by)
+    const item = await this.#end(operation, { ...subject, token }, named, by)
+    if (token !== undefined && by.token === undefined) this.#session.noteCompleted(item.id, token, by)
     return item
   }
 
   /** The queue need not be defined first: there is an item of it that somebody holds. */
-  #end<Answer>(
-    operation: string,
+  async #end(
+    operation: ItemWrite,
     { sent, id, token }: Named,
-    more: object,
-    options: TokenOptions,
-    leaves: (answer: Answer) => LeaseLeft,
-  ): Promise<Answer> {
-    const input = this.#named(inputOf(options, { ...more, ref: sent, token }))
-    return this.#session.endGrant({ operation, input, options }, { kind: 'item', name: id, token }, leaves)
+    named: object,
+    by: TokenOptions,
+  ): Promise<QueueItem<Payload>> {
+    const request = this.#request(operation, { ...named, ref: sent, token }, by)
+    const item = await this.#session.endGrant(request, { kind: 'item', name: id, token }, leftBy)
+    return item as QueueItem<Payload>
   }
 
   /**
@@ -857,28 +884,30 @@ export class Queue<Payload = unknown> {
     return parsed(this.#options.schema, stored, payloadOf(this.name))
   }
 
-  /** Who acts and how is split off; everything else is input, so that an unknown option is refused by its schema. */
-  #write<Result>(
-    operation: string,
-    options: object,
-    more: object = {},
-    patienceMs?: number,
-  ): Promise<Result> {
-    return orReject(() => this.#writeNow(operation, optionsOf(operation, options), more, patienceMs))
+  #request<Name extends QueueOperation>(operation: Name, named: object, options: object): Request<Name> {
+    const request = requestOf<Name, object>(operation, named, options as never)
+    ;(request.input as { queue: string }).queue = this.name
+    return request
   }
 
-  #writeNow<Result>(
-    operation: string,
-    options: CallOptions,
-    more: object,
-    patienceMs: number | undefined,
-  ): Promise<Result> {
-    const input = inputOf(options, more)
-    input.queue = this.name
+  #write<Name extends QueueOperation, Named extends Partial<InputOf<Name>>>(
+    operation: Name,
+    named: Named,
+    options: OptionsHere<Name, keyof Named>,
+  ): Promise<Typed<ResultOf<Name>, Payload>> {
+    return orReject(() => this.#ask(this.#request(operation, named, options))) as Promise<
+      Typed<ResultOf<Name>, Payload>
+    >
+  }
+
+  #ask<Name extends QueueOperation>(
+    { operation, input, options }: Request<Name>,
+    patienceMs?: number,
+  ): Promise<ResultOf<Name>> {
     const by = patienceMs === undefined ? options : { ...options, patienceMs }
     const write = () => {
-      const answer = this.#session.call<Result>(operation, input, by)
-      if (bringsWork.has(operation)) this.#session.expectWork(this.name)
+      const answer = this.#session.call(operation, input, by)
+      if (operations.get(operation)?.addsWork) this.#session.expectWork(this.name)
       return answer
     }
     return this.#hasSettings ? this.#defineOnce().then(write) : write()
@@ -894,14 +923,15 @@ export class Queue<Payload = unknown> {
     return this.#defined
   }
 
-  #named(input: object): Record<string, unknown> {
-    const named = given(input)
-    named.queue = this.name
-    return named
-  }
-
-  #read<Result>(operation: string, input: object): Promise<Result> {
-    return orReject(() => this.#session.call(operation, this.#named(optionsOf(operation, input))))
+  #read<Name extends QueueOperation, Named extends Partial<InputOf<Name>>>(
+    operation: Name,
+    named: Named,
+    options: OptionsHere<Name, keyof Named>,
+  ): Promise<Typed<ResultOf<Name>, Payload>> {
+    return orReject(() => {
+      const { input } = this.#request(operation, named, options)
+      return this.#session.call(operation, input) as Promise<Typed<ResultOf<Name>, Payload>>
+    })
   }
 }
 
@@ -909,26 +939,8 @@ function leftBy({ standing }: Pick<ItemView, 'standing'>): LeaseLeft {
   return standing === 'held' ? 'held' : 'ended'
 }
 
-export interface QueueStats {
-  /** Every item, once; the next seven add up to it. */
-  readonly total: number
-  /** Can be claimed now. */
-  readonly pending: number
-  /** Delayed, or waits for others. */
-  readonly blocked: number
-  /** Set aside after crashes. */
-  readonly quarantined: number
-  readonly processing: number
-  readonly completed: number
-  /** For good, or until somebody retries it. */
-  readonly failed: number
-  readonly cancelled: number
-  readonly byState: Readonly<Record<string, number>>
-  readonly oldestReadyMs: number | null
-  readonly paused: boolean
-  /** False: nobody has defined it or added anything to it yet. */
-  readonly exists: boolean
-}
+/** How many items are in which state. */
+export type QueueStats = ResultOf<'queue.stats'>
 
 function withWallTime<Options extends { runAt?: number | Date | null }>(options: Options) {
   const { runAt, ...rest } = options

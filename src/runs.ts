@@ -1,12 +1,13 @@
 /** `hf.locks.progress`: how far runs are. Counts are raised under the token of the lock held for the run. */
 
-import { given, optionsOf, orReject } from './input.ts'
+import { askInPieces, optionsOf, orReject } from './input.ts'
 import type { LockGrants } from './lock-grants.ts'
 import type { StopAnswer } from './operations/progress-read.ts'
 import type { RecordedProgress } from './operations/progress-record.ts'
 import type { ProgressView } from './operations/progress-view.ts'
+import type { InputOf, ResultOf } from './operations/table.ts'
 import type { TokenOptions } from './queue.ts'
-import type { CallOptions, Session } from './session.ts'
+import type { Session } from './session.ts'
 
 export interface StartOptions extends TokenOptions {
   /** Name of the lock. The one held for this run; default `global`. */
@@ -34,13 +35,6 @@ export interface RecordOptions extends TokenOptions {
   }[]
 }
 
-export interface ItemOutcome {
-  readonly key: string
-  readonly outcome: 'done' | 'failed' | 'skipped'
-  readonly error: string | null
-  readonly at: number
-}
-
 export const defaultLock = 'global'
 
 export class Runs {
@@ -65,66 +59,63 @@ export class Runs {
     return this.#underLock('progress.resume', run, options)
   }
 
-  #underLock(operation: string, run: string, options: StartOptions): Promise<ProgressView> {
-    return orReject(() => this.#startUnder(operation, run, optionsOf(operation, options)))
-  }
-
-  #startUnder(operation: string, run: string, options: StartOptions): Promise<ProgressView> {
-    const { lock = defaultLock, ...rest } = options
-    return this.#call(operation, run, { ...rest, lock, token: this.#grants.tokenFor(lock, options) })
+  #underLock(
+    operation: 'progress.start' | 'progress.resume',
+    run: string,
+    options: StartOptions,
+  ): Promise<ProgressView> {
+    return orReject(() => {
+      const { lock = defaultLock } = optionsOf(operation, options)
+      const token = this.#grants.tokenFor(lock, options)
+      return this.#session.ask(operation, { run, lock, token }, options)
+    })
   }
 
   /** Adds to the counts; LEASE_LOST once the lock is not the caller's. A pause stays a pause. */
   async record(run: string, options: RecordOptions): Promise<RecordedProgress> {
-    return this.#call(
-      'progress.record',
-      run,
-      await this.#withToken(run, optionsOf('progress.record', options)),
-    )
+    return this.#session.ask('progress.record', { run }, await this.#withToken(run, options))
   }
 
   /** Stops a run before its next item; anybody may. With a token: only the run of that grant. */
   pause(run: string, options: TokenOptions & { reason?: string } = {}): Promise<ProgressView> {
-    return this.#call('progress.pause', run, options)
+    return this.#session.ask('progress.pause', { run }, options)
   }
 
   /** The runner gives the run up; it can be resumed. */
   async fail(run: string, options: TokenOptions & { reason: string }): Promise<ProgressView> {
-    return this.#call('progress.fail', run, await this.#withToken(run, optionsOf('progress.fail', options)))
+    return this.#session.ask('progress.fail', { run }, await this.#withToken(run, options))
   }
 
   /** More items arrived for a completed run: it is paused with the new total, where that is known. */
   reopen(run: string, options: Omit<TokenOptions, 'token'> & { total?: number } = {}): Promise<ProgressView> {
-    return this.#call('progress.reopen', run, options)
+    return this.#session.ask('progress.reopen', { run }, options)
   }
 
   get(run: string): Promise<ProgressView | null> {
-    return this.#call('progress.get', run, {})
+    return this.#session.call('progress.get', { run })
   }
 
-  list(
-    options: { status?: ProgressView['status']; limit?: number; after?: string } = {},
-  ): Promise<{ runs: ProgressView[]; next: string | null }> {
-    return orReject(() => this.#session.call('progress.list', given(optionsOf('progress.list', options))))
+  list(options: InputOf<'progress.list'> = {}): Promise<ResultOf<'progress.list'>> {
+    return this.#session.ask('progress.list', {}, options)
   }
 
   /** What became of the items of a run, by key. */
   outcomes(
     run: string,
-    options: { outcome?: ItemOutcome['outcome']; limit?: number; after?: string } = {},
-  ): Promise<{ outcomes: ItemOutcome[]; next: string | null }> {
-    return this.#call('progress.outcomes', run, options)
+    options: Omit<InputOf<'progress.outcomes'>, 'run'> = {},
+  ): Promise<ResultOf<'progress.outcomes'>> {
+    return this.#session.ask('progress.outcomes', { run }, options)
   }
 
   /** Which of these keys (at most 500) are still to be done. */
   left(run: string, keys: readonly string[]): Promise<string[]> {
-    return this.#call('progress.left', run, { keys })
+    return this.#session.call('progress.left', { run, keys })
   }
 
   /** Whether no other item may be begun: lock lost, not running, or nobody can tell (then with the error). */
   async shouldStop(run: string, options: TokenOptions = {}): Promise<StopAnswer & { error?: unknown }> {
     try {
-      return await this.#call('progress.shouldStop', run, await this.#withToken(run, options))
+      return await this.#session.ask('progress.shouldStop', { run }, await this.#withToken(run, options))
     } catch (error) {
       return { stop: true, reason: 'nobody can tell whether its lock still holds', error }
     }
@@ -132,23 +123,17 @@ export class Runs {
 
   /** Forgets a run that does not run, and what became of its items. False when there is none. */
   async remove(run: string, options: Omit<TokenOptions, 'token'> = {}): Promise<boolean> {
-    for (;;) {
-      const answer = await this.#call<{ removed: boolean; more: boolean }>('progress.remove', run, options)
-      if (!answer.more) return answer.removed
-    }
+    const pieces = await askInPieces('progress.remove', options, (asked) =>
+      this.#session.ask('progress.remove', { run }, asked),
+    )
+    return pieces.at(-1)?.removed === true
   }
 
   /** Without a token, that of this handle's grant of the run's lock. */
-  async #withToken<Options extends TokenOptions>(run: string, options: Options) {
+  async #withToken<Options extends TokenOptions>(run: string, given: Options) {
+    const options = optionsOf('progress', given)
     if (options.token !== undefined) return options
     const lock = (await this.get(run))?.lock
     return { ...options, token: lock === undefined ? undefined : this.#grants.tokenFor(lock, options) }
-  }
-
-  #call<Result>(operation: string, run: string, options: object): Promise<Result> {
-    return orReject(() => {
-      const { agent, idempotencyKey, ...input } = optionsOf(operation, options) as CallOptions
-      return this.#session.call(operation, given({ ...input, run }), { agent, idempotencyKey })
-    })
   }
 }

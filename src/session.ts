@@ -7,12 +7,19 @@ import type { Caller, Command } from './engines/engine.ts'
 import type { OpenedEngine } from './engines/open.ts'
 import type { Environment } from './environment.ts'
 import { closedError, HoldfastError, InvalidError, isHoldfastError } from './errors.ts'
+import { orReject, splitOptions } from './input.ts'
 import type { Logger } from './logger.ts'
 import { checkCommand } from './operations/decide.ts'
 import type { LeaseRef } from './operations/lease.ts'
 import type { RecoveryReport, RecoveryTrigger } from './operations/recovery.ts'
 import type { RecoveryStats } from './operations/recovery-stats.ts'
-import { chanceFor } from './operations/table.ts'
+import {
+  chanceFor,
+  type Execute,
+  type InputOf,
+  type OperationName,
+  type ResultOf,
+} from './operations/table.ts'
 import { searchedTo } from './operations/task-seek.ts'
 import type { Settings } from './options.ts'
 import { findDeaths, type Healing, heal, healAtOpen } from './runtime/heal.ts'
@@ -46,10 +53,28 @@ interface Grant extends LeaseRef {
 }
 
 /** A call of an operation, before it is a command. */
-export interface Request {
-  readonly operation: string
-  readonly input: unknown
+export interface Request<Name extends OperationName> {
+  readonly operation: Name
+  readonly input: InputOf<Name>
   readonly options: CallOptions
+}
+
+/** What a method can be asked for: the input of its operation but for what it names itself, who calls, and how. */
+export type OptionsOf<Name extends OperationName, Named extends PropertyKey = never> = Omit<
+  InputOf<Name>,
+  Named
+> &
+  CallOptions
+
+/** A method's request: what it names itself, and its options in their two parts. */
+export function requestOf<Name extends OperationName, Named extends Partial<InputOf<Name>>>(
+  operation: Name,
+  named: Named,
+  options: OptionsOf<Name, keyof Named>,
+): Request<Name> {
+  const { input, by } = splitOptions(operation, options, named)
+  // The schema looks at all of it; the types here say what a caller was allowed to give.
+  return { operation, input: input as InputOf<Name>, options: by }
 }
 
 /** The other name of an item. */
@@ -77,6 +102,8 @@ export interface RecoverOptions extends Omit<HealingOptions, 'pauseReason'> {
 
 /** What was given back. */
 export interface StoreRecoveryReport extends RecoveryReport {
+  /** `namespace`: where it was, if that is not the handle's own. */
+  readonly reclaimed: (RecoveryReport['reclaimed'][number] & { readonly namespace?: string })[]
   /** With `allNamespaces`: the others in which there was something to do. */
   readonly namespaces?: readonly string[] | undefined
 }
@@ -151,25 +178,45 @@ export class Session {
     return this.engine.status.engine === 'sqlite'
   }
 
-  call<Result>(operation: string, input: unknown, options: CallOptions = {}): Promise<Result> {
+  call<Name extends OperationName>(
+    operation: Name,
+    input: InputOf<Name>,
+    options: CallOptions = {},
+  ): Promise<ResultOf<Name>> {
     return this.#ask(this.#command({ operation, input, options }), options)
+  }
+
+  /** The same for a method: `named` is what it says itself; the rest of its input comes with its options. */
+  ask<Name extends OperationName, Named extends Partial<InputOf<Name>>>(
+    operation: Name,
+    named: Named,
+    options: OptionsOf<Name, keyof Named>,
+    patienceMs?: number,
+  ): Promise<ResultOf<Name>> {
+    return orReject(() => {
+      const { input, options: by } = requestOf(operation, named, options)
+      return this.call(operation, input, patienceMs === undefined ? by : { ...by, patienceMs })
+    })
   }
 
   /**
    * A holder's request to release, complete or fail what it holds. The same command each time it is sent; what cannot be
    * sent at all changes nothing.
    */
-  end<Answer>(request: Request, ending: Omit<LeaseEnding<Answer>, 'send'>): Promise<Answer> {
+  end<Name extends OperationName>(
+    request: Request<Name>,
+    ending: Omit<LeaseEnding<ResultOf<Name>>, 'send'>,
+  ): Promise<ResultOf<Name>> {
     const command = checkCommand(this.#command(request))
-    return this.endings.end({ ...ending, send: () => this.#ask<Answer>(command, request.options) })
+    return this.endings.end({ ...ending, send: () => this.#ask(command, request.options) })
   }
 
   /** The same for a grant that is remembered here by its name. */
-  endGrant<Answer>(
-    request: Request,
+  endGrant<Name extends OperationName>(
+    request: Request<Name>,
     { kind, name, token }: { kind: 'item' | 'lock'; name: string; token: number | undefined },
-    leaves: (answer: Answer) => LeaseLeft,
-  ): Promise<Answer> {
+    leaves: (answer: ResultOf<Name>) => LeaseLeft,
+  ): Promise<ResultOf<Name>> {
     const { options } = request
     const grant = this.#grants.get(this.#grantKey(kind, name, options))
     const lease = grant && grant.token === token ? grant : { kind, id: name, token: token ?? 0 }
@@ -189,7 +236,10 @@ export class Session {
     return settled && inTime(this, settled, this.environment.monotonic() + patienceMs)
   }
 
-  #command({ operation, input, options }: Request, namespace = this.settings.namespace): Command {
+  #command(
+    { operation, input, options }: Request<OperationName>,
+    namespace = this.settings.namespace,
+  ): Command {
     const command = {
       operation,
       input,
@@ -202,7 +252,7 @@ export class Session {
   }
 
   #ask<Result>(command: Command, options: CallOptions): Promise<Result> {
-    const { operation, input } = command
+    const { input } = command
     const answered = this.engine.execute(command) as Promise<Result>
     const asked = { input, answered }
     this.#underWay.add(asked)
@@ -212,7 +262,7 @@ export class Session {
     }
     const rejected = (error: unknown): Promise<Result> => {
       this.#underWay.delete(asked)
-      if (this.#isOurEnd(error)) return this.#callAgain(error, operation, input, options)
+      if (this.#isOurEnd(error)) return this.#callAgain(error, command, options)
       if (searchedTo(error) !== null && command.caller.searched === undefined)
         return this.#searchOn(command, options)
       throw withCallerFrames(error, rejected)
@@ -244,18 +294,13 @@ export class Session {
   }
 
   /** Our instance was ended by somebody's mistake: nothing was granted, so it is asked again under the new one. */
-  async #callAgain<Result>(
-    refusal: HoldfastError,
-    operation: string,
-    input: unknown,
-    options: CallOptions,
-  ): Promise<Result> {
+  async #callAgain<Result>(refusal: HoldfastError, command: Command, options: CallOptions): Promise<Result> {
     if (options.instance !== undefined) throw refusal
     const rejoined = await this.keeper.rejoin()
     if (this.refusesClaims) throw closedError(this.engine.status.location)
     if (rejoined === null || rejoined === refusal.facts.endedInstance) throw refusal
     this.instance = rejoined
-    return this.call(operation, input, options)
+    return this.#ask({ ...command, caller: this.#caller(options) }, options)
   }
 
   /**
@@ -265,8 +310,8 @@ export class Session {
   lost(lease: LeaseRef): void {
     // What ends it will be answered, or it lapses.
     if (this.keeper.isSuspended(lease)) return
-    const named = `"token":${lease.token}`
-    const ending = [...this.#underWay].filter(({ input }) => JSON.stringify(input).includes(named))
+    // Whoever ends a lease names its token; items claimed together share one, and waiting for another does no harm.
+    const ending = [...this.#underWay].filter(({ input }) => Object(input).token === lease.token)
     const lose = () => this.keeper.lose(lease, 'it was cancelled, released or granted to another holder')
     if (ending.length === 0) lose()
     // In the next turn: those who asked have seen their answers then.
@@ -345,12 +390,13 @@ export class Session {
   /** The same in all other namespaces, added to what was done in our own. They hear of no process that joined. */
   #healOthers(options: HealingOptions, own: RecoveryReport): Promise<StoreRecoveryReport> {
     const healing = this.#healingBy('manual', options)
+    const byHand = { renew: false }
     return healOthers(
       {
         ...healing,
         healer: healerOf(healing),
         executeIn: (namespace, operation, input) =>
-          this.engine.execute(this.#command({ operation, input, options: { renew: false } }, namespace)),
+          this.#ask(this.#command({ operation, input, options: byHand }, namespace), byHand),
       },
       own,
     )
@@ -416,7 +462,7 @@ export class Session {
   /** Instances that this machine can prove dead and nobody has ended yet. */
   async deadInstances(): Promise<string[]> {
     const { environment, storeIsLocal } = this
-    const execute = (operation: string, input: object) => this.call(operation, input)
+    const execute: Execute = (operation, input) => this.call(operation, input)
     return (await findDeaths({ environment, storeIsLocal, execute })).map(({ instance }) => instance)
   }
 
@@ -424,7 +470,7 @@ export class Session {
   async recoveryStats(of: { queue?: string }): Promise<RecoveryStats> {
     await this.failures.flush()
     const dead = await this.deadInstances()
-    const stats = await this.call<RecoveryStats>('recovery.stats', { ...of, dead })
+    const stats = await this.call('recovery.stats', { ...of, dead })
     // What could not be written down is known here alone.
     const { pending, last } = this.failures
     if (pending === 0 || of.queue !== undefined) return stats

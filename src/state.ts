@@ -2,10 +2,11 @@
 import * as z from 'zod'
 import { pause } from './environment.ts'
 import { type HoldfastError, isHoldfastError, VersionMismatchError } from './errors.ts'
-import { given, optionsOf, orReject } from './input.ts'
+import { optionsOf } from './input.ts'
 import { parseInput } from './operations/operation.ts'
 import type { SavedView, StatePage, StateView } from './operations/state.ts'
 import type { StateHistory } from './operations/state-history.ts'
+import type { InputOf } from './operations/table.ts'
 import { documentAt, type PayloadSchema, parsed, storable } from './payload.ts'
 import { UpdateOrder } from './runtime/update-order.ts'
 import type { Session } from './session.ts'
@@ -100,7 +101,7 @@ export class State<Value = unknown> {
 
   /** The document with its version; null when there is none. INVALID when it does not fit the schema. */
   async get(): Promise<StateEntry<Value> | null> {
-    const entry = await this.#session.call<StateView | null>('state.get', { key: this.key })
+    const entry = await this.#session.call('state.get', { key: this.key })
     return entry && { ...entry, value: await this.#parsed(entry.value) }
   }
 
@@ -115,7 +116,7 @@ export class State<Value = unknown> {
     options: StateSetOptions,
     input: { readonly value: unknown; readonly update?: string },
   ): Promise<SavedView> {
-    const saved = await this.#write<SavedView>(operation, options, input)
+    const saved = await this.#session.ask(operation, { ...input, key: this.key }, options)
     this.#session.logger.debug?.({ key: this.key, version: saved.version }, 'state.saved')
     return saved
   }
@@ -178,14 +179,12 @@ export class State<Value = unknown> {
 
   /** Removes the document; its history stays, and its versions go on where they were. False when there is none. */
   delete(options: StateSetOptions = {}): Promise<boolean> {
-    return this.#write('state.delete', options)
+    return this.#session.ask('state.delete', { key: this.key }, options)
   }
 
   /** Values it had, newest first, as far back as events are kept; not checked by the schema. */
-  history(options: { limit?: number; before?: number } = {}): Promise<StateHistory> {
-    return orReject(() =>
-      this.#session.call('state.history', { ...optionsOf('state.history', options), key: this.key }),
-    )
+  history(options: Omit<InputOf<'state.history'>, 'key'> = {}): Promise<StateHistory> {
+    return this.#session.ask('state.history', { key: this.key }, options)
   }
 
   /**
@@ -234,37 +233,20 @@ export class State<Value = unknown> {
   #parsed(stored: unknown): Promise<Value> {
     return parsed(this.#schema, stored, documentAt(this.key))
   }
-
-  /** Who acts and how is split off; everything else is input, so that an unknown option is refused by its schema. */
-  #write<Result>(
-    operation: string,
-    options: StateSetOptions,
-    more: { readonly value?: unknown } = {},
-  ): Promise<Result> {
-    return orReject(() => {
-      const { agent, idempotencyKey, ...input } = optionsOf(operation, options)
-      return this.#session.call(
-        operation,
-        { ...given(input), ...more, key: this.key },
-        { agent, idempotencyKey },
-      )
-    })
-  }
 }
+
+type StateListOptions = InputOf<'state.list'>
 
 /** `hf.state`: one document by its key, or a list of keys. */
 export interface States {
   <Value = unknown>(key: string, options?: StateOptions<Value>): State<Value>
   /** Keys that begin with a prefix, in order, a page at a time, without their values. */
-  list(options?: { prefix?: string; limit?: number; after?: string }): Promise<StatePage>
+  list(options?: StateListOptions): Promise<StatePage>
 }
 
 export function statesOf(session: Session): States {
   return Object.assign(
     <Value>(key: string, options?: StateOptions<Value>) => new State<Value>(session, key, options),
-    {
-      list: (options: object = {}) =>
-        orReject(() => session.call<StatePage>('state.list', given(optionsOf('state.list', options)))),
-    },
+    { list: (options: StateListOptions = {}) => session.ask('state.list', {}, options) },
   )
 }

@@ -5,9 +5,10 @@ import { conflictWaitMs } from './domain/state.ts'
 import { type TaskStatus, taskQueue } from './domain/task.ts'
 import { pause } from './environment.ts'
 import { isVersionMismatchError } from './errors.ts'
-import { assertSignal, given, inputOf, keyOfPiece, optionsOf, orReject } from './input.ts'
+import { askInPieces, assertSignal, given, optionsOf, orReject, sumOf } from './input.ts'
 import type { LockStatus, StaleLocks } from './operations/lease-watch.ts'
 import { parseInput } from './operations/operation.ts'
+import type { InputOf, ResultOf } from './operations/table.ts'
 import type { BatchClaimOutcome, NextTaskOutcome, TaskClaimOutcome } from './operations/task-claim.ts'
 import type { LockCleanup } from './operations/task-cleanup.ts'
 import type { TaskHints } from './operations/task-hint.ts'
@@ -27,7 +28,7 @@ import { type LeaseLeft, leftByRelease } from './runtime/lease-ending.ts'
 import { type CleanupOptions, repeatCleanup } from './runtime/lock-cleanup.ts'
 import { type LeaseRenewal, type RenewalOptions, runRenewal } from './runtime/renewal.ts'
 import { judgeHolders, reportStaleLocks, type StaleLocksOptions } from './runtime/stale-locks.ts'
-import type { CallOptions, Session } from './session.ts'
+import { type CallOptions, type OptionsOf, requestOf, type Session } from './session.ts'
 
 /** A task as callers see it. */
 export type Task = TaskView
@@ -168,7 +169,7 @@ export class Tasks {
 
   /** Adds a task. DUPLICATE while its key belongs to an open one. */
   addTask(title: string, options: AddTaskOptions = {}): Promise<Task> {
-    return this.#write('tasks.addTask', options, { title })
+    return this.#session.ask('tasks.addTask', { title }, options)
   }
 
   getTask(ref: string): Promise<Task | null> {
@@ -176,7 +177,7 @@ export class Tasks {
   }
 
   listTasks(options: ListTasksOptions = {}): Promise<{ tasks: Task[]; next: string | null }> {
-    return orReject(() => this.#session.call('tasks.listTasks', given(optionsOf('tasks.listTasks', options))))
+    return this.#session.ask('tasks.listTasks', {}, options)
   }
 
   /**
@@ -192,7 +193,7 @@ export class Tasks {
    * it, unless forced; ILLEGAL_MOVE while others wait for it, unless they are released.
    */
   removeTask(ref: string, options: RemoveTaskOptions): Promise<boolean> {
-    return this.#write('tasks.removeTask', options, { ref })
+    return this.#session.ask('tasks.removeTask', { ref }, options)
   }
 
   /**
@@ -246,12 +247,7 @@ export class Tasks {
     const givenBack = this.#session.whenGivenBack((lease) => lease.id === id)
     if (givenBack !== null) await givenBack
     const requestedAt = this.#session.environment.monotonic()
-    const { leaseMs } = options
-    const claim = await this.#write<TaskClaimOutcome>('tasks.claimTaskForAgent', options, {
-      ref: sent,
-      leaseMs,
-      token,
-    })
+    const claim = await this.#session.ask('tasks.claimTaskForAgent', { ref: sent, token }, options)
     return this.#keep(claim, requestedAt, options) as TaskClaim
   }
 
@@ -286,8 +282,7 @@ export class Tasks {
 
   async #claimNext(options: ClaimNextOptions, patienceMs?: number): Promise<NextTask> {
     const requestedAt = this.#session.environment.monotonic()
-    const { leaseMs } = options
-    const claim = await this.#write<NextTaskOutcome>('tasks.claimNext', options, { leaseMs }, patienceMs)
+    const claim = await this.#session.ask('tasks.claimNext', {}, options, patienceMs)
     return this.#keep(claim, requestedAt, options) as NextTask
   }
 
@@ -302,8 +297,7 @@ export class Tasks {
 
   async #claimAll(refs: readonly string[], options: ClaimOptions): Promise<BatchClaim> {
     const requestedAt = this.#session.environment.monotonic()
-    const { leaseMs } = options
-    const answer = await this.#write<BatchClaimOutcome>('tasks.batchClaim', options, { refs, leaseMs })
+    const answer = await this.#session.ask('tasks.batchClaim', { refs }, options)
     if (answer.outcome !== 'claimed') return answer
     const tasks = answer.tasks.map((task) => ({ task, lease: this.#granted(task, requestedAt, options) }))
     return { outcome: 'claimed', tasks }
@@ -350,7 +344,7 @@ export class Tasks {
     ref: string,
     options: TokenOptions & { status?: 'Todo' | 'Review' | 'Done'; note?: string } = {},
   ): Promise<boolean> {
-    return await this.#end<boolean>('tasks.releaseTask', ref, options, leftByRelease)
+    return await this.#end('tasks.releaseTask', ref, options, leftByRelease)
   }
 
   /** Hands a task to review and lets go of it. */
@@ -373,30 +367,18 @@ export class Tasks {
    * Gives back every task the agent holds, with a note; answers their ids. With `to` they are that agent's: for
    * `offerMs` (10 min) nobody else may claim them, then everybody.
    */
-  async handoff(
-    options: MutationOptions & { note?: string; to?: string | null; offerMs?: number } = {},
-  ): Promise<{ taskIds: string[] }> {
-    const { idempotencyKey, ...rest } = optionsOf('tasks.handoff', options)
-    const taskIds: string[] = []
-    for (let piece = 0, more = true; more; piece++) {
-      // Each piece is a request of its own.
-      const key = keyOfPiece(idempotencyKey, piece)
-      const answer = await this.#write<{ tasks: { id: string; token: number }[]; more: boolean }>(
-        'tasks.handoff',
-        { ...rest, ...key },
-      )
-      for (const { id, token } of answer.tasks) this.#session.ended('item', id, token, options)
-      taskIds.push(...answer.tasks.map(({ id }) => id))
-      more = answer.more
-    }
-    return { taskIds }
+  async handoff(options: MutationOptions & InputOf<'tasks.handoff'> = {}): Promise<{ taskIds: string[] }> {
+    const pieces = await askInPieces('tasks.handoff', options, async (asked) => {
+      const piece = await this.#session.ask('tasks.handoff', {}, asked)
+      for (const { id, token } of piece.tasks) this.#session.ended('item', id, token, options)
+      return piece
+    })
+    return { taskIds: pieces.flatMap(({ tasks }) => tasks.map(({ id }) => id)) }
   }
 
   /** Everything held among the tasks, soonest expiry first, and what looks wrong with it. Changes nothing. */
   detectStaleLocks(options: StaleLocksOptions = {}): Promise<StaleLocks> {
-    return orReject(() =>
-      reportStaleLocks(this.#session, { ...optionsOf('tasks.detectStaleLocks', options), queue: taskQueue }),
-    )
+    return reportStaleLocks(this.#session, options, { queue: taskQueue })
   }
 
   /** The lock of one task; null when nobody has it. */
@@ -412,11 +394,10 @@ export class Tasks {
 
   /** Only locks that expired longer ago than `maxAgeMs`; a valid one is never touched. */
   async cleanupExpiredLocksWithReport(
-    options: { maxAgeMs?: number; dryRun?: boolean } = {},
+    options: InputOf<'tasks.cleanupExpiredLocks'> = {},
   ): Promise<LockCleanup> {
-    return this.#cleanup(
-      'tasks.cleanupExpiredLocks',
-      optionsOf('tasks.cleanupExpiredLocksWithReport', options),
+    return this.#cleanup('tasks.cleanupExpiredLocks', options, (asked) =>
+      this.#session.ask('tasks.cleanupExpiredLocks', {}, asked),
     )
   }
 
@@ -424,11 +405,10 @@ export class Tasks {
   async cleanupDeadAgentLocks(options: { dryRun?: boolean } = {}): Promise<LockCleanup> {
     const judged = await judgeHolders(this.#session)
     const alive = judged.filter(({ liveness }) => liveness === 'alive').map(({ instance }) => instance)
-    return this.#cleanup('tasks.cleanupDeadAgentLocks', {
-      ...optionsOf('tasks.cleanupDeadAgentLocks', options),
-      alive,
-      deaths: deathsAmong(judged),
-    })
+    const facts = { alive, deaths: deathsAmong(judged) }
+    return this.#cleanup('tasks.cleanupDeadAgentLocks', options, (asked) =>
+      this.#session.ask('tasks.cleanupDeadAgentLocks', facts, asked),
+    )
   }
 
   /** Cleans up at a period of its own until it is stopped or the store is closed. Healing runs without it. */
@@ -445,17 +425,16 @@ export class Tasks {
     return this.#session.call('tasks.hints', {})
   }
 
-  async #cleanup(operation: string, options: object): Promise<LockCleanup> {
-    const total: LockCleanup = { cleaned: 0, taskIds: [], locks: [], more: false }
-    for (let more = true; more; ) {
-      const report = await this.#session.call<LockCleanup>(operation, options)
-      total.cleaned += report.cleaned
-      total.taskIds.push(...report.taskIds)
-      total.locks.push(...report.locks)
-      more = report.more
-    }
-    this.#session.logger.info?.({ operation, cleaned: total.cleaned }, 'cleanup.done')
-    return total
+  async #cleanup<Options extends object>(
+    operation: string,
+    options: Options,
+    ask: (options: Options) => Promise<LockCleanup>,
+  ): Promise<LockCleanup> {
+    const pieces = await askInPieces(operation, options, ask)
+    const cleaned = sumOf(pieces, (piece) => piece.cleaned)
+    this.#session.logger.info?.({ operation, cleaned }, 'cleanup.done')
+    const taskIds = pieces.flatMap((piece) => piece.taskIds)
+    return { cleaned, taskIds, locks: pieces.flatMap(({ locks }) => locks), more: false }
   }
 
   #keep(
@@ -480,31 +459,33 @@ export class Tasks {
   }
 
   /** A write by the holder, where there is one: its token found, and the grant forgotten when the task is let go. */
-  async #guarded(
-    operation: string,
+  async #guarded<Name extends 'tasks.updateTask' | 'tasks.renewLease'>(
+    operation: Name,
     ref: string,
-    given: TokenOptions & { readonly leaseMs?: number },
+    options: OptionsOf<Name, 'ref'>,
   ): Promise<Task> {
-    const options = optionsOf(operation, given)
-    const { sent, id, token } = await this.#held(ref, options)
-    const task = await this.#write<Task>(operation, options, { ref: sent, token }).catch((error: unknown) => {
-      this.#session.refused(error, 'item', id, token, options)
+    const by = optionsOf(operation, options) as TokenOptions
+    const { sent, id, token } = await this.#held(ref, by)
+    try {
+      const request = requestOf<Name, object>(operation, { ref: sent, token }, options as never)
+      const task: Task = await this.#session.call(operation, request.input, request.options)
+      if (task.lease === null) this.#session.ended('item', task.id, token, by)
+      return task
+    } catch (error) {
+      this.#session.refused(error, 'item', id, token, by)
       throw error
-    })
-    if (task.lease === null) this.#session.ended('item', task.id, token, options)
-    return task
+    }
   }
 
   /** A write by which the holder, where there is one, lets go of the task. */
-  async #end<Answer>(
-    operation: string,
+  async #end<Name extends 'tasks.releaseTask' | 'tasks.reviewTask' | 'tasks.completeTask'>(
+    operation: Name,
     ref: string,
-    given: TokenOptions,
-    leaves: (answer: Answer) => LeaseLeft,
-  ): Promise<Answer> {
-    const options = optionsOf(operation, given)
-    const { sent, id, token } = await this.#held(ref, options)
-    const request = { operation, input: inputOf(options, { ref: sent, token }), options }
+    options: OptionsOf<Name, 'ref'>,
+    leaves: (answer: ResultOf<Name>) => LeaseLeft,
+  ): Promise<ResultOf<Name>> {
+    const { sent, id, token } = await this.#held(ref, optionsOf(operation, options) as TokenOptions)
+    const request = requestOf<Name, object>(operation, { ref: sent, token }, options as never)
     return await this.#session.endGrant(request, { kind: 'item', name: id, token }, leaves)
   }
 
@@ -520,20 +501,6 @@ export class Tasks {
     if (kept) return { sent: kept.id, id: kept.id, token: kept.token }
     const id = (await this.getTask(ref))?.id ?? ref
     return { sent: id, id, token: this.#session.tokenFor('item', id, options) }
-  }
-
-  /** Who acts and how is split off; everything else is input, so that an unknown option is refused by its schema. */
-  #write<Result>(
-    operation: string,
-    options: CallOptions,
-    more: object = {},
-    patienceMs?: number,
-  ): Promise<Result> {
-    return orReject(() => {
-      const asked = optionsOf(operation, options)
-      const by = patienceMs === undefined ? asked : { ...asked, patienceMs }
-      return this.#session.call(operation, inputOf(asked, more), by)
-    })
   }
 }
 

@@ -17,6 +17,7 @@ export interface MovableOptions {
   readonly host?: Partial<Host>
   readonly identity?: Partial<ProcessIdentity>
   readonly reached?: (point: string) => void
+  readonly answered?: (operation: string, answer: unknown) => void
   /** Shared by environments whose stores are opened one after the other, as by the tests of a suite. */
   readonly spares?: Spares
 }
@@ -58,6 +59,7 @@ export class MovableEnvironment implements Environment {
   readonly isLocal = true
   readonly host: Host
   readonly reached?: (point: string) => void
+  readonly answered?: (operation: string, answer: unknown) => void
   readonly spares?: Spares
   #wall: number
   #monotonic = 1_000_000
@@ -80,6 +82,7 @@ export class MovableEnvironment implements Environment {
     this.#seed = options.seed ?? 1
     if (options.spares) this.spares = options.spares
     if (options.reached) this.reached = options.reached
+    if (options.answered) this.answered = options.answered
     const identity = { ...systemEnvironment.host.identity, ...options.identity }
     const kernel = () => ({ bootedAt: this.now() - this.uptime(), awakeMs: this.monotonic() })
     this.host = {

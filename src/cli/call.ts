@@ -6,7 +6,7 @@ import { type Holdfast, open } from '../holdfast.ts'
 import { systemEnvironment } from '../host/system.ts'
 import { keyOfPiece } from '../input.ts'
 import type { Logger } from '../logger.ts'
-import { operations } from '../operations/table.ts'
+import { type InputOf, type OperationName, operations, type ResultOf } from '../operations/table.ts'
 import { findDeaths } from '../runtime/heal.ts'
 import type { Drawn } from './drawing.ts'
 import { makeFolderFor, storeFile } from './home.ts'
@@ -92,20 +92,23 @@ export class CommandCall implements Call {
     return this.#opened
   }
 
-  async execute<Result>(operation: string, input: Input, piece = 0): Promise<Result> {
+  async execute<Name extends OperationName>(
+    operation: Name,
+    input: InputOf<Name>,
+    piece = 0,
+  ): Promise<ResultOf<Name>> {
     const hf = await this.open()
     const isRead = operations.get(operation)?.effect === 'read'
-    const answer = await hf.execute(operation, input, {
+    return await hf.execute(operation, input, {
       ...(isRead ? {} : keyOfPiece(this.idempotencyKey, piece)),
       ...(this.instance === undefined ? {} : { instance: this.instance }),
     })
-    return answer as Result
   }
 
   /** Times of leases are on the store's clock, people read them on the wall's; and a lease says nothing of a dead holder. */
   async lookAround(): Promise<void> {
     if (this.#opened === null) return
-    const { now, wall } = await this.execute<{ now: number; wall: number }>('clock.read', {})
+    const { now, wall } = await this.execute('clock.read', {})
     const deaths = await findDeaths({
       environment: systemEnvironment,
       storeIsLocal: this.#opened.status.engine === 'sqlite',
@@ -131,8 +134,7 @@ export class CommandCall implements Call {
       })
     }
     const hf = await this.open()
-    const { id } = (await hf.execute('instance.join', { ...identity })) as { id: string }
-    this.instance = id
+    this.instance = (await hf.execute('instance.join', { ...identity })).id
   }
 
   emit(text: Drawn, record: object): void {

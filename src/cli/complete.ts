@@ -190,7 +190,7 @@ function optionCandidates(place: Place): Candidate[] {
 
 function fieldsAt({ verb }: Place) {
   const operation = verb ? operationOf(verb) : null
-  return operation ? fieldsOf(operation.input) : null
+  return operation ? fieldsOf(operation) : null
 }
 
 /** The words an option may have, where these are few. */

@@ -8,7 +8,6 @@ import { join } from 'node:path'
 import type { Holdfast } from '../holdfast.ts'
 import { open } from '../holdfast.ts'
 import { systemEnvironment } from '../host/system.ts'
-import type { EventPage } from '../operations/event.ts'
 import { Fleet } from './demo-fleet.ts'
 import { type Drawing, type Drawn, line, lines } from './drawing.ts'
 import { whileInterruptible } from './interrupt.ts'
@@ -159,7 +158,7 @@ async function nextEvent(
   hf: Holdfast,
   matches: (event: { kind: string; id: string; agent: string | null }) => boolean,
 ): Promise<Happening> {
-  const newest = (await hf.execute('events.list', { newest: true, limit: 1 })) as EventPage
+  const newest = await hf.execute('events.list', { newest: true, limit: 1 })
   for await (const event of hf.events({ since: newest.events[0]?.seq ?? 0 })) {
     if (matches(event)) return { agent: event.agent ?? 'nobody', at: event.at }
   }
@@ -186,7 +185,7 @@ async function check(
 ): Promise<Findings> {
   const completions = new Map<string, number>()
   for (let since = 0; ; ) {
-    const { events } = (await hf.execute('events.list', { since, limit: 1000 })) as EventPage
+    const { events } = await hf.execute('events.list', { since, limit: 1000 })
     if (events.length === 0) break
     for (const event of events) {
       since = event.seq

@@ -1,5 +1,6 @@
 /** What kind of thing a field of an operation's input is, so that a word of a command line can be read as one. */
 import * as z from 'zod'
+import type { AnyOperation } from '../operations/operation.ts'
 import type { Verb } from './verb.ts'
 
 export type FieldKind =
@@ -23,10 +24,16 @@ export interface Field {
   readonly description: string
 }
 
-export function fieldsOf(schema: z.ZodType): ReadonlyMap<string, Field> {
-  if (!(schema instanceof z.ZodObject)) throw new Error('the input of an operation is an object')
-  const shape = schema.shape as Record<string, z.ZodType>
-  return new Map(Object.entries(shape).map(([name, field]) => [name, fieldOf(name, field)]))
+/** Everything but the facts, which nobody can type. */
+export function fieldsOf({
+  input,
+  facts = [],
+}: Pick<AnyOperation, 'input' | 'facts'>): ReadonlyMap<string, Field> {
+  if (!(input instanceof z.ZodObject)) throw new Error('the input of an operation is an object')
+  const fields = Object.entries(input.shape as Record<string, z.ZodType>)
+  return new Map(
+    fields.filter(([name]) => !facts.includes(name)).map(([name, field]) => [name, fieldOf(name, field)]),
+  )
 }
 
 function fieldOf(name: string, schema: z.ZodType): Field {

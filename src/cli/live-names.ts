@@ -5,14 +5,6 @@ import { taskQueue } from '../domain/task.ts'
 import { pause } from '../environment.ts'
 import { type Holdfast, open } from '../holdfast.ts'
 import { systemEnvironment } from '../host/system.ts'
-import type { AgentView } from '../operations/agent.ts'
-import type { StaleLocks } from '../operations/lease-watch.ts'
-import type { MessagePage } from '../operations/message-read.ts'
-import type { ProgressView } from '../operations/progress-view.ts'
-import type { QueueView } from '../operations/queue-define.ts'
-import type { StatePage } from '../operations/state.ts'
-import type { TaskView } from '../operations/task-view.ts'
-import type { ItemView, LockView } from '../operations/view.ts'
 import type { Candidate } from './complete.ts'
 import { storeFile } from './home.ts'
 import type { Io } from './io.ts'
@@ -73,13 +65,9 @@ async function readNames(kind: LiveKind, queue: string | null, settings: Setting
 
 type Reader = (hf: Holdfast, queue: string) => Promise<Candidate[]>
 
-async function ask<Answer>(hf: Holdfast, operation: string, input: object = {}): Promise<Answer> {
-  return (await hf.execute(operation, input)) as Answer
-}
-
 const readers: Readonly<Record<LiveKind, Reader>> = {
   async queues(hf) {
-    const { queues } = await ask<{ queues: QueueView[] }>(hf, 'queue.listQueues')
+    const { queues } = await hf.execute('queue.listQueues', {})
     return queues.map(({ name, workflow, pausedAt }) => ({
       value: name,
       description: pausedAt === null ? workflow : `${workflow}, paused`,
@@ -87,24 +75,24 @@ const readers: Readonly<Record<LiveKind, Reader>> = {
   },
 
   async items(hf, queue) {
-    const { items } = await ask<{ items: ItemView[] }>(hf, 'queue.list', { queue, limit })
+    const { items } = await hf.execute('queue.list', { queue, limit })
     return items.flatMap(({ id, key, state }) => byKeyAndId(id, key, state))
   },
 
   async tasks(hf) {
-    const { tasks } = await ask<{ tasks: TaskView[] }>(hf, 'tasks.listTasks', { limit })
+    const { tasks } = await hf.execute('tasks.listTasks', { limit })
     return tasks.flatMap(({ id, key, status, title }) => byKeyAndId(id, key, `${status}: ${title}`))
   },
 
   async locks(hf) {
-    const { locks } = await ask<{ locks: LockView[] }>(hf, 'locks.list', { limit })
+    const { locks } = await hf.execute('locks.list', { limit })
     return unique(locks.map(({ name, holder }) => ({ value: name, description: heldBy(holder) })))
   },
 
   async agents(hf) {
     const [agents, { locks }] = await Promise.all([
-      ask<AgentView[]>(hf, 'agents.list'),
-      ask<StaleLocks>(hf, 'recovery.detectStaleLocks'),
+      hf.execute('agents.list', {}),
+      hf.execute('recovery.detectStaleLocks', {}),
     ])
     return unique([
       ...agents.map(({ agent, pid }) => ({ value: agent, description: `process ${pid}` })),
@@ -116,14 +104,14 @@ const readers: Readonly<Record<LiveKind, Reader>> = {
   },
 
   async runs(hf) {
-    const { runs } = await ask<{ runs: ProgressView[] }>(hf, 'progress.list', { limit })
+    const { runs } = await hf.execute('progress.list', { limit })
     return runs.map(({ run, status }) => ({ value: run, description: status }))
   },
 
   async messages(hf) {
     const [pending, inbox] = await Promise.all([
-      ask<MessagePage>(hf, 'messages.checkPendingAcks', { limit }),
-      ask<{ messages: { id: string; sender: string; type: string }[] }>(hf, 'messages.inbox', { limit }),
+      hf.execute('messages.checkPendingAcks', { limit }),
+      hf.execute('messages.inbox', { limit }),
     ])
     return unique(
       [...inbox.messages, ...pending.messages].map(({ id, sender, type }) => ({
@@ -134,7 +122,7 @@ const readers: Readonly<Record<LiveKind, Reader>> = {
   },
 
   async documents(hf) {
-    const { states } = await ask<StatePage>(hf, 'state.list', { limit })
+    const { states } = await hf.execute('state.list', { limit })
     return states.map(({ key, version }) => ({ value: key, description: `version ${version}` }))
   },
 

@@ -10,7 +10,7 @@ export function asTyped(error: unknown, verb: Verb, operation: AnyOperation | nu
   const { facts } = error
   const [issue] = (facts.issues ?? []) as readonly { path: string; message: string }[]
   if (facts.operation !== operation.name || !issue) return error
-  const field = fieldsOf(operation.input).get(issue.path.split('.')[0] ?? '')
+  const field = fieldsOf(operation).get(issue.path.split('.')[0] ?? '')
   if (!field) return error
   const isPositional = verb.positional?.includes(field.name) === true
   const typed = typedName(field, isPositional)

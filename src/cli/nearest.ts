@@ -36,17 +36,17 @@ async function knownNames(
 }
 
 async function queueNames(call: Pick<CommandCall, 'execute'>): Promise<string[]> {
-  const { queues } = await call.execute<{ queues: { name: string }[] }>('queue.listQueues', {})
+  const { queues } = await call.execute('queue.listQueues', {})
   return queues.map(({ name }) => name)
 }
 
 async function lockNames(call: Pick<CommandCall, 'execute'>): Promise<string[]> {
-  const { locks } = await call.execute<{ locks: { name: string }[] }>('locks.list', { limit: 500 })
+  const { locks } = await call.execute('locks.list', { limit: 500 })
   return locks.map(({ name }) => name)
 }
 
 async function keysOf(call: Pick<CommandCall, 'execute'>, queue: string): Promise<string[]> {
-  const { items } = await call.execute<{ items: { key: string | null }[] }>('queue.list', {
+  const { items } = await call.execute('queue.list', {
     queue,
     limit: 500,
   })

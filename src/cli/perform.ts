@@ -4,6 +4,7 @@ import * as z from 'zod'
 import { errorCodes, InvalidError, isHoldfastError, NotFoundError } from '../errors.ts'
 import { systemEnvironment } from '../host/system.ts'
 import { type AnyOperation, parseInput } from '../operations/operation.ts'
+import type { OperationName } from '../operations/table.ts'
 import { type CallParts, CommandCall } from './call.ts'
 import { confirm } from './confirm.ts'
 import { drawn } from './drawing.ts'
@@ -125,7 +126,7 @@ async function askFirst(verb: Verb, call: CommandCall): Promise<boolean> {
 async function acted(verb: Verb, call: CommandCall, holding: Holding | null): Promise<unknown> {
   try {
     if (verb.act) return await verb.act(call)
-    return await call.execute(verb.operation as string, call.input)
+    return await call.execute(verb.operation as OperationName, call.input)
   } catch (error) {
     if (isHoldfastError(error) && error.code === 'LEASE_LOST') {
       noting(call, () => forget(call, holding))
@@ -193,7 +194,7 @@ function asObject(answer: unknown): object | null {
 async function readInput(verb: Verb, operation: AnyOperation | null, given: Given, io: Io): Promise<Input> {
   if (operation === null) return {}
   const now = systemEnvironment.now()
-  const fields = fieldsOf(operation.input)
+  const fields = fieldsOf(operation)
   const input: Record<string, unknown> = { ...verb.fixed }
   const positional = verb.positional ?? []
   for (const [index, name] of positional.entries()) {

@@ -160,7 +160,7 @@ function describeVerb(command: Command, verb: Verb, act: Act): void {
   command.configureHelp({ ...command.configureHelp(), showGlobalOptions: true })
   if (verb.section) command.helpGroup(verb.section)
   if (verb.help) command.addHelpText('after', `\n${verb.help}\n`)
-  const fields = operation ? fieldsOf(operation.input) : new Map<string, Field>()
+  const fields = operation ? fieldsOf(operation) : new Map<string, Field>()
   const positional = (verb.positional ?? []).map((name) => fields.get(name) as Field)
   for (const [index, field] of positional.entries())
     command.argument(argumentOf(field, verb, index === positional.length - 1), field.description)

@@ -12,6 +12,8 @@ export interface CommandFacts {
   readonly help: string
   /** The operation it is made from; null for a command of the command line's own. */
   readonly operation: string | null
+  /** Fields of the operation that it does not offer. */
+  readonly hides: readonly string[]
   readonly arguments: readonly {
     readonly name: string
     readonly description: string
@@ -47,7 +49,7 @@ async function factsOf(group: Group, verbs: readonly Verb[]): Promise<CommandFac
 
 function commandFacts(group: Group, verb: Verb, command: Command): CommandFacts {
   const operation = operationOf(verb)
-  const fields = operation ? fieldsOf(operation.input) : new Map()
+  const fields = operation ? fieldsOf(operation) : new Map()
   const offered = offeredFields(verb, fields)
   const kindOf = (flags: string) =>
     offered.find((field) => flags.split(' ')[0] === `--${optionName(field)}`)?.kind ?? null
@@ -56,6 +58,7 @@ function commandFacts(group: Group, verb: Verb, command: Command): CommandFacts 
     summary: command.description(),
     help: verb.help ?? '',
     operation: operation?.name ?? null,
+    hides: verb.hides ?? [],
     arguments: command.registeredArguments.map((argument, index) => ({
       name: argument.name(),
       description: argument.description,

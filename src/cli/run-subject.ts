@@ -128,7 +128,7 @@ async function assertOneStep(
   name: string,
   giveBack: () => Promise<unknown> = async () => {},
 ): Promise<boolean> {
-  const isOneStep = (await hf.execute('queue.checkOneStep', { queue: name })) as boolean | null
+  const isOneStep = await hf.execute('queue.checkOneStep', { queue: name })
   if (isOneStep !== false) return isOneStep === true
   await giveBack()
   throw new InvalidError({
@@ -200,7 +200,7 @@ const askingMs = 1_000
  */
 export async function ownEnding(hf: Holdfast, { lease }: RunSubject): Promise<RunOutcome | null> {
   const { kind, id, token } = lease
-  const asked = hf.execute('lease.ending', { kind, id, token }) as Promise<LeaseEnding | null>
+  const asked = hf.execute('lease.ending', { kind, id, token })
   const patience = new AbortController()
   const end = await Promise.race([
     asked.catch(() => null),

@@ -23,7 +23,7 @@ export async function commandFor({ operation, input }: Act): Promise<string | nu
 
 /** What is known, and a place for what only its user can say. */
 function words(verb: Verb, input: Act['input']): string[] {
-  const fields = fieldsOf((operationOf(verb) as NonNullable<ReturnType<typeof operationOf>>).input)
+  const fields = fieldsOf(operationOf(verb) as NonNullable<ReturnType<typeof operationOf>>)
   const positional = verb.positional ?? []
   const places = positional
     .filter((name) => name in input || name === verb.body || fields.get(name)?.isOptional !== true)

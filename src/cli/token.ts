@@ -4,8 +4,6 @@ import { processingLockName } from '../domain/queue.ts'
 import { withoutCredentials } from '../domain/store-url.ts'
 import { taskQueue } from '../domain/task.ts'
 import { HeldError, InvalidError } from '../errors.ts'
-import type { LockInfo } from '../operations/lock-read.ts'
-import type { ItemView } from '../operations/view.ts'
 import type { CommandCall } from './call.ts'
 import type { Leased } from './lease-file.ts'
 import { located } from './settings.ts'
@@ -57,12 +55,12 @@ async function leasedBy(
 }
 
 async function idOf(call: CommandCall, queue: string, ref: string): Promise<string> {
-  const item = await call.execute<{ id: string } | null>('queue.get', { queue, ref })
+  const item = await call.execute('queue.get', { queue, ref })
   return item?.id ?? ref
 }
 
 async function lockOf(call: CommandCall, run: string): Promise<string> {
-  const progress = await call.execute<{ lock: string } | null>('progress.get', { run })
+  const progress = await call.execute('progress.get', { run })
   return progress?.lock ?? run
 }
 
@@ -85,13 +83,13 @@ interface Held {
 }
 
 async function lockLease(call: CommandCall, name: string): Promise<Held | null> {
-  const info = await call.execute<LockInfo>('locks.getCurrentLockInfo', { name })
+  const info = await call.execute('locks.getCurrentLockInfo', { name })
   return info.isLocked ? { agent: info.holder, expiresAt: info.expiresAt } : null
 }
 
 async function itemLease(call: CommandCall, id: string): Promise<Held | null> {
   const queue = (call.input.queue as Text) ?? taskQueue
-  const item = await call.execute<ItemView | null>('queue.get', { queue, ref: id })
+  const item = await call.execute('queue.get', { queue, ref: id })
   return item?.standing === 'held' ? item.lease : null
 }
 

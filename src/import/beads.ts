@@ -60,7 +60,7 @@ export async function importBeads(
   source: TextSource,
   options: ImportOptions = {},
 ): Promise<ImportReport> {
-  const { wall } = (await hf.execute('clock.read', {})) as { wall: number }
+  const { wall } = await hf.execute('clock.read', {})
   const harvest = harvestOf(textOf(source, 'an issues.jsonl of beads'), wall)
   return bringItems(hf, harvest, { from: 'beads', what, queue: taskQueue, workflow: 'task' }, options)
 }

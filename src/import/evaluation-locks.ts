@@ -56,7 +56,7 @@ export async function importEvaluationLocks(
   { dryRun = false, skipBad = false, onProgress = () => {} }: ImportOptions = {},
 ): Promise<ImportReport> {
   const collections = collectionsOf(parseJson(textOf(source, 'an export of evaluation locks'), what))
-  const { wall } = (await hf.execute('clock.read', {})) as { wall: number }
+  const { wall } = await hf.execute('clock.read', {})
   const bad: BadRow[] = []
   const free: ImportReport['skipped'][number][] = []
   const locks = documentsOf(collections.locks, 'evaluation-locks', bad).flatMap(({ id, row, value }) => {
@@ -205,12 +205,12 @@ async function bring(
   }
   for (let start = 0; start === 0 || start < ordered.length; start += lockImportMax) {
     onProgress({ phase, done: start, total })
-    const piece = (await hf.execute('locks.import', {
+    const piece = await hf.execute('locks.import', {
       from: 'evaluation-locks',
       locks: start === 0 ? locks.map(({ entry }) => entry) : [],
       runs: ordered.slice(start, start + lockImportMax).map(({ entry }) => entry),
       dryRun,
-    })) as LocksImported
+    })
     all.locks.imported.push(...piece.locks.imported)
     all.locks.known.push(...piece.locks.known)
     all.locks.held.push(...piece.locks.held)

@@ -48,7 +48,7 @@ export async function importExarpGo(
     needed: ['tasks'],
     optional: ['task_tags', 'task_dependencies', 'task_comments'],
   })
-  const { wall } = (await hf.execute('clock.read', {})) as { wall: number }
+  const { wall } = await hf.execute('clock.read', {})
   const destination = { from: 'exarp-go', what, queue: taskQueue, workflow: 'task' } as const
   return bringItems(hf, harvestOf(tables, wall), destination, options)
 }

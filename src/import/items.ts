@@ -8,7 +8,7 @@ import { cutText } from '../domain/text.ts'
 import { builtInWorkflow, knownState } from '../domain/workflow.ts'
 import type { Holdfast } from '../holdfast.ts'
 import { check } from '../issue.ts'
-import { type ItemEntry, type ItemsImported, itemEntry, itemImportMax } from '../operations/queue-import.ts'
+import { type ItemEntry, itemEntry, itemImportMax } from '../operations/queue-import.ts'
 import { taskWords } from '../operations/task.ts'
 import { circlesOf, inOrder } from './order.ts'
 import {
@@ -204,13 +204,13 @@ async function bringPieces(
     const asked = waiting.slice(0, itemImportMax)
     const piece = asked.map((each) => resolved(each, { from, ids, unfit }))
     const entries = piece.map(({ entry }) => entry)
-    const answer = (await hf.execute('queue.import', {
+    const answer = await hf.execute('queue.import', {
       queue,
       workflow,
       from,
       entries,
       dryRun,
-    })) as ItemsImported
+    })
     const refusals = new Map(answer.refused.map((refusal) => [refusal.id, refusal]))
     const imported = new Set(answer.imported)
     const again: Arriving[] = []

@@ -70,7 +70,7 @@ async function importAll(
   for (let start = 0; start < entries.length; start += importMax) {
     onProgress({ phase, done: start, total: entries.length })
     const piece = { entries: entries.slice(start, start + importMax), dryRun }
-    const { imported, known } = (await hf.execute('messages.import', piece)) as Taken
+    const { imported, known } = await hf.execute('messages.import', piece)
     taken.imported.push(...imported)
     taken.known.push(...known)
   }

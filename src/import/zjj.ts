@@ -14,7 +14,6 @@ import { builtInWorkflow, knownState, type Workflow } from '../domain/workflow.t
 import type { Holdfast } from '../holdfast.ts'
 import { check } from '../issue.ts'
 import { priorityMax } from '../operations/fields.ts'
-import type { LocksImported } from '../operations/lock-import.ts'
 import { historyMax } from '../operations/queue-import.ts'
 import { idFor } from './identity.ts'
 import { type Arriving, bringItems, type Harvest, type UnfitRow } from './items.ts'
@@ -87,12 +86,12 @@ export async function importZjj(
   const destination = { from: 'zjj', what, queue, workflow: 'merge' } as const
   const report = await bringItems(hf, { ...harvest, bad }, destination, options)
   if (lock.entry === null) return report
-  const { locks } = (await hf.execute('locks.import', {
+  const { locks } = await hf.execute('locks.import', {
     from: 'zjj',
     locks: [lock.entry],
     runs: [],
     dryRun: options.dryRun === true,
-  })) as LocksImported
+  })
   const name = 'the processing lock'
   const isTaken = locks.imported.length > 0
   const why = `somebody has the processing lock of ${queue} here`

@@ -16,6 +16,7 @@ export const register = operation({
   effect: 'write',
   agentTells: 'which',
   freshIds: () => 1,
+  facts: ['bootId', 'pidNamespace', 'hostName', 'startTime'],
   input: () => z.strictObject(identity()),
   output: instanceView,
   needs: (_input, { agent }) => ({ known: { select: 'registeredInstance', agent } as const }),
@@ -36,6 +37,7 @@ export const beat = operation({
   summary: 'An agent shows that it lives; false when its process was never registered or has ended.',
   effect: 'write',
   agentTells: 'which',
+  facts: ['dead'],
   input: () =>
     z.strictObject({
       dead: z

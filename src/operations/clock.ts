@@ -6,7 +6,7 @@ export const read = operation({
   name: 'clock.read',
   summary: 'The lease clock of this store, by which `expiresAt` is counted, and wall time beside it.',
   effect: 'read',
-  internal: true,
+  class: 'client',
   input: () => z.strictObject({}),
   output: () => z.object({ now: z.number(), wall: z.number() }),
   needs: () => ({}),

@@ -119,7 +119,7 @@ export const seal = operation({
   summary:
     'Remove the oldest events, up to a sequence number and older than an age; a replay then starts from images.',
   effect: 'admin',
-  internal: true,
+  class: 'internal',
   input: () =>
     z.strictObject({
       past: past(),

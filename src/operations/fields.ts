@@ -104,19 +104,24 @@ function readAt<Value>(value: unknown, context: z.core.$RefinementCtx, read: () 
  * An object whose names are the caller's own words. A record of zod would leave out `__proto__` without a word; a map
  * takes every name.
  */
-function byName<Value extends z.ZodType>(name: z.ZodString, value: Value) {
+function byName<Value extends z.ZodType>(name: z.ZodString, value: Value): ByName<Value> {
   const entries = (given: Json) => (z.core.util.isPlainObject(given) ? new Map(Object.entries(given)) : given)
   return z
     .preprocess(entries, z.map(name, value))
     .transform((found): Record<string, z.output<Value>> => Object.fromEntries(found))
-    .meta({ type: 'object' })
+    .meta({ type: 'object' }) as unknown as ByName<Value>
 }
+
+type ByName<Value extends z.ZodType> = z.ZodType<
+  Record<string, z.output<Value>>,
+  Readonly<Record<string, z.input<Value>>>
+>
 
 export const payload = asJsonText().optional().describe('Any JSON value.')
 export const result = asJsonText().optional().describe('Any JSON value; kept with the item.')
-export const data = json()
+export const data: ByName<z.ZodType<Json, unknown>> = json()
   .pipe(byName(z.string().max(100), z.custom<Json>()))
-  .describe("The workflow's own facts.")
+  .describe("The workflow's own facts.") as never
 
 /** What was put together must not be larger than what could have been given at once. */
 export function assertSize(what: string, value: unknown): void {

@@ -72,6 +72,7 @@ export const doctor = operation({
   name: 'fleet.doctor',
   summary: 'What is wrong with the store and its fleet; each finding with its remedy.',
   effect: 'read',
+  facts: ['judged', 'store'],
   input: () =>
     z.strictObject({
       judged: judged(),

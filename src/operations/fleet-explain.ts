@@ -161,6 +161,7 @@ export const explain = operation({
     'Why something is waiting, held or stuck: evidence, what happens when, history, what may safely be done.',
   effect: 'read',
   input,
+  facts: ['judged'],
   output: explanationView,
   needs: ({ kind, id }) => ({
     item: kind === 'item' ? ({ select: 'item', queue: null, ref: id } as const) : null,

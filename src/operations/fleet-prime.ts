@@ -53,6 +53,8 @@ export const prime = operation({
   name: 'fleet.prime',
   summary: 'One page for an agent that starts: who am I, what do I hold, unread messages, what is next.',
   effect: 'read',
+  answersAgent: true,
+  facts: ['judged'],
   input: () => z.strictObject({ judged: judged() }),
   output: primeView,
   needs: (_input, { agent, host }) => ({

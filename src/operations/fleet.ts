@@ -190,6 +190,7 @@ export const status = operation({
   name: 'fleet.status',
   summary: 'The whole fleet at a glance: queues, what is held by whom, agents, runs, messages, alerts.',
   effect: 'read',
+  facts: ['judged'],
   input: () => z.strictObject({ judged: judged() }),
   output: statusView,
   needs: () => fleetNeeds,

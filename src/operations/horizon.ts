@@ -32,7 +32,7 @@ export const settle = operation({
   summary:
     'For each age, the date it is counted back from; null while none is believed, and for 0, which is for ever.',
   effect: 'admin',
-  internal: true,
+  class: 'internal',
   input: () => z.strictObject({ agesMs: z.array(z.int().min(0)).max(agesMax) }),
   output: () => z.array(past().nullable()),
   needs: () => ({ kept: { select: 'horizons' } as const }),

@@ -26,7 +26,7 @@ export const end = operation({
   name: 'instance.end',
   summary: 'A process leaves the fleet in good order, and what it holds goes back.',
   effect: 'write',
-  internal: true,
+  class: 'client',
   input: () => z.strictObject({ id: fields.text(100).min(1), reason: fields.text(200) }),
   output: () =>
     z.object({

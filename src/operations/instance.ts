@@ -54,7 +54,7 @@ export const start = operation({
   name: 'instance.start',
   summary: 'A process joins the fleet.',
   effect: 'write',
-  internal: true,
+  class: 'client',
   input: () => z.strictObject({ id: id(), ...identity() }),
   output: instanceView,
   needs: (input) => ({ known: { select: 'instances', ids: [input.id] } as const }),
@@ -78,7 +78,7 @@ export const join = operation({
   name: 'instance.join',
   summary: 'The process that a single claim names: known already, or from now on.',
   effect: 'write',
-  internal: true,
+  class: 'client',
   freshIds: () => 1,
   input: () => z.strictObject(identity()),
   output: instanceView,
@@ -116,7 +116,8 @@ export const beat = operation({
   name: 'instance.beat',
   summary: 'A process shows that it lives and when it last looked for things to heal.',
   effect: 'write',
-  internal: true,
+  class: 'client',
+  isUrgent: true,
   input: () => z.strictObject({ id: id(), sweptAt: fields.wallTime.nullable() }),
   output: () => z.boolean(),
   needs: ({ id }) => ({ found: { select: 'instances', ids: [id] } as const }),
@@ -132,7 +133,7 @@ export const list = operation({
   name: 'instance.list',
   summary: 'Running processes that one of this machine can judge, page by page.',
   effect: 'read',
-  internal: true,
+  class: 'internal',
   input: () => {
     const { bootId, hostName, pidNamespace } = identity()
     return z.strictObject({
@@ -182,7 +183,7 @@ export const listEndedHolders = operation({
   name: 'instance.listEndedHolders',
   summary: 'Processes that have left the fleet and still hold something.',
   effect: 'read',
-  internal: true,
+  class: 'internal',
   input: () => z.strictObject({}),
   output: () => z.array(instanceView()),
   needs: () => ({ ended: { select: 'endedHolders', limit: endedMax } as const }),
@@ -195,7 +196,7 @@ export const listSilent = operation({
   name: 'instance.listSilent',
   summary: 'Running processes that should beat and have not done so for 10 minutes.',
   effect: 'read',
-  internal: true,
+  class: 'internal',
   input: () => z.strictObject({}),
   output: () => z.array(instanceView()),
   needs: () => ({
@@ -208,7 +209,7 @@ export const endSilent = operation({
   name: 'instance.endSilent',
   summary: 'End processes that were silent for 10 minutes and hold nothing; those that live join again.',
   effect: 'write',
-  internal: true,
+  class: 'internal',
   input: () => z.strictObject({ ids: z.array(id()).max(silentMax), healer: healer().optional() }),
   output: () => z.number(),
   needs: ({ ids }) => ({

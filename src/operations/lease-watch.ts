@@ -86,6 +86,7 @@ export const detectStaleLocks = operation({
   name: 'recovery.detectStaleLocks',
   summary: 'Everything held, soonest expiry first, and what looks wrong with it; changes nothing.',
   effect: 'read',
+  facts: ['deaths'],
   input: () =>
     z.strictObject({
       queue: fields.queue.optional().describe('Only items of this queue.'),
@@ -169,6 +170,7 @@ export const getLockStatus = operation({
   name: 'tasks.getLockStatus',
   summary: 'The lock of one task: whose, since when, for how long; null when nobody has it.',
   effect: 'read',
+  facts: ['deaths'],
   input: () => z.strictObject({ ref: ref(), deaths: deaths() }),
   output: () => lockStatus().nullable(),
   needs: (input) => ({ item: { select: 'item', queue: taskQueue, ref: input.ref } as const }),

@@ -62,7 +62,7 @@ export const importLocks = operation({
   name: 'locks.import',
   summary: 'Take over locks and runs of another program; the locks arrive lapsed.',
   effect: 'admin',
-  internal: true,
+  class: 'client',
   input: () =>
     z.strictObject({
       from: fields.name,

@@ -12,7 +12,7 @@ export const look = operation({
   name: 'locks.lookAtLine',
   summary: 'Which waiters should ask for a lock now; changes nothing.',
   effect: 'read',
-  internal: true,
+  class: 'client',
   input: () =>
     z.strictObject({
       name: newName(),
@@ -52,7 +52,8 @@ export const renew = operation({
   name: 'locks.renewPlaces',
   summary: 'Show that waiters live; a place whose turn has come is not renewed.',
   effect: 'write',
-  internal: true,
+  class: 'client',
+  isUrgent: true,
   input: () => z.strictObject({ places: z.array(place()).max(renewalsMax) }),
   output: () => z.number(),
   needs: ({ places }) => ({
@@ -77,7 +78,7 @@ export const leave = operation({
   name: 'locks.leaveLine',
   summary: 'Give up a place in line.',
   effect: 'write',
-  internal: true,
+  class: 'client',
   input: () => z.strictObject({ name: newName(), waiter: fields.text(100), reason: fields.reason }),
   output: () => z.boolean(),
   needs: ({ waiter }) => ({ waiters: { select: 'waitersById', ids: [waiter], waits: true } as const }),

@@ -79,6 +79,7 @@ export const acquireLock = operation({
   waits: true,
   // Also for one that has a place: it may have lost it, and then stands in line anew.
   freshIds: ({ wait }) => (wait ? 1 : 0),
+  grants: 'lock',
   input: acquireInput,
   output: acquireOutcome,
   needs: turnNeeds,

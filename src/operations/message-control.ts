@@ -83,7 +83,7 @@ export const introduce = operation({
   name: 'messages.introduce',
   summary: 'Whoever reads its inbox can be written to from then on.',
   effect: 'write',
-  internal: true,
+  class: 'client',
   input: () => z.strictObject({}),
   output: () => z.boolean(),
   needs: (_input, { agent }) => ({ known: { select: 'addressable', name: agent } as const }),
@@ -167,7 +167,7 @@ export const retain = operation({
   name: 'messages.retain',
   summary: 'Remove finished messages with their deliveries, unused names, and counts of limits long over.',
   effect: 'admin',
-  internal: true,
+  class: 'internal',
   input: () =>
     z.strictObject({
       past: past().nullable().describe('Messages that had ended then are removed; null: none.'),

@@ -32,7 +32,7 @@ export const importPending = operation({
   name: 'messages.import',
   summary: 'Take over pending messages of another program; those already taken are left as they are.',
   effect: 'admin',
-  internal: true,
+  class: 'client',
   input: () =>
     z.strictObject({
       entries: z.array(importEntry()).max(importMax),

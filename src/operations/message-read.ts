@@ -39,6 +39,7 @@ export const inbox = operation({
   summary:
     "What waits for the caller's answer, most urgent first; or everything it was ever sent, newest first.",
   effect: 'read',
+  answersAgent: true,
   input: () =>
     z.strictObject({
       unread: z.boolean().default(false).describe('Only what was not marked as read.'),

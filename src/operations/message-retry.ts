@@ -15,7 +15,7 @@ import {
 import { type Envelope, envelopeOf } from '../domain/envelope.ts'
 import type { Message } from '../domain/message.ts'
 import { damageOf, policyOf } from '../domain/message-damage.ts'
-import { inboxAdapter, type Recipient, unregistered } from '../domain/recipient.ts'
+import { type Recipient, unregistered } from '../domain/recipient.ts'
 import type { Change, Context } from '../engines/engine.ts'
 import { NotFoundError } from '../errors.ts'
 import { lazily } from '../lazily.ts'
@@ -56,7 +56,7 @@ export const claimDue = operation({
   name: 'messages.claimDue',
   summary: 'Claim deliveries that are due and that the given adapters can make.',
   effect: 'write',
-  internal: true,
+  class: 'internal',
   input: () =>
     z.strictObject({
       adapters: adaptersField(),
@@ -154,7 +154,7 @@ export const record = operation({
   name: 'messages.record',
   summary: 'Record what came of an attempt, under the token of its claim.',
   effect: 'write',
-  internal: true,
+  class: 'internal',
   input: () =>
     z.strictObject({
       delivery: fields.text(100),

@@ -42,7 +42,7 @@ export const settle = operation({
   name: 'messages.settle',
   summary: 'Give up deliveries nobody answered in time; escalate, or end, the messages that need it.',
   effect: 'write',
-  internal: true,
+  class: 'internal',
   input: () => z.strictObject({}),
   output: settled,
   needs: () => ({
@@ -166,7 +166,7 @@ export const nextDue = operation({
   name: 'messages.nextDue',
   summary: 'How long until something is due for redelivery.',
   effect: 'read',
-  internal: true,
+  class: 'internal',
   input: () => z.strictObject({ adapters: adaptersField() }),
   output: () => z.object({ dueInMs: z.number().nullable() }),
   needs: (input) => ({ at: { select: 'nextRedeliveryAt', adapters: input.adapters } as const }),

@@ -8,13 +8,23 @@ import { InvalidError } from '../errors.ts'
 import { check, type Issue } from '../issue.ts'
 import { lazily } from '../lazily.ts'
 
-export interface Operation<Schema extends z.ZodType = z.ZodType, N extends Needs = Needs, Output = unknown> {
-  readonly name: string
+export interface Operation<
+  Name extends string = string,
+  Schema extends z.ZodType = z.ZodType,
+  N extends Needs = Needs,
+  Output = unknown,
+  Fact extends string = string,
+> {
+  readonly name: Name
   /** One sentence for help texts and the reference. */
   readonly summary: string
   readonly effect: 'read' | 'write' | 'admin'
   /** The queue it claims from: recovery runs before a batch that claims, and begins there. */
   readonly claims?: (input: z.output<Schema>) => string
+  /** What it leases to its caller: so it can be claimed for another process, or by hand. */
+  readonly grants?: 'item' | 'lock'
+  /** A read whose answer depends on who asks. */
+  readonly answersAgent?: true
   /** The library's method can wait for it: with `waitMs`, until `signal` fires. */
   readonly waits?: true
   /**
@@ -22,8 +32,17 @@ export interface Operation<Schema extends z.ZodType = z.ZodType, N extends Needs
    * those are known by their processes.
    */
   readonly introduces?: 'everybody' | 'unbound'
-  /** Not offered by CLI, HTTP or MCP: the runtime's own. */
-  readonly internal?: true
+  /**
+   * Who calls it: anybody, unless it says so. `client`: the runtime of a process, which may be far from the store.
+   * `internal`: the runtime beside the store.
+   */
+  readonly class?: 'client' | 'internal'
+  /** Input that only the runtime may fill: a caller who could state it could forge a proof of death. */
+  readonly facts?: readonly Fact[]
+  /** It may bring work to a queue: a worker that waits there claims in the same transaction. */
+  readonly addsWork?: true
+  /** It keeps leases alive: nothing else goes before it. */
+  readonly isUrgent?: true
   /**
    * What a token says to an idempotency key. `who`, the default: it proves who asks, and a later holder may repeat the
    * request. `which`: it is part of what is asked. `own`: the same, but one left out is the caller's own grant.
@@ -58,15 +77,34 @@ export interface AnyOperation
 }
 
 /** An operation as it is written down, with schemas that are made when they are first asked for. */
-export interface Definition<Schema extends z.ZodType, N extends Needs, Output>
-  extends Omit<Operation<Schema, N, Output>, 'input' | 'output'> {
+interface Definition<
+  Name extends string,
+  Schema extends z.ZodType,
+  N extends Needs,
+  Output,
+  Fact extends string,
+> extends Omit<Operation<Name, Schema, N, Output, Fact>, 'input' | 'output'> {
   readonly input: () => Schema
   readonly output: () => z.ZodType<Output>
 }
 
-export function operation<Schema extends z.ZodType, N extends Needs, Output>(
-  definition: Definition<Schema, N, Output>,
-): Operation<Schema, N, Output> & AnyOperation {
+/** An operation that still knows its name and the types of its input and output; the table is made of these. */
+export interface Row<Name extends string, Schema extends z.ZodType, Output, Fact extends string>
+  extends AnyOperation {
+  readonly name: Name
+  readonly facts?: readonly Fact[]
+  readonly input: Schema
+  readonly output: z.ZodType<Output>
+  decide(rows: Loaded<Needs>, input: unknown, context: Context): Step<Output>
+}
+
+export function operation<
+  Name extends string,
+  Schema extends z.ZodType,
+  N extends Needs,
+  Output,
+  const Fact extends Extract<keyof z.input<Schema>, string> = never,
+>(definition: Definition<Name, Schema, N, Output, Fact>): Row<Name, Schema, Output, Fact> {
   const input = lazily(definition.input)
   const output = lazily(definition.output)
   return {
@@ -77,7 +115,7 @@ export function operation<Schema extends z.ZodType, N extends Needs, Output>(
     get output() {
       return output()
     },
-  } as unknown as Operation<Schema, N, Output> & AnyOperation
+  } as unknown as Row<Name, Schema, Output, Fact>
 }
 
 /** What a schema made lazily reads. */
@@ -100,10 +138,10 @@ export function mapStep<From, To>(step: Step<From>, tell: (result: From) => To):
 /** Checks input; the error names the field, what was wrong, and the nearest known name of an unknown one. */
 export function parseInput(
   operation: Pick<AnyOperation, 'name' | 'input'> &
-    Partial<Pick<AnyOperation, 'effect' | 'claims' | 'waits'>>,
+    Partial<Pick<AnyOperation, 'effect' | 'grants' | 'answersAgent' | 'waits'>>,
   input: unknown,
 ): unknown {
-  const checked = check(operation.input, input, namesBeside(operation))
+  const checked = check(operation.input, input, [...callNamesOf(operation)])
   if (checked.isSound) return checked.value
   const [first] = checked.issues
   throw new InvalidError({
@@ -117,15 +155,39 @@ export function parseInput(
   })
 }
 
+/** Refuses what only the runtime can know, where somebody else says it. */
+export function assertNoFact(
+  { name, facts = [] }: Pick<AnyOperation, 'name' | 'facts'>,
+  given: unknown,
+): void {
+  const stated = facts.find((fact) => Object.hasOwn(Object(given), fact))
+  if (stated === undefined) return
+  throw new InvalidError({
+    what: `${name}: ${stated}: only Holdfast itself can state this`,
+    next: 'leave it out',
+    facts: { operation: name, fact: stated },
+  })
+}
+
 function describe({ path, message }: Issue): string {
   return path === '' ? message : `${path}: ${message}`
 }
 
 /** What the library's methods take beside the input: who calls, and how. */
-function namesBeside({ effect, claims, waits }: Partial<AnyOperation>): string[] {
-  return [
+export function callNamesOf(
+  operation: Partial<Pick<AnyOperation, 'effect' | 'grants' | 'answersAgent' | 'waits'>>,
+): ReadonlySet<string> {
+  const known = callNames.get(operation)
+  if (known) return known
+  const { effect, grants, answersAgent, waits } = operation
+  const names = new Set([
+    ...(answersAgent ? ['agent'] : []),
     ...(effect === undefined || effect === 'read' ? [] : ['agent', 'idempotencyKey']),
-    ...(claims ? ['renew', 'instance'] : []),
+    ...(grants ? ['renew', 'instance'] : []),
     ...(waits ? ['waitMs', 'signal'] : []),
-  ]
+  ])
+  callNames.set(operation, names)
+  return names
 }
+
+const callNames = new WeakMap<object, ReadonlySet<string>>()

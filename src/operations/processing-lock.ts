@@ -29,6 +29,7 @@ export const acquireProcessingLock = operation({
   effect: 'write',
   introduces: 'unbound',
   claims: ({ queue }) => queue,
+  grants: 'lock',
   input: () => z.strictObject({ ...input(), leaseMs: fields.leaseMs, reason: fields.reason }),
   output: acquireOutcome,
   needs: (of, caller) => ({

@@ -154,6 +154,7 @@ export const add = operation({
   summary: 'Add an item to a queue.',
   effect: 'write',
   freshIds: () => 1,
+  addsWork: true,
   input: () => z.strictObject({ queue: fields.queue, ...newItem() }),
   output: () => z.object({ item: itemView(), ...place() }),
   needs: (input) => ({
@@ -198,6 +199,7 @@ export const addMany = operation({
   effect: 'write',
   // Asked before the input is checked.
   freshIds: ({ items }) => (Array.isArray(items) ? items.length : 0),
+  addsWork: true,
   input: () =>
     z.strictObject({
       queue: fields.queue,

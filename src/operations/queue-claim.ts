@@ -111,7 +111,7 @@ export const look = operation({
   name: 'queue.look',
   summary: 'Is there anything to claim now, and when may there be?',
   effect: 'read',
-  internal: true,
+  class: 'client',
   input: () =>
     z.strictObject({
       queue: fields.queue,
@@ -154,6 +154,7 @@ export const next = operation({
   introduces: 'unbound',
   claims: ({ queue }) => queue,
   waits: true,
+  grants: 'item',
   input: () => z.strictObject({ queue: fields.queue, leaseMs: fields.leaseMs, token: fields.token }),
   output: claimOutcome,
   needs: ({ queue }, caller) => ({
@@ -192,6 +193,7 @@ export const claimMany = operation({
     const items = answer.items.filter(({ id }) => !lost.some((grant) => grant.id === id))
     return items.length === 0 ? null : { ...answer, items }
   },
+  grants: 'item',
   input: () =>
     z.strictObject({
       queue: fields.queue,
@@ -237,6 +239,7 @@ export const nextWithLock = operation({
   introduces: 'unbound',
   claims: ({ queue }) => queue,
   waits: true,
+  grants: 'item',
   input: () => z.strictObject({ queue: fields.queue, leaseMs: fields.leaseMs, token: fields.token }),
   output: claimOutcome,
   needs: ({ queue }, caller) => ({

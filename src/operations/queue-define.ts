@@ -167,7 +167,7 @@ export const checkOneStep = operation({
   name: 'queue.checkOneStep',
   summary: 'Whether whoever claims an item of a queue can complete or fail it at once; null: there is none.',
   effect: 'read',
-  internal: true,
+  class: 'client',
   input: () => z.strictObject({ queue: fields.queue }),
   output: () => z.boolean().nullable(),
   needs: (input) => ({ defined: { select: 'queue', name: input.queue } as const }),

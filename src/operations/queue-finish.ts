@@ -49,7 +49,7 @@ export function heldItem(
 
 /** Ends an act: an item that closed well frees what waited for it, the first 100 in the same transaction. */
 export function finish(change: Change & { table: 'item'; after: Item }, context: Context): Step<ItemView> {
-  const { before, after } = change
+  const { after } = change
   const decision = { changes: [change], result: viewItem(after, context.now) }
   if (after.outcome !== 'well') return decision
   return ask(dependentsOf(after.id), ({ waiting }) => ({
@@ -77,7 +77,7 @@ export const freeDependents = operation({
   name: 'queue.freeDependents',
   summary: 'Free up to 100 items that wait for what has closed well.',
   effect: 'write',
-  internal: true,
+  class: 'internal',
   input: () => z.strictObject({}),
   output: () => z.object({ freed: z.number(), more: z.boolean() }),
   needs: () => ({ waiting: { select: 'freedDependents', limit: freedMax } as const }),

@@ -63,7 +63,7 @@ export const importItems = operation({
   name: 'queue.import',
   summary: 'Take over items of another program; those taken before are left as they are.',
   effect: 'admin',
-  internal: true,
+  class: 'client',
   input: () =>
     z.strictObject({
       queue: fields.queue,

@@ -46,6 +46,7 @@ export const submit = operation({
   summary: 'Add a change to the queue, update the open one, or start a finished one over.',
   effect: 'write',
   freshIds: () => 1,
+  addsWork: true,
   input: () =>
     z.strictObject({
       queue: fields.queue,

@@ -40,6 +40,7 @@ export const stats = operation({
   name: 'recovery.stats',
   summary: 'What a recovery would do now, what past ones did, and how often one failed; changes nothing.',
   effect: 'read',
+  facts: ['dead'],
   input: () =>
     z.strictObject({
       queue: fields.queue.optional(),
@@ -95,7 +96,7 @@ export const noteFailure = operation({
   name: 'recovery.noteFailure',
   summary: 'Write down that healing failed: how often, and the last error of each trigger and queue.',
   effect: 'write',
-  internal: true,
+  class: 'internal',
   input: () =>
     z.strictObject({
       trigger: z.enum(recoveryTriggers),

@@ -20,7 +20,7 @@ export const look = operation({
   summary:
     'Whether there is anything to heal here, which processes of this machine heal, and whether this one still counts.',
   effect: 'read',
-  internal: true,
+  class: 'internal',
   input: () => z.strictObject({ machine: machine(), instance: fields.text(100).min(1) }),
   output: () =>
     z.object({
@@ -54,7 +54,7 @@ export const survey = operation({
   name: 'recovery.survey',
   summary: 'Other namespaces with something to heal, and their processes that one of this machine can judge.',
   effect: 'read',
-  internal: true,
+  class: 'internal',
   input: () =>
     z.strictObject({
       namespaces: z.strictObject({ after: fields.after }).optional().describe('Look for what is due.'),

@@ -62,8 +62,6 @@ export const report = lazily(() =>
       z.object({
         kind: z.enum(['item', 'lock', 'delivery']),
         id: z.string(),
-        /** Set where it is not the namespace of whoever asked. */
-        namespace: z.string().optional(),
         holder: z.string().nullable(),
         expiredForMs: z.number(),
         evidence: z.string(),
@@ -100,10 +98,11 @@ export const run = operation({
   summary: 'Give back what lapsed or belongs to a process proven dead; promote what is due.',
   effect: 'admin',
   freshIds: () => 1,
-  internal: true,
+  class: 'client',
+  facts: ['trigger', 'deaths', 'healer'],
   input: () =>
     z.strictObject({
-      trigger: z.enum(recoveryTriggers),
+      trigger: z.enum(recoveryTriggers).default('manual'),
       queue: fields.queue.optional(),
       /** Healing before a claim begins with what was asked for; the rest of the piece is anybody's. */
       first: z.array(fields.queue).max(recoveryMax).default([]),

@@ -46,6 +46,7 @@ export const reserve = operation({
   effect: 'write',
   introduces: 'unbound',
   freshIds: () => 1,
+  grants: 'lock',
   input: () =>
     z.strictObject({
       patterns: z

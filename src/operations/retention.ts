@@ -15,7 +15,7 @@ export const run = operation({
   summary:
     'Remove finished items and runs, old answers to idempotent requests, ended instances and old recoveries.',
   effect: 'admin',
-  internal: true,
+  class: 'internal',
   input: () =>
     z.strictObject({
       items: past()

@@ -60,7 +60,7 @@ export const version = operation({
   name: 'state.version',
   summary: 'The version of a document; 0 when there is none.',
   effect: 'read',
-  internal: true,
+  class: 'client',
   input: () => z.strictObject({ key: key() }),
   output: () => z.number(),
   needs: (input) => ({ version: { select: 'stateVersion', key: input.key } as const }),

@@ -9,7 +9,7 @@ export const noteCommitLoss = operation({
   name: 'store.noteCommitLoss',
   summary: 'The server no longer has what it acknowledged to this process.',
   effect: 'write',
-  internal: true,
+  class: 'internal',
   input: () =>
     z.strictObject({
       timeline: z.int().min(0).describe('Of the server that answers now.'),

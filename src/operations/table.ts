@@ -1,4 +1,5 @@
 /** The table of operations: everything Holdfast can do, by name. Interfaces are made from it. */
+import type * as z from 'zod'
 import type { Command } from '../engines/engine.ts'
 import * as agent from './agent.ts'
 import * as clock from './clock.ts'
@@ -58,7 +59,7 @@ import * as taskHint from './task-hint.ts'
 import * as taskRemove from './task-remove.ts'
 import * as taskSeek from './task-seek.ts'
 
-const all: readonly AnyOperation[] = [
+const all = [
   queueDefine.defineWorkflow,
   queueDefine.defineQueue,
   queueDefine.describe,
@@ -216,7 +217,40 @@ const all: readonly AnyOperation[] = [
   fleetExplain.explain,
   fleetDoctor.doctor,
   fleetPrime.prime,
-]
+] as const
+
+type Rows = (typeof all)[number]
+
+/** Name of an operation. */
+export type OperationName = Rows['name']
+
+/** The type map: every operation by its name. Whoever calls one is typed by it. */
+type Operations = { readonly [Each in Rows as Each['name']]: Each }
+
+/** What an operation is given. */
+export type InputOf<Name extends OperationName> = Given<z.input<Operations[Name]['input']>>
+
+/** The same without the facts that only the runtime may state: what everybody else can give. */
+export type AskedOf<Name extends OperationName> = Omit<
+  InputOf<Name>,
+  NonNullable<Operations[Name]['facts']>[number]
+>
+
+/** What it answers. */
+export type ResultOf<Name extends OperationName> = z.output<Operations[Name]['output']>
+
+/** Lists in an input are only read. */
+type Given<Value> = Value extends readonly (infer Each)[]
+  ? readonly Given<Each>[]
+  : Value extends object
+    ? { readonly [Field in keyof Value]: Given<Value[Field]> }
+    : Value
+
+/** Executes an operation by its name: what every way to call one has in common. */
+export type Execute = <Name extends OperationName>(
+  operation: Name,
+  input: InputOf<Name>,
+) => Promise<ResultOf<Name>>
 
 export const operations: ReadonlyMap<string, AnyOperation> = new Map(all.map((each) => [each.name, each]))
 

@@ -214,6 +214,7 @@ export const claimTaskForAgent = operation({
   effect: 'write',
   introduces: 'unbound',
   claims: () => taskQueue,
+  grants: 'item',
   input: () => z.strictObject({ ref: ref(), ...claimInput() }),
   output: taskClaim,
   needs: (input, caller) => ({ ...taskNeeds(input), process: claimant(caller), closed: closedBlockers }),
@@ -245,6 +246,7 @@ export const claimNext = operation({
   introduces: 'unbound',
   claims: () => taskQueue,
   waits: true,
+  grants: 'item',
   input: () =>
     z.strictObject({
       ...wantedTask(),
@@ -318,6 +320,7 @@ export const batchClaim = operation({
   effect: 'write',
   introduces: 'unbound',
   claims: () => taskQueue,
+  grants: 'item',
   input: () =>
     z.strictObject({
       refs: z.array(ref()).min(1).max(batchMax).describe('Ids or keys of the tasks.'),

@@ -62,8 +62,9 @@ export const cleanupDeadAgentLocks = operation({
   name: 'tasks.cleanupDeadAgentLocks',
   summary: 'Free what the proven dead hold, and what expired and whose holder is not alive.',
   effect: 'admin',
-  internal: true,
+  class: 'client',
   freshIds: () => 1,
+  facts: ['alive', 'deaths'],
   input: () =>
     z.strictObject({
       deaths: z.array(death()).max(judgedMax).default([]),

@@ -130,7 +130,7 @@ export const seek = operation({
   name: 'tasks.seek',
   summary: 'Look on for the next task that fits, without claiming it.',
   effect: 'read',
-  internal: true,
+  class: 'client',
   input: () =>
     z.strictObject({
       ...wantedTask(),

@@ -179,6 +179,7 @@ export const listTasks = operation({
   name: 'tasks.listTasks',
   summary: 'Tasks in the order they would be worked on, then the finished ones, page by page.',
   effect: 'read',
+  answersAgent: true,
   input: () =>
     z.strictObject({
       status: z

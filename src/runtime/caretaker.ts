@@ -6,16 +6,21 @@
  */
 import { jitterMin, nextDutyAt } from '../domain/duty.ts'
 import { healerAgent } from '../domain/healer.ts'
-import type { Instance } from '../domain/instance.ts'
 import type { Caller, Command, Executor } from '../engines/engine.ts'
 import type { OpenedEngine } from '../engines/open.ts'
 import type { Environment } from '../environment.ts'
 import { messageOf } from '../errors.ts'
 import type { LogFacts, LogName } from '../logger.ts'
 import type { LeaseRef } from '../operations/lease.ts'
-import { type NearLease, nearMax, warningsMax } from '../operations/lease-warning.ts'
+import { nearMax, warningsMax } from '../operations/lease-warning.ts'
 import type { RecoveryTrigger } from '../operations/recovery.ts'
-import { chanceFor } from '../operations/table.ts'
+import {
+  chanceFor,
+  type Execute,
+  type InputOf,
+  type OperationName,
+  type ResultOf,
+} from '../operations/table.ts'
 import type { RecoveryOptions, RetentionOptions } from '../options.ts'
 import type { Board } from './board.ts'
 import { ClockWatch } from './clock-watch.ts'
@@ -105,7 +110,7 @@ export class Caretaker {
     this.#hasMoreToHeal = options.hasMoreToHeal
     this.#board = board
     this.#reports = reports
-    const execute = (operation: string, input: unknown) => this.#execute(operation, input)
+    const execute: Execute = (operation, input) => this.#execute(operation, input)
     const { instance, storeIsLocal, wedgedAfterMs, recovery, retention } = options
     this.#membership = new Membership(environment, { instance, storeIsLocal, execute }, reports)
     // Whoever takes a process for dead takes what it holds: that is how it finds out soonest.
@@ -249,7 +254,7 @@ export class Caretaker {
         this.#execute('recovery.look', {
           machine: { bootId, hostName, pidNamespace },
           instance: this.#membership.instance,
-        }) as Promise<{ isDue: boolean; healers: Instance[]; hasEnded: boolean }>,
+        }),
         endedHolders(healing),
       ])
       if (hasEnded) await this.#beat()
@@ -280,12 +285,12 @@ export class Caretaker {
   /** Each piece is a transaction of its own; where there is nothing to tell there is none. */
   async #warnNear(): Promise<void> {
     for (let told = 1, more = true; more && told > 0 && !this.#closed; ) {
-      const near = (await this.#execute('lease.listNear', {})) as NearLease[]
+      const near = await this.#execute('lease.listNear', {})
       more = near.length >= nearMax
       told = 0
       for (let start = 0; start < near.length; start += warningsMax) {
         const leases = near.slice(start, start + warningsMax)
-        told += (await this.#execute('lease.warnNear', { leases })) as number
+        told += await this.#execute('lease.warnNear', { leases })
       }
     }
   }
@@ -342,14 +347,19 @@ export class Caretaker {
     }
   }
 
-  #execute(operation: string, input: unknown): Promise<unknown> {
+  #execute<Name extends OperationName>(operation: Name, input: InputOf<Name>): Promise<ResultOf<Name>> {
     const caller = { ...this.#options.caller, instance: this.#membership.instance }
     return this.#executeIn(this.#options.namespace, caller, operation, input)
   }
 
-  #executeIn(namespace: string, caller: Caller, operation: string, input: unknown): Promise<unknown> {
+  #executeIn<Name extends OperationName>(
+    namespace: string,
+    caller: Caller,
+    operation: Name,
+    input: InputOf<Name>,
+  ): Promise<ResultOf<Name>> {
     const chance = chanceFor(operation, input, this.#environment)
     const command: Command = { operation, input, namespace, caller, chance }
-    return this.#executor.execute(command)
+    return this.#executor.execute(command) as Promise<ResultOf<Name>>
   }
 }

@@ -4,6 +4,7 @@
  */
 import { pause } from '../environment.ts'
 import { closedError } from '../errors.ts'
+import type { ResultOf } from '../operations/table.ts'
 import type { Session } from '../session.ts'
 import { deathsAmong, type Healing, heal, judgeRunning } from './heal.ts'
 import { inTime, untilDeadline } from './in-time.ts'
@@ -85,22 +86,12 @@ export async function waitForWork<Answer>(session: Session, wait: ClaimWait<Answ
   }
 }
 
-interface Look {
-  readonly ready: boolean
-  readonly nextDueAt: number | null
-  readonly lapseInMs: number | null
-}
-
 function look(
   session: Session,
   { queue, agent }: Pick<ClaimWait<never>, 'queue' | 'agent'>,
   deadline: number,
-): Promise<Look> {
-  return session.call<Look>(
-    'queue.look',
-    { queue, lapses: true },
-    { agent, ...untilDeadline(session, deadline) },
-  )
+): Promise<ResultOf<'queue.look'>> {
+  return session.call('queue.look', { queue, lapses: true }, { agent, ...untilDeadline(session, deadline) })
 }
 
 /** Whether something that is ready is wanted. */

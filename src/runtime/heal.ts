@@ -1,11 +1,10 @@
-/** Healing: who is proven dead, then the bounded recovery command until nothing is left. Every trigger ends here. */
-import type { SignsOfLife } from '../domain/boot.ts'
 import { sumByName } from '../domain/count.ts'
 import type { Healer } from '../domain/healer.ts'
-import type { Instance } from '../domain/instance.ts'
 import type { Environment, Verdict } from '../environment.ts'
+import { inPieces } from '../input.ts'
 import type { LogFacts, LogName } from '../logger.ts'
 import { deathsMax, type RecoveryReport, type RecoveryTrigger, recoveryMax } from '../operations/recovery.ts'
+import type { Execute } from '../operations/table.ts'
 
 export interface Healing {
   readonly environment: Environment
@@ -23,7 +22,7 @@ export interface Healing {
   readonly locksOnly?: true | undefined
   /** Whether the rest is left to others. */
   readonly isOver?: () => boolean
-  execute(operation: string, input: Record<string, unknown>): Promise<unknown>
+  readonly execute: Execute
   log(level: 'info' | 'warn', name: LogName, facts: LogFacts): void
 }
 
@@ -46,13 +45,13 @@ export async function judgePage(
   after: string | null,
 ): Promise<{ readonly judged: Judgement[]; readonly next: string | null }> {
   const { bootId, hostName, pidNamespace } = environment.host.identity
-  const { instances, next } = (await execute('instance.list', {
+  const { instances, next } = await execute('instance.list', {
     machine: { bootId, hostName, pidNamespace },
     // A store on a disk of this machine has seen nobody else; of other boot ids are containers, and what ran before a restart.
     otherBoots: storeIsLocal,
     limit: pageMax,
     ...(after === null ? {} : { after }),
-  })) as { instances: (Instance & SignsOfLife)[]; next: string | null }
+  })
   const judged = instances.map((instance) => ({
     instance: instance.id,
     ...environment.host.judge(instance, storeIsLocal),
@@ -62,7 +61,7 @@ export async function judgePage(
 
 /** What left in good order and still holds something: it is lost, as if its process were dead. Reads only. */
 export async function endedHolders({ execute }: Pick<Judging, 'execute'>): Promise<Judgement[]> {
-  const ended = (await execute('instance.listEndedHolders', {})) as Instance[]
+  const ended = await execute('instance.listEndedHolders', {})
   return ended.map(({ id, endReason }) => ({
     instance: id,
     liveness: 'dead',
@@ -137,29 +136,24 @@ async function ended(healing: Healing, total: RecoveryReport): Promise<RecoveryR
   return { ...total, instancesEnded: total.instancesEnded + (await endSilent(healing)) }
 }
 
-async function healUntilOver(healing: Healing, deaths: readonly Death[]): Promise<RecoveryReport[]> {
-  const reports: RecoveryReport[] = []
-  for (let more = true; more; ) {
-    const report = await healPiece(healing, deaths)
-    reports.push(report)
-    more = report.more && !healing.dryRun && !healing.isOver?.()
-  }
-  return reports
+function healUntilOver(healing: Healing, deaths: readonly Death[]): Promise<RecoveryReport[]> {
+  const isOver = () => healing.dryRun === true || healing.isOver?.() === true
+  return inPieces(() => healPiece(healing, deaths), isOver)
 }
 
 async function healPiece(healing: Healing, deaths: readonly Death[]): Promise<RecoveryReport> {
   const { environment, trigger, queue, dryRun, maxAgeMs, pauseReason, healer, locksOnly } = healing
   const started = environment.monotonic()
-  const report = (await healing.execute('recovery.run', {
+  const report = await healing.execute('recovery.run', {
     trigger,
     deaths,
-    ...(queue === undefined ? {} : { queue }),
-    ...(dryRun === undefined ? {} : { dryRun }),
-    ...(maxAgeMs === undefined ? {} : { maxAgeMs }),
-    ...(pauseReason === undefined ? {} : { pauseReason }),
-    ...(healer === undefined ? {} : { healer }),
-    ...(locksOnly === undefined ? {} : { locksOnly }),
-  })) as RecoveryReport
+    queue,
+    dryRun,
+    maxAgeMs,
+    pauseReason,
+    healer,
+    locksOnly,
+  })
   if (!dryRun) logRecovery(healing.log, report, trigger, environment.monotonic() - started)
   return report
 }
@@ -174,12 +168,12 @@ export async function endSilent({
   execute,
   healer,
 }: Judging & Pick<Healing, 'healer'>): Promise<number> {
-  const silent = (await execute('instance.listSilent', {})) as Instance[]
+  const silent = await execute('instance.listSilent', {})
   const ids = silent
     .filter((instance) => environment.host.judge(instance, storeIsLocal).liveness === 'unknown')
     .map(({ id }) => id)
   if (ids.length === 0) return 0
-  return (await execute('instance.endSilent', { ids, ...(healer === undefined ? {} : { healer }) })) as number
+  return execute('instance.endSilent', { ids, healer })
 }
 
 /** The events tell of each; a log that grew with every item would bury the rest. */

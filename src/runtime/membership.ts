@@ -1,12 +1,14 @@
 /** This process as a member of the fleet: it beats, and joins again when others took it for dead. */
+
 import type { Environment } from '../environment.ts'
 import { messageOf } from '../errors.ts'
+import type { Execute } from '../operations/table.ts'
 import type { CaretakerReports } from './caretaker.ts'
 
 export interface MembershipOptions {
   readonly instance: string
   readonly storeIsLocal: boolean
-  execute(operation: string, input: unknown): Promise<unknown>
+  readonly execute: Execute
 }
 
 /** A peer that judges us wrongly once may do so again: joining anew must not fill the store. */

@@ -6,14 +6,9 @@ import { fitText } from '../domain/text.ts'
 import type { Environment } from '../environment.ts'
 import type { LogFacts } from '../logger.ts'
 import { errorMax, type RecoveryStats } from '../operations/recovery-stats.ts'
+import type { InputOf } from '../operations/table.ts'
 
-interface Failure {
-  readonly trigger: string
-  readonly queue: string | null
-  readonly count: number
-  readonly at: number
-  readonly error: string
-}
+type Failure = InputOf<'recovery.noteFailure'>
 
 /** Triggers are few, but a process may claim from any number of queues. */
 const kindsMax = 100
@@ -23,7 +18,7 @@ export class RecoveryFailures {
   readonly #pending = new Map<string, Failure>()
   readonly #environment: Environment
   readonly #by: string
-  #write: ((input: object) => Promise<unknown>) | null = null
+  #write: ((failure: Failure) => Promise<unknown>) | null = null
   #writing: Promise<void> | null = null
 
   constructor(environment: Environment, by: string) {
@@ -39,7 +34,7 @@ export class RecoveryFailures {
   }
 
   /** From now on they can be written down. */
-  writeWith(write: (input: object) => Promise<unknown>): void {
+  writeWith(write: (failure: Failure) => Promise<unknown>): void {
     this.#write = write
     void this.flush()
   }
@@ -48,11 +43,11 @@ export class RecoveryFailures {
     const at = this.#environment.now()
     const text = fitText(String(error), errorMax)
     this.last = { at, trigger: String(trigger), by: this.#by, error: text }
-    const of = typeof queue === 'string' ? queue : null
+    const of = typeof queue === 'string' ? queue : undefined
     const key = `${trigger}\n${of ?? ''}`
     if (!this.#pending.has(key) && this.#pending.size >= kindsMax) return
     const count = (this.#pending.get(key)?.count ?? 0) + 1
-    this.#pending.set(key, { trigger: String(trigger), queue: of, count, at, error: text })
+    this.#pending.set(key, { trigger: trigger as Failure['trigger'], queue: of, count, at, error: text })
     void this.flush()
   }
 
@@ -69,9 +64,8 @@ export class RecoveryFailures {
     if (write === null) return
     for (const [key, failure] of [...this.#pending]) {
       this.#pending.delete(key)
-      const { queue, ...rest } = failure
       try {
-        await write(queue === null ? rest : { ...rest, queue })
+        await write(failure)
       } catch {
         // Told already, as what it is: the store is away. What came meanwhile is added to it.
         const since = this.#pending.get(key)

@@ -10,13 +10,8 @@ import { inboxAdapter } from '../domain/recipient.ts'
 import { fitText } from '../domain/text.ts'
 import { isHoldfastError } from '../errors.ts'
 import type { SetAside } from '../operations/message-aside.ts'
-import {
-  adaptersMax,
-  claimMax,
-  type DeliveryClaim,
-  type DeliveryClaims,
-} from '../operations/message-retry.ts'
-import type { Settled } from '../operations/message-settle.ts'
+import { adaptersMax, claimMax, type DeliveryClaim } from '../operations/message-retry.ts'
+import type { InputOf } from '../operations/table.ts'
 import type { Session } from '../session.ts'
 import { attempt, attemptLeaseMs } from './attempt.ts'
 
@@ -42,8 +37,6 @@ const inboxSoonMs = 250
 const jitterMsMax = 250
 /** Deliveries of one adapter under way at once. */
 const lanesMax = 10
-
-type Call = (operation: string, input: unknown) => Promise<unknown>
 
 export class Redelivery {
   readonly #session: Session
@@ -143,7 +136,7 @@ export class Redelivery {
     const due: number[] = []
     for (let start = 0; start < names.length; start += adaptersMax) {
       const adapters = names.slice(start, start + adaptersMax)
-      const { dueInMs } = (await this.#call('messages.nextDue', { adapters })) as { dueInMs: number | null }
+      const { dueInMs } = await this.#session.call('messages.nextDue', { adapters })
       if (dueInMs !== null) due.push(dueInMs)
     }
     return due.length === 0 ? null : Math.min(...due)
@@ -191,11 +184,11 @@ export class Redelivery {
     const leaseMs = attemptLeaseMs(adapter)
     while (!this.#stopped.signal.aborted) {
       const requestedAt = this.#session.environment.monotonic()
-      const { claims, deferred, failed, setAside } = (await this.#call('messages.claimDue', {
+      const { claims, deferred, failed, setAside } = await this.#session.call('messages.claimDue', {
         adapters: [name],
         limit,
         leaseMs,
-      })) as DeliveryClaims
+      })
       if (claims.length + deferred + failed + setAside.length === 0) return
       counts.processed += claims.length + deferred + failed
       counts.deferred += deferred
@@ -219,7 +212,7 @@ export class Redelivery {
     const result = await attempt(adapter, envelope, environment, limits)
     environment.reached?.('delivery.sent')
     try {
-      await this.#call('messages.record', { delivery: id, token, ...recordOf(result) })
+      await this.#session.call('messages.record', { delivery: id, token, ...recordOf(result) })
     } catch (error) {
       // Answered, taken over or removed meanwhile: what stands in the store is newer than what we know.
       if (!isHoldfastError(error) || (error.code !== 'LEASE_LOST' && error.code !== 'NOT_FOUND')) throw error
@@ -240,7 +233,7 @@ export class Redelivery {
     const { logger } = this.#session
     let isEscalated = false
     for (let more = true; more && !this.#stopped.signal.aborted; ) {
-      const settled = (await this.#call('messages.settle', {})) as Settled
+      const settled = await this.#session.call('messages.settle', {})
       counts.processed += settled.escalated.length + settled.dead.length + settled.deferred
       counts.escalated += settled.escalated.length
       counts.dead += settled.dead.length
@@ -262,8 +255,6 @@ export class Redelivery {
     }
   }
 
-  readonly #call: Call = (operation, input) => this.#session.call(operation, input)
-
   /** Stops sending; what was claimed and not sent goes back at once. */
   async close(): Promise<void> {
     this.#isRunning = false
@@ -274,7 +265,7 @@ export class Redelivery {
   }
 }
 
-function recordOf(result: Delivered | null): { outcome: string; error?: string } {
+function recordOf(result: Delivered | null): Omit<InputOf<'messages.record'>, 'delivery' | 'token'> {
   if (result === null) return { outcome: 'released' }
   return result.outcome === 'delivered'
     ? { outcome: 'sent' }

@@ -1,15 +1,17 @@
 /** Keeps what is on the board: renews leases and places in time, and notices what was lost or cancelled elsewhere. */
+
 import { jitterMin } from '../domain/duty.ts'
 import { renewEveryMs, safetyMarginMs } from '../domain/lease.ts'
 import type { Environment } from '../environment.ts'
 import { messageOf } from '../errors.ts'
 import { type LeaseRef, renewalsMax } from '../operations/lease.ts'
+import type { Execute } from '../operations/table.ts'
 import type { Board, BoardEntry, BoardLease, BoardPlace } from './board.ts'
 import type { CaretakerReports } from './caretaker.ts'
 
 export interface RenewalOptions {
   readonly wedgedAfterMs: number
-  execute(operation: string, input: unknown): Promise<unknown>
+  readonly execute: Execute
 }
 
 /** A lease found on the board for the first time, or lost and not struck out yet, is looked at again so soon. */
@@ -94,9 +96,7 @@ export class Renewals {
     // Counted from before the request: whatever it takes, we never believe longer than the store does.
     const requestedAt = this.#environment.monotonic()
     try {
-      const { lost } = (await this.#options.execute('lease.renew', { leases: leases.map(renewalOf) })) as {
-        lost: LeaseRef[]
-      }
+      const { lost } = await this.#options.execute('lease.renew', { leases: leases.map(renewalOf) })
       const jitter = this.#jitter()
       for (const lease of leases) {
         if (lost.some((ref) => isSameGrant(ref, lease))) {
@@ -140,7 +140,7 @@ export class Renewals {
     try {
       for (let start = 0; start < leases.length; start += renewalsMax) {
         const input = { leases: leases.slice(start, start + renewalsMax) }
-        const { lost } = (await this.#options.execute('lease.check', input)) as { lost: LeaseRef[] }
+        const { lost } = await this.#options.execute('lease.check', input)
         for (const ref of lost) this.#reports.lost(ref)
       }
     } catch (error) {

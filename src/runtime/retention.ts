@@ -2,11 +2,11 @@
 import { appendFileSync, closeSync, constants, fstatSync, fsyncSync, openSync } from 'node:fs'
 import { HoldfastError } from '../errors.ts'
 import { isOwn } from '../host/access.ts'
-import type { EventPage, EventView } from '../operations/event.ts'
+import { inPieces } from '../input.ts'
+import type { EventView } from '../operations/event.ts'
 import type { Past } from '../operations/horizon.ts'
+import type { Execute, InputOf } from '../operations/table.ts'
 import type { RetentionOptions } from '../options.ts'
-
-type Execute = (operation: string, input: unknown) => Promise<unknown>
 
 const dayMs = 24 * 60 * 60 * 1000
 const instancesMs = 7 * dayMs
@@ -18,12 +18,10 @@ export async function retain(
 ): Promise<void> {
   const { items, events, ...others } = await settle(execute, options)
   const repeat = async (piece: () => Promise<{ more: boolean }>) => {
-    for (let more = true; more && !isClosed(); ) ({ more } = await piece())
+    if (!isClosed()) await inPieces(piece, isClosed)
   }
-  const removing = (operation: string, input: unknown) => () =>
-    execute(operation, input) as Promise<{ more: boolean }>
-  await repeat(removing('retention.run', { items, ...others }))
-  await repeat(removing('messages.retain', { past: items }))
+  await repeat(() => execute('retention.run', { items, ...others }))
+  await repeat(() => execute('messages.retain', { past: items }))
   if (events !== null) await repeat(() => sealSome(execute, events, options.eventsExport))
 }
 
@@ -32,23 +30,17 @@ async function settle(execute: Execute, { itemsMs, eventsMs, answersMs }: Retent
   // A completed run that nobody knows any more would run again.
   const runsMs = itemsMs === 0 || eventsMs === 0 ? 0 : Math.max(itemsMs, eventsMs)
   const agesMs = [itemsMs, runsMs, eventsMs, answersMs, instancesMs]
-  const settled = (await execute('retention.settle', { agesMs })) as (Past | null)[]
+  const settled = await execute('retention.settle', { agesMs })
   const [items = null, runs = null, events = null, answers = null, instances = null] = settled
   return { items, runs, events, answers, instances }
 }
 
-interface Sealed {
-  readonly removed: number
-  readonly through: number
-  readonly more: boolean
-}
-
 async function sealSome(execute: Execute, past: Past, path: string | undefined): Promise<{ more: boolean }> {
-  const seal = (options: object) => execute('events.seal', { past, ...options }) as Promise<Sealed>
+  const seal = (options: Omit<InputOf<'events.seal'>, 'past'>) => execute('events.seal', { past, ...options })
   if (path === undefined) return seal({})
   const { removed, through } = await seal({ dryRun: true })
   if (removed === 0) return { more: false }
-  const { events } = (await execute('events.list', { since: 0, limit: removed })) as EventPage
+  const { events } = await execute('events.list', { since: 0, limit: removed })
   // Exported and on disk before anything is removed; after a crash in between, lines repeat, by their number.
   appendDurably(path, events)
   return seal({ through })

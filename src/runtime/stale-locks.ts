@@ -1,5 +1,6 @@
 /** The report on everything held, with what this machine can prove of the holders, and its lines in the log. */
 import type { StaleLocks } from '../operations/lease-watch.ts'
+import type { Execute } from '../operations/table.ts'
 import type { Session } from '../session.ts'
 import { deathsAmong, judgeRunning } from './heal.ts'
 
@@ -15,10 +16,11 @@ const staleAlert = 10
 
 export async function reportStaleLocks(
   session: Session,
-  options: StaleLocksOptions & { readonly queue?: string },
+  options: StaleLocksOptions,
+  of: { readonly queue?: string } = {},
 ): Promise<StaleLocks> {
   const deaths = deathsAmong(await judgeHolders(session))
-  const report = await session.call<StaleLocks>('recovery.detectStaleLocks', { ...options, deaths })
+  const report = await session.ask('recovery.detectStaleLocks', { ...of, deaths }, options)
   const { total, expiredCount, nearExpiryCount, staleCount, orphanedCount, suspectCount } = report
   const counts = { total, expiredCount, nearExpiryCount, staleCount, orphanedCount, suspectCount }
   session.logger.info?.(counts, 'locks.summary')
@@ -28,6 +30,6 @@ export async function reportStaleLocks(
 
 /** What this machine can say of every running process. */
 export function judgeHolders(session: Session): ReturnType<typeof judgeRunning> {
-  const execute = (operation: string, input: object) => session.call(operation, input)
+  const execute: Execute = (operation, input) => session.call(operation, input)
   return judgeRunning({ environment: session.environment, storeIsLocal: session.storeIsLocal, execute })
 }

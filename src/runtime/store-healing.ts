@@ -2,27 +2,24 @@
  * Heals the namespaces that no process of their own heals. A bounded read finds where something is due or a process has
  * died; there the ordinary recovery runs. Two processes that do so at once do no harm: each thing is given back once.
  */
-import type { SignsOfLife } from '../domain/boot.ts'
 import { type Healer, isHealerFor } from '../domain/healer.ts'
 import type { Instance } from '../domain/instance.ts'
 import type { RecoveryReport } from '../operations/recovery.ts'
+import type { InputOf, OperationName, ResultOf } from '../operations/table.ts'
 import { addReports, findDeaths, type Healing, heal } from './heal.ts'
 
 export interface StoreHealing extends Healing {
-  executeIn(namespace: string, operation: string, input: Record<string, unknown>): Promise<unknown>
+  executeIn<Name extends OperationName>(
+    namespace: string,
+    operation: Name,
+    input: InputOf<Name>,
+  ): Promise<ResultOf<Name>>
 }
 
 /** Where the next look goes on; '' is the beginning, undefined the end. */
 interface Cursor {
   readonly namespaces: string | undefined
   readonly processes: string | undefined
-}
-
-interface Survey {
-  readonly due: readonly string[]
-  readonly namespacesNext: string | null
-  readonly processes: readonly (Instance & SignsOfLife & { readonly namespace: string })[]
-  readonly processesNext: string | null
 }
 
 /** What one visit may take: the rest is found again by the next. */
@@ -55,12 +52,12 @@ async function surveyed(healing: StoreHealing, { namespaces, processes }: Cursor
   const { environment, storeIsLocal } = healing
   const { bootId, hostName, pidNamespace } = environment.host.identity
   const machine = { bootId, hostName, pidNamespace }
-  const found = (await healing.execute('recovery.survey', {
+  const found = await healing.execute('recovery.survey', {
     ...(namespaces === undefined ? {} : { namespaces: { after: namespaces } }),
     ...(processes === undefined
       ? {}
       : { processes: { machine, otherBoots: storeIsLocal, after: processes } }),
-  })) as Survey
+  })
   const dead = found.processes
     .filter((each) => environment.host.judge(each, storeIsLocal).liveness === 'dead')
     .map(({ namespace }) => namespace)

@@ -45,7 +45,7 @@ export class UpdateOrder {
   async #look(): Promise<FoundState> {
     const isDue = this.#losses >= preferredAfterLosses
     const operation = isDue ? 'state.prefer' : 'state.look'
-    const found = await this.#session.call<FoundState>(operation, { key: this.#key, update: this.id })
+    const found = await this.#session.call(operation, { key: this.#key, update: this.id })
     this.#isPreferred ||= isDue && found.heldBackMs === 0
     return found
   }

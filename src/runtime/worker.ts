@@ -61,12 +61,6 @@ interface Claimed<Payload> {
   readonly lease: Lease
 }
 
-interface Look {
-  readonly ready: boolean
-  readonly nextDueAt: number | null
-  readonly lapseInMs: number | null
-}
-
 /** Nothing was there to claim; monotonic ms. */
 interface Idleness {
   /** When it began. */
@@ -492,7 +486,7 @@ export class Worker<Payload> {
     const now = this.#environment.monotonic()
     if (idle === null || this.#isExpecting || this.#takesLock || now - idle.claimedAt >= claimEveryMs)
       return 0
-    const look = await this.#session.call<Look>('queue.look', { queue: this.#queue.name, lapses: true })
+    const look = await this.#session.call('queue.look', { queue: this.#queue.name, lapses: true })
     // Once for each lapse: what stays although its lease is over is asked for no more often than anything else.
     const lapsedForMs = -(look.lapseInMs ?? 0)
     const hasLapsed = lapsedForMs > 0 && this.#environment.monotonic() - lapsedForMs >= idle.claimedAt

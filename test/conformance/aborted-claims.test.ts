@@ -63,6 +63,5 @@ forEachEngine((engine) => {
 })
 
 async function eventCount(hf: Holdfast): Promise<number> {
-  const { events } = (await hf.execute('events.list', { since: 0, limit: 1000 })) as { events: unknown[] }
-  return events.length
+  return (await hf.execute('events.list', { since: 0, limit: 1000 })).events.length
 }

@@ -240,7 +240,9 @@ forEachEngine((engine) => {
       const id = await joined(opened, 'zoe')
       await endBehind(opened, id, 'zoe')
 
-      const refused = await refusal(() => hf.execute(operation, input, { agent: 'zoe', instance: id }))
+      const refused = await refusal(() =>
+        hf.execute(operation, input as never, { agent: 'zoe', instance: id }),
+      )
 
       expect(refused).toMatchObject({ code: 'BUSY', facts: { endedInstance: id } })
     })
@@ -252,7 +254,7 @@ forEachEngine((engine) => {
     await hf.queue('jobs').add('p')
     const robbed = await store.open({ agent: 'zoe', environment: host.process(101), recovery: false })
     const [before] = await hf.agents.list()
-    await hf.execute('instance.end', { id: before?.id, reason: 'a mistake' }, { agent: 'zoe' })
+    await hf.execute('instance.end', { id: before?.id as string, reason: 'a mistake' }, { agent: 'zoe' })
 
     const { item } = await claimed(robbed.queue('jobs').next())
 

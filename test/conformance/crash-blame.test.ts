@@ -108,7 +108,7 @@ forEachEngine((engine) => {
     const own = instances.find(({ pid }) => pid === workerPid)?.id
 
     fleet.host.freeze(workerPid)
-    await fleet.hf.execute('instance.end', { id: own, reason: 'closed' }, { agent: 'worker' })
+    await fleet.hf.execute('instance.end', { id: own as string, reason: 'closed' }, { agent: 'worker' })
     await fleet.env.advance(61_000)
 
     expect(await fleet.items(ids)).toMatchObject([{ standing: 'ready', crashes: 0, exposures: 0 }])

@@ -102,9 +102,14 @@ forEachEngine((engine) => {
     })
 
     test('stay while they are registered or were named by a claim: those do not beat [S5c-1]', async () => {
-      const { hf, env } = await engine.open({ background: false, recovery: false, agent: 'ada' })
+      const { hf, env, store } = await engine.open({ background: false, recovery: false, agent: 'ada' })
       const identity = { ...env.host.identity, ...container, pid: 9, startTime: 'then' }
-      await hf.execute('agents.register', identity, { agent: 'registered' })
+      const inside = await store.open({
+        background: false,
+        recovery: false,
+        environment: machine(env, container).process(9),
+      })
+      await inside.agents.register({ agent: 'registered' })
       await hf.execute('instance.join', { ...identity, pid: 10 }, { agent: 'named' })
 
       await env.advance(60 * minuteMs)

@@ -1,6 +1,7 @@
 /** What an operator may try out first: the same decision, not applied; and what is freed, one by one. */
 import type { Holdfast } from 'holdfast'
 import { describe, expect, test } from 'vitest'
+import { machine } from '../support/processes.ts'
 import { forEachEngine } from '../support/stores.ts'
 
 forEachEngine((engine) => {
@@ -80,17 +81,15 @@ forEachEngine((engine) => {
     })
 
     test('does not wait for what the dead held', async () => {
-      const { hf, store } = await engine.open({ recovery: false })
-      const worker = await store.open({ agent: 'worker', recovery: false })
+      const { env, store } = await engine.open({ background: false })
+      const host = machine(env)
+      const hf = await store.open({ environment: host.process(100), recovery: false })
+      const worker = await store.open({ agent: 'worker', environment: host.process(101), recovery: false })
       await worker.queue('q').add(1)
-      const claim = await worker.queue('q').next()
-      const instance = claim.outcome === 'claimed' ? claim.item.lease?.instance : null
+      await worker.queue('q').next()
 
-      const report = await hf.execute('recovery.run', {
-        trigger: 'manual',
-        maxAgeMs: 3_600_000,
-        deaths: [{ instance, evidence: 'it is gone' }],
-      })
+      host.kill(101)
+      const report = await hf.recovery.detectAndRecoverStale({ maxAgeMs: 3_600_000 })
 
       expect(report).toMatchObject({ entriesReclaimed: 1 })
     })

@@ -273,7 +273,7 @@ forEachEngine((engine) => {
 
     test('tells of acknowledged commits that the server lost, wherever the store has gone since [S5b-15]', async () => {
       const { hf } = await engine.open({ agent: 'ada' })
-      const loss = { timeline: 2, known: 1, acknowledged: 7, found: 3, durability: 'full' }
+      const loss = { timeline: 2, known: 1, acknowledged: 7, found: 3, durability: 'full' } as const
       await hf.execute('store.noteCommitLoss', loss)
 
       const { findings } = await hf.fleet.doctor()

@@ -175,7 +175,7 @@ forEachEngine((engine) => {
       const leases = [
         { kind: 'item', id: item.id, token: item.token },
         { kind: 'lock', id: `press#${lock.slot}`, token: lock.lease.token },
-      ]
+      ] as const
 
       const renewed = await eve.execute('lease.renew', { leases: leases.map((l) => ({ ...l, leaseMs: 9 })) })
 

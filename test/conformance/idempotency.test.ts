@@ -7,6 +7,26 @@ import { retainFor } from '../support/retention.ts'
 import { forEachEngine } from '../support/stores.ts'
 
 forEachEngine((engine) => {
+  test('a call of many pieces ends under one key, and repeated it says the same [S6-5]', async () => {
+    const { hf } = await engine.open({ agent: 'ada', background: false })
+    const names = Array.from({ length: 200 }, (_, index) => `lock-${index}`)
+    await Promise.all(names.map((name) => hf.locks.acquireLock(name, { agent: 'bob' })))
+    await hf.locks.acquireLock('press', { run: 'run-1' })
+    await hf.locks.progress.start('run-1', { lock: 'press' })
+    const outcomes = Array.from({ length: 500 }, (_, key) => ({ key: `${key}`, outcome: 'done' as const }))
+    await hf.locks.progress.record('run-1', { outcomes })
+    await hf.locks.progress.pause('run-1')
+    const options = { reason: 'they left', idempotencyKey: 'k1' }
+
+    const released = [1, 2].map(() => hf.locks.forceReleaseAgent('bob', options))
+    const removed = [1, 2].map(() => hf.locks.progress.remove('run-1', { idempotencyKey: 'k2' }))
+
+    expect(await Promise.all(released)).toEqual([200, 200])
+    expect(await Promise.all(removed)).toEqual([true, true])
+    expect((await hf.locks.list({ agent: 'bob' })).locks).toEqual([])
+    expect(await hf.locks.progress.get('run-1')).toBeNull()
+  })
+
   describe('a repeated request', () => {
     test('has the first answer and does nothing more', async () => {
       const { hf, store } = await engine.open({ agent: 'a' })

@@ -137,7 +137,9 @@ forEachEngine((engine) => {
 
   test('runs and issues of other programs keep such names [S5c-20]', async () => {
     const { hf } = await engine.open()
-    const runs = words.map((run) => ({ run, lock: run, status: 'paused', startedAt: 1, updatedAt: 1 }))
+    const runs = words.map(
+      (run) => ({ run, lock: run, status: 'paused', startedAt: 1, updatedAt: 1 }) as const,
+    )
     const issue = `{"id":"b-1","title":"odd","__proto__":{"kept":true},"constructor":"kept"}`
 
     const taken = await hf.execute('locks.import', { from: 'test', locks: [], runs })
@@ -164,7 +166,7 @@ forEachEngine((engine) => {
   test('the same workflow in another order is the same [S5c-21]', async () => {
     const { hf } = await engine.open()
     const workflow = workflowOf('errands')
-    const define = (given: object) => hf.execute('workflow.define', { workflow: given })
+    const define = (given: Workflow) => hf.execute('workflow.define', { workflow: given })
     await define(workflow)
     const states = Object.entries(workflow.states)
     const reversed = {
@@ -174,7 +176,7 @@ forEachEngine((engine) => {
       ),
     }
 
-    const again = await define(reversed)
+    const again = await define(reversed as unknown as Workflow)
     const other = await refusal(() => define({ ...workflow, retryForgives: false }))
 
     expect(again).toEqual({ name: 'errands', defined: false })

@@ -372,8 +372,8 @@ forEachEngine((engine) => {
     const after = await post.messages.processRetries()
     const late = await refusalCode(() =>
       post.hf.execute('messages.record', {
-        delivery: claims[0]?.id,
-        token: claims[0]?.token,
+        delivery: claims[0]?.id as string,
+        token: claims[0]?.token as number,
         outcome: 'sent',
       }),
     )

@@ -277,7 +277,7 @@ forEachEngine((engine) => {
         () => messages.adapter('', { send: async () => ({ outcome: 'delivered' }) }),
         () => hf.execute('messages.record', { delivery: 'x', token: -1, outcome: 'sent' }),
         () => hf.execute('messages.claimDue', { adapters: ['inbox'], leaseMs: -1 }),
-        () => hf.execute('messages.import', { entries: [{ id: 'a b' }] }),
+        () => hf.execute('messages.import', { entries: [{ id: 'a b' } as never] }),
       ]
 
       for (const call of calls) expect(await refusalCode(call)).toBe('INVALID')

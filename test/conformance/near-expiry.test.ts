@@ -19,7 +19,7 @@ forEachEngine((engine) => {
     const warnings = (await readFeed(hf)).filter(({ kind }) => kind === 'item.expiring')
     expect(warnings).toHaveLength(250)
     expect(new Set(warnings.map(({ id }) => id)).size).toBe(250)
-    const leases = warnings.map(({ id, token }) => ({ kind: 'item', id, token }))
+    const leases = warnings.map(({ id, token }) => ({ kind: 'item' as const, id, token: token as number }))
     expect(await refusalCode(() => hf.execute('lease.warnNear', { leases }))).toBe('INVALID')
   })
 
@@ -51,10 +51,10 @@ forEachEngine((engine) => {
     await hf.queue('jobs').add(null)
     await claimed(hf.queue('jobs').next({ leaseMs: 3_000 }))
     await env.advance(2_500)
-    const leases = (await hf.execute('lease.listNear', {})) as object[]
+    const leases = await hf.execute('lease.listNear', {})
 
     const told = await Promise.all([1, 2].map(() => hf.execute('lease.warnNear', { leases })))
-    const gone = { kind: 'item', id: 'no such item', token: 1 }
+    const gone = { kind: 'item', id: 'no such item', token: 1 } as const
 
     expect(leases).toHaveLength(1)
     expect(told.toSorted()).toEqual([0, 1])

@@ -98,7 +98,7 @@ async function lookAround(hf: Holdfast): Promise<void> {
   await hf.fleet.prime()
   await hf.fleet.doctor()
   for (const ref of ['jobs', 'first', 'deploy', 'run-1', 'holder']) await hf.fleet.explain(ref)
-  for (const input of [{}, { newest: true }, { subject: 'lock' }, { subject: 'lock', newest: true }])
+  for (const input of [{}, { newest: true }, { subject: 'lock' }, { subject: 'lock', newest: true }] as const)
     await hf.execute('events.list', input)
   await hf.messages.inbox({ agent: 'bob' })
   await hf.messages.processRetries()

@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { open } from 'holdfast'
 import { Client } from 'pg'
 import { describe, expect, inject, onTestFinished, test } from 'vitest'
+import { aShell } from '../support/cli.ts'
 import { postgresServer } from '../support/postgres-site.ts'
 
 const [url] = [process.env.HOLDFAST_TEST_POSTGRES_URL ?? [], inject('postgresUrls' as never) ?? []].flat()
@@ -56,6 +57,20 @@ describe.skipIf(url === undefined)('doctor on PostgreSQL', () => {
       },
     ])
     expect(after).toEqual([])
+  })
+
+  test('is named by the command line after as long as it is told [S6-4]', async () => {
+    const shell = aShell()
+    const site = await server.createSite()
+    onTestFinished(() => site.remove())
+    const { url: store } = site
+    const { program } = await aProgram('select pg_current_xact_id()')
+
+    const usual = await shell.run('doctor', '--store', store)
+    const strict = await shell.run('doctor', '--store', store, '--long-transaction', '1ms')
+
+    expect(usual.stdout).not.toContain(program)
+    expect(strict.stdout).toContain(program)
   })
 
   test.each([

@@ -315,15 +315,12 @@ forEachEngine((engine) => {
       const victim = await store.open({ agent: 'victim', environment: host.process(101), recovery: false })
       const heir = await store.open({ agent: 'heir', environment: host.process(102), recovery: false })
       await heir.tasks.addTask('one', { key: 'T-1' })
-      const { task } = await claimedTask(victim.tasks.claimTaskForAgent('T-1'))
-      const stale = {
-        deaths: [{ instance: String(task.lease?.instance), evidence: 'process 101 is gone' }],
-        alive: [],
-      }
+      await claimedTask(victim.tasks.claimTaskForAgent('T-1'))
       await victim.tasks.releaseTask('T-1')
       const { task: anew } = await claimedTask(heir.tasks.claimTaskForAgent('T-1'))
 
-      const report = await heir.execute('tasks.cleanupDeadAgentLocks', stale)
+      host.kill(101)
+      const report = await heir.tasks.cleanupDeadAgentLocks()
 
       expect(report).toMatchObject({ cleaned: 0 })
       expect(await heir.tasks.getTask('T-1')).toEqual(anew)

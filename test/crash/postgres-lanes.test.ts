@@ -69,7 +69,7 @@ test('of reads that are asked together only the one that is held back is asked a
   expect(answered).toEqual(['item', 'item', 'item', 'feed'])
 })
 
-test.each([{}, { subject: 'item' }])(
+test.each([{}, { subject: 'item' }] as const)(
   'the newest events (%j) include what was just written while another transaction ends [S5e-1]',
   async (about) => {
     const store = own.newStore()

@@ -148,7 +148,7 @@ test('a process taken for dead by mistake joins again, and its real death is not
   const instances = async () => (await hf.agents.list()).filter(({ agent }) => agent === 'victim')
   const [before] = await instances()
 
-  await hf.execute('instance.end', { id: before?.id, reason: 'by mistake' }, { agent: 'victim' })
+  await hf.execute('instance.end', { id: before?.id as string, reason: 'by mistake' }, { agent: 'victim' })
   await until('it has joined again', async () => (await instances()).length > 0)
   const [after] = await instances()
   // The thread has joined; its process learns of it by a message.

@@ -4,7 +4,6 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { type CommandFacts, listCommands } from '../../dist/cli/reference.js'
-import { operations } from '../../src/operations/table.ts'
 import { aShell } from '../support/cli.ts'
 
 type Kind = NonNullable<CommandFacts['options'][number]['kind']>
@@ -121,18 +120,6 @@ test('every argument and option says what it is', () => {
   ])
 
   expect(silent).toEqual([])
-})
-
-test('every operation that is not internal has a command', () => {
-  const made = new Set(commands.map(({ operation }) => operation))
-  // These say which process is meant by what the kernel knows of it; commands take a pid.
-  const byPid = ['agents.register']
-
-  const missing = [...operations.values()]
-    .filter(({ name, internal }) => !internal && !made.has(name) && !byPid.includes(name))
-    .map(({ name }) => name)
-
-  expect(missing).toEqual([])
 })
 
 test.each([

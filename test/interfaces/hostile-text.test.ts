@@ -369,7 +369,8 @@ async function makeHostile(file: string) {
   await other.tasks.updateTask(task, { note: half, progress: every })
   await hf.locks.acquireLock('one', { reason: half, run: 'run', leaseMs: 3_600_000 })
   await other.locks.reserve(['src/**'], { reason: rest, leaseMs: 3_600_000 })
-  const { token } = await hf.locks.getCurrentLockInfo('one')
+  const { token: held } = await hf.locks.getCurrentLockInfo('one')
+  const token = held as number
   await hf.execute('progress.start', { run: 'run', lock: 'one', token })
   await hf.execute('progress.record', {
     run: 'run',

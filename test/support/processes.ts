@@ -6,6 +6,8 @@ export interface Machine {
   process(pid: number): Environment
   /** From now on everybody on this machine sees that the process is gone. */
   kill(pid: number): void
+  /** It was not dead after all. */
+  revive(pid: number): void
   /** Nothing of it runs until it is thawed; then what was due meanwhile does. */
   freeze(pid: number): void
   thaw(pid: number): void
@@ -37,6 +39,7 @@ export function machine(env: MovableEnvironment, place: Partial<ProcessIdentity>
       random: () => env.random(),
       id: () => env.id(),
       outside: (work) => env.outside(work),
+      ...(env.answered ? { answered: env.answered } : {}),
       host: {
         ...env.host,
         identity: { ...env.host.identity, ...place, pid, startTime: `start of ${pid}` },
@@ -53,6 +56,7 @@ export function machine(env: MovableEnvironment, place: Partial<ProcessIdentity>
       },
     }),
     kill: (pid) => dead.add(pid),
+    revive: (pid) => dead.delete(pid),
     freeze: (pid) => frozen.set(pid, []),
     thaw(pid) {
       const due = frozen.get(pid) ?? []

@@ -14,12 +14,15 @@ export interface Kept {
 export async function retain(hf: Holdfast, kept: Kept = {}): Promise<void> {
   const { itemsMs = 7 * dayMs, eventsMs = 90 * dayMs } = kept
   const agesMs = [itemsMs, Math.max(itemsMs, eventsMs), eventsMs, dayMs, 7 * dayMs]
-  const [items, runs, events, answers, instances] = (await hf.execute('retention.settle', {
-    agesMs,
-  })) as unknown[]
-  await repeat(hf, 'retention.run', { items, runs, answers, instances })
-  await repeat(hf, 'messages.retain', { past: items })
-  if (events !== null) await repeat(hf, 'events.seal', { past: events })
+  const [items = null, runs = null, events = null, answers = null, instances = null] = await hf.execute(
+    'retention.settle',
+    {
+      agesMs,
+    },
+  )
+  await repeat(() => hf.execute('retention.run', { items, runs, answers, instances }))
+  await repeat(() => hf.execute('messages.retain', { past: items }))
+  if (events !== null) await repeat(() => hf.execute('events.seal', { past: events }))
 }
 
 /** As the hours pass with a round in each of them: after two, the date of the first is believed. */
@@ -35,6 +38,6 @@ export async function retainFor(
   }
 }
 
-async function repeat(hf: Holdfast, operation: string, input: object): Promise<void> {
-  for (let more = true; more; ) ({ more } = (await hf.execute(operation, input)) as { more: boolean })
+async function repeat(piece: () => Promise<{ more: boolean }>): Promise<void> {
+  for (let more = true; more; ) ({ more } = await piece())
 }

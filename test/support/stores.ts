@@ -4,7 +4,8 @@
  */
 import { type Holdfast, type OpenOptions, open } from 'holdfast'
 import { MovableEnvironment, SpareConnections, systemEnvironment } from 'holdfast/testing'
-import { afterAll, describe, inject, onTestFinished } from 'vitest'
+import { afterAll, describe, expect, inject, onTestFinished } from 'vitest'
+import { checkAnswers } from './answers.ts'
 import { postgresServer } from './postgres-site.ts'
 import { createSqliteSite, unfitSqliteFiles } from './sqlite-site.ts'
 
@@ -192,7 +193,8 @@ function removedAfterwards(place: UnfitPlace): UnfitPlace {
 }
 
 function createStore(site: Site, isReal: boolean): { store: Store; remove: () => Promise<void> } {
-  const env = new MovableEnvironment({ spares })
+  const { answered, faults } = checkAnswers()
+  const env = new MovableEnvironment({ spares, answered })
   const handles: Holdfast[] = []
   const store: Store = {
     url: site.url,
@@ -204,7 +206,7 @@ function createStore(site: Site, isReal: boolean): { store: Store; remove: () =>
     readRows: (table) => site.readRows(table),
     countRows: () => site.countRows(),
     async open(options = {}) {
-      const environment = isReal ? systemEnvironment : env
+      const environment = isReal ? { ...systemEnvironment, answered } : env
       const handle = await open(site.url, { environment, logger: false, leaseMs, ...options })
       handles.push(handle)
       siteOf.set(handle, site)
@@ -214,6 +216,7 @@ function createStore(site: Site, isReal: boolean): { store: Store; remove: () =>
   const remove = async () => {
     await closeAll(handles, env)
     await site.remove()
+    expect([...faults], 'answers that are not what their operations declare').toEqual([])
   }
   return { store, remove }
 }

@@ -68,6 +68,7 @@ const arrows: Record<string, readonly string[]> = {
   messages: [...vocabulary, ...handle, 'domain', 'operations', 'runtime', 'delivery'],
   session: [
     ...vocabulary,
+    'input',
     'caller-frames',
     'domain',
     'port',
@@ -78,7 +79,7 @@ const arrows: Record<string, readonly string[]> = {
   ],
   'caller-frames': ['errors'],
   payload: [...vocabulary, 'domain'],
-  input: ['errors', 'issue'],
+  input: ['errors', 'issue', 'operations'],
   // Opens two engines at once and carries rows between them; heals the one before.
   copy: [...vocabulary, 'port', 'engines', 'domain', 'environment', 'host', 'holdfast'],
   // The command line starts the others, so it alone may reach across. It needs the domain's words (names of queues,

@@ -1,13 +1,12 @@
 /** `holdfast agent`: who takes part. */
 import type { Agent } from '../../agents.ts'
 import { errorCodes, InvalidError } from '../../errors.ts'
-import type { StaleLocks } from '../../operations/lease-watch.ts'
 import { type Drawing, lines } from '../drawing.ts'
 import { formatDuration } from '../duration.ts'
 import { verb } from '../verb.ts'
 import type { View } from '../view.ts'
 
-const register = verb<Agent>({
+const register = verb({
   name: 'register',
   summary:
     'Say which running process stands behind an agent: its leases end at once when that is proven dead.',
@@ -31,10 +30,9 @@ const register = verb<Agent>({
   json: (agent) => ({ agent }),
 })
 
-const beat = verb<boolean>({
+const beat = verb({
   name: 'beat',
   operation: 'agents.beat',
-  hides: ['dead'],
   async act(call) {
     const hf = await call.open()
     return hf.agents.beat()
@@ -58,7 +56,7 @@ function agentTable(agents: readonly Agent[], view: View): Drawing {
   )
 }
 
-const list = verb<Agent[]>({
+const list = verb({
   name: 'list',
   operation: 'agents.list',
   async act(call) {
@@ -69,13 +67,7 @@ const list = verb<Agent[]>({
   json: (agents) => ({ agents }),
 })
 
-interface Shown {
-  readonly agent: string
-  readonly processes: Agent[]
-  readonly holds: StaleLocks['locks']
-}
-
-const show = verb<Shown>({
+const show = verb({
   name: 'show',
   summary: 'The processes of one agent and everything it holds.',
   arguments: [['<name>', 'name of the agent']],

@@ -1,16 +1,11 @@
 /** `holdfast completion`. */
 import { nearestName } from '../../domain/name.ts'
 import { InvalidError } from '../../errors.ts'
-import { type Shell, scripts, shells } from '../completion-script.ts'
+import { scripts, shells } from '../completion-script.ts'
 import { textLines } from '../drawing.ts'
 import { verb } from '../verb.ts'
 
-interface Script {
-  readonly shell: Shell
-  readonly script: string
-}
-
-export const completion = verb<Script>({
+export const completion = verb({
   name: 'completion',
   summary: 'The script by which a shell completes commands, options and the names of what is in the store.',
   arguments: [['<shell>', shells.join(', ')]],

@@ -35,7 +35,7 @@ interface ShownConfig {
   readonly refused: readonly string[]
 }
 
-const print = verb<Shown>({
+const print = verb({
   name: 'print',
   summary: 'What is set: options, then HOLDFAST_* variables, then config.toml, then defaults.',
   options: [{ flags: '--show-origin', description: 'where each setting comes from' }],
@@ -73,13 +73,7 @@ function shownConfig({ config, trusted, forbidden }: Settings): ShownConfig | nu
   return { file: config.path, trusted, refused }
 }
 
-interface Written {
-  readonly file: string
-  readonly setting: ConfigKey
-  readonly value: string
-}
-
-const set = verb<Written>({
+const set = verb({
   name: 'set',
   summary: 'Change a setting in config.toml and accept the file as it is then.',
   arguments: [

@@ -10,7 +10,7 @@ import { locatedFile } from '../settings.ts'
 import { type Call, verb } from '../verb.ts'
 import type { View } from '../view.ts'
 
-export const copy = verb<CopyReport>({
+export const copy = verb({
   name: 'copy',
   summary:
     'Carry a whole store to another place or engine, verified row by row. Run it again to go on with one that was stopped.',

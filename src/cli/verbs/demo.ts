@@ -1,8 +1,8 @@
 /** `holdfast demo`. */
-import { type Findings, findingsText, demo as runDemo } from '../demo.ts'
+import { findingsText, demo as runDemo } from '../demo.ts'
 import { verb } from '../verb.ts'
 
-export const demo = verb<Findings & { readonly ok: boolean }>({
+export const demo = verb({
   name: 'demo',
   summary: 'Kill and freeze real workers and watch the work heal, in under a minute.',
   act: runDemo,

@@ -1,16 +1,16 @@
 /** `holdfast doctor`. */
 import { isHoldfastError } from '../../errors.ts'
 import type { DoctorVisit } from '../../fleet.ts'
+import { given } from '../../input.ts'
 import type { DoctorReport } from '../../operations/fleet-doctor.ts'
 import { type Drawing, line, lines } from '../drawing.ts'
 import { type Call, verb } from '../verb.ts'
 import type { View } from '../view.ts'
 import { freedText, linesOption } from './healing-text.ts'
 
-export const doctor = verb<DoctorVisit>({
+export const doctor = verb({
   name: 'doctor',
   operation: 'fleet.doctor',
-  hides: ['judged', 'store'],
   options: [
     { flags: '--fix', description: 'first give back what lapsed and what the dead held' },
     { ...linesOption, description: 'with --json: a line for each finding, then one for the whole' },
@@ -31,10 +31,10 @@ export const doctor = verb<DoctorVisit>({
 })
 
 /** A store that cannot be opened is a finding too. */
-async function visited(call: Call): Promise<DoctorVisit> {
+async function visited(call: Call<'fleet.doctor'>): Promise<DoctorVisit> {
   try {
     const hf = await call.open()
-    return await hf.fleet.doctor({ fix: call.options.fix === true })
+    return await hf.fleet.doctor({ ...given(call.input), fix: call.options.fix === true })
   } catch (error) {
     if (!isHoldfastError(error)) throw error
     const finding = {

@@ -21,14 +21,14 @@ function eventLine(event: EventView, view: View): string {
   return parts.filter((part) => part !== '').join('  ')
 }
 
-const list = verb<EventPage>({
+const list = verb({
   name: 'list',
   operation: 'events.list',
   isDefault: true,
   text: ({ events }, view) => lines(events.map((event) => eventLine(event, view))),
 })
 
-const follow = verb<undefined>({
+const follow = verb({
   name: 'follow',
   summary: 'Everything that happens, in order and without gaps, until interrupted.',
   options: [
@@ -37,7 +37,7 @@ const follow = verb<undefined>({
   async act(call) {
     const hf = await call.open()
     const since = await beginning(call.options.since, () =>
-      call.execute<EventPage>('events.list', { newest: true, limit: 1 }),
+      call.execute('events.list', { newest: true, limit: 1 }),
     )
     await untilInterrupted(async (signal) => {
       for await (const event of hf.events({ since, signal })) call.emit(eventLine(event, call.view), event)
@@ -55,13 +55,7 @@ async function beginning(given: unknown, newest: () => Promise<EventPage>): Prom
   })
 }
 
-interface Images {
-  readonly seq: number
-  readonly digest: string | null
-  readonly images: { subject: string; id: string; image: object }[]
-}
-
-const images = verb<Images>({
+const images = verb({
   name: 'images',
   operation: 'events.images',
   text: ({ seq, digest, images: all }) =>

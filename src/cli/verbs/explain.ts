@@ -1,6 +1,5 @@
 /** `holdfast explain`. */
 import { errorCodes } from '../../errors.ts'
-import type { FleetThing } from '../../fleet.ts'
 import type { FleetExplanation } from '../../operations/fleet-explain.ts'
 import { type Drawing, line, lines } from '../drawing.ts'
 import { formatDuration } from '../duration.ts'
@@ -11,7 +10,7 @@ import { brief, leaseLeft, type View } from '../view.ts'
 type Can = FleetExplanation['can'][number] & { readonly command: string | null }
 type Shown = Omit<FleetExplanation, 'can'> & { readonly can: readonly Can[] }
 
-export const find = verb<{ found: FleetThing[] }>({
+export const find = verb({
   name: 'find',
   operation: 'fleet.find',
   positional: ['ref'],
@@ -23,17 +22,16 @@ export const find = verb<{ found: FleetThing[] }>({
   exit: ({ found }) => (found.length === 0 ? errorCodes.NOT_FOUND.exit : 0),
 })
 
-export const explain = verb<Shown>({
+export const explain = verb({
   name: 'explain',
   operation: 'fleet.explain',
-  hides: ['judged'],
   positional: ['id'],
   // It is found out, unless the word means several things.
   optional: ['kind'],
   help: 'An id or a key, or the name of a lock, run, agent or queue:\n  holdfast explain T-1\n  holdfast explain deploy --kind lock',
   async act(call) {
     const hf = await call.open()
-    const { id, kind } = call.input as { id: string; kind?: FleetExplanation['kind'] }
+    const { id, kind } = call.input
     const explained = await hf.fleet.explain(id, kind === undefined ? {} : { kind })
     const can = await Promise.all(
       explained.can.map(async (act) => ({ ...act, command: await commandFor(act) })),

@@ -1,12 +1,12 @@
 /** What healing did: a dated line for each thing that was freed, and one for the whole; fit for the log of a cron job. */
 import { counted } from '../../domain/count.ts'
-import type { RecoveryReport } from '../../operations/recovery.ts'
 import type { RecoveryStats } from '../../operations/recovery-stats.ts'
+import type { StoreRecoveryReport } from '../../session.ts'
 import { type Drawing, lines } from '../drawing.ts'
 import type { Call, OwnOption } from '../verb.ts'
 import type { View } from '../view.ts'
 
-export type Healing = Pick<RecoveryReport, 'reclaimed' | 'recoveryTimestamp'>
+export type Healing = Pick<StoreRecoveryReport, 'reclaimed' | 'recoveryTimestamp'>
 
 export const linesOption: OwnOption = {
   flags: '--lines',
@@ -42,7 +42,10 @@ export function freedText(counts: {
 }
 
 /** With `--lines` each thing is said on its own; what is left to say is the whole. */
-export function healingLines<Report extends Healing>(call: Call, report: Report): Report {
+export function healingLines<Report extends Healing>(
+  call: Pick<Call<'recovery.run' | 'queue.reclaimStale'>, 'isJson' | 'options' | 'input' | 'emit'>,
+  report: Report,
+): Report {
   if (!call.isJson || call.options.lines !== true) return report
   const { recoveryTimestamp } = report
   const action = call.input.dryRun === true ? 'would free' : 'freed'

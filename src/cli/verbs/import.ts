@@ -35,7 +35,7 @@ interface Source {
 }
 
 function source({ name, summary, file, options, help, look, take }: Source): Verb {
-  return verb<ImportReport>({
+  return verb({
     name,
     summary,
     arguments: [['<file>', file]],

@@ -6,14 +6,7 @@ import { makeHome, shareHome, storeFile } from '../home.ts'
 import { assertUsableHome, configName, folderName } from '../location.ts'
 import { verb } from '../verb.ts'
 
-interface Made {
-  readonly created: boolean
-  readonly folder: string
-  readonly config: string
-  readonly store: string
-}
-
-export const init = verb<Made>({
+export const init = verb({
   name: 'init',
   summary: 'Make a store: .holdfast/ with its own .gitignore and config.toml; harmless when it is there.',
   options: [

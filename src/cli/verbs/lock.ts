@@ -1,10 +1,11 @@
 /** `holdfast lock`: named locks and reservations. */
+
 import { counted } from '../../domain/count.ts'
 import { shown } from '../../domain/text.ts'
 import { errorCodes, InvalidError } from '../../errors.ts'
+import { given, inPieces, sumOf } from '../../input.ts'
 import type { NamedAcquireOutcome } from '../../operations/lock.ts'
 import type { LockInfo } from '../../operations/lock-read.ts'
-import type { ReserveOutcome } from '../../operations/reservation.ts'
 import type { LockView } from '../../operations/view.ts'
 import { type Drawing, lines } from '../drawing.ts'
 import { whileInterruptible } from '../interrupt.ts'
@@ -15,7 +16,7 @@ import { heldBy, holderText, lockGrant, lockLine, withNext } from './item-text.t
 import { progressBar } from './progress-text.ts'
 import { manyRequests, waitOption, waitOptionMs } from './wait.ts'
 
-const acquire = verb<NamedAcquireOutcome>({
+const acquire = verb({
   name: 'acquire',
   operation: 'locks.acquireLock',
   positional: ['name'],
@@ -35,18 +36,18 @@ const acquire = verb<NamedAcquireOutcome>({
 })
 
 /** With `--wait` in line, first come first served. */
-async function acquireWaiting(call: Call): Promise<NamedAcquireOutcome> {
+async function acquireWaiting(call: Call<'locks.acquireLock'>): Promise<NamedAcquireOutcome> {
   const waitMs = waitOptionMs(call)
   if (waitMs === 0) return call.execute('locks.acquireLock', call.input)
   if (call.idempotencyKey !== undefined) throw manyRequests()
-  const { name, ...input } = call.input as { name: string }
+  const { name, ...input } = call.input
   const hf = await call.open()
   return whileInterruptible(async (signal) => {
     for (;;) {
       const { lease, ...answer } = {
         lease: null,
         ...(await hf.locks.acquireLock(name, {
-          ...input,
+          ...given(input),
           waitMs,
           signal,
           ...(call.instance === undefined ? {} : { instance: call.instance }),
@@ -57,7 +58,7 @@ async function acquireWaiting(call: Call): Promise<NamedAcquireOutcome> {
   })
 }
 
-const release = verb<{ released: boolean; depth: number }>({
+const release = verb({
   name: 'release',
   operation: 'locks.releaseLock',
   positional: ['name'],
@@ -70,7 +71,7 @@ const release = verb<{ released: boolean; depth: number }>({
   exit: ({ released }) => (released ? 0 : errorCodes.LEASE_LOST.exit),
 })
 
-const renew = verb<LockView>({
+const renew = verb({
   name: 'renew',
   noun: 'lock',
   operation: 'locks.renewLock',
@@ -79,7 +80,7 @@ const renew = verb<LockView>({
   text: lockLine,
 })
 
-const status = verb<LockInfo>({
+const status = verb({
   name: 'status',
   operation: 'locks.getCurrentLockInfo',
   positional: ['name'],
@@ -121,13 +122,13 @@ function lockTable(locks: readonly LockView[], view: View): Drawing {
   )
 }
 
-const list = verb<{ locks: LockView[]; next: string | null }>({
+const list = verb({
   name: 'list',
   operation: 'locks.list',
   text: ({ locks, next }, view) => withNext(lockTable(locks, view), next, view),
 })
 
-const whoHas = verb<LockView[]>({
+const whoHas = verb({
   name: 'who-has',
   operation: 'locks.whoHas',
   positional: ['path'],
@@ -135,7 +136,7 @@ const whoHas = verb<LockView[]>({
   json: (locks) => ({ locks }),
 })
 
-const reserve = verb<ReserveOutcome>({
+const reserve = verb({
   name: 'reserve',
   operation: 'locks.reserve',
   positional: ['patterns'],
@@ -176,7 +177,7 @@ function heldBefore(text: string, { leases }: Call): { name: string; token: numb
   })
 }
 
-const forceRelease = verb<{ released: number }>({
+const forceRelease = verb({
   name: 'force-release',
   operation: 'locks.forceRelease',
   positional: ['name'],
@@ -185,12 +186,7 @@ const forceRelease = verb<{ released: number }>({
   exit: ({ released }) => (released === 0 ? errorCodes.NOT_FOUND.exit : 0),
 })
 
-interface Forced {
-  readonly released: number
-  readonly isDryRun: boolean
-}
-
-const forceReleaseAgent = verb<Forced>({
+const forceReleaseAgent = verb({
   name: 'force-release-agent',
   operation: 'locks.forceReleaseAgent',
   summary: 'Take every named lock and reservation from an agent.',
@@ -198,28 +194,20 @@ const forceReleaseAgent = verb<Forced>({
   positional: ['agent'],
   asks: async (call) => {
     const input = { ...call.input, dryRun: true }
-    const { released } = await call.execute<{ released: number }>('locks.forceReleaseAgent', input)
+    const { released } = await call.execute('locks.forceReleaseAgent', input)
     return released === 0 ? null : `This takes ${counted(released, 'lock')} from ${call.input.agent}.`
   },
   async act(call) {
     const isDryRun = call.input.dryRun === true
-    let total = 0
-    for (let piece = 0, more = true; more; piece++) {
-      const answer = await call.execute<{ released: number; more: boolean }>(
-        'locks.forceReleaseAgent',
-        call.input,
-        piece,
-      )
-      total += answer.released
-      more = answer.more && !isDryRun
-    }
-    return { released: total, isDryRun }
+    const execute = (piece: number) => call.execute('locks.forceReleaseAgent', call.input, piece)
+    const pieces = await inPieces(execute, () => isDryRun)
+    return { released: sumOf(pieces, ({ released }) => released), isDryRun }
   },
   text: ({ released, isDryRun }) => `${isDryRun ? 'would release' : 'released'} ${released}`,
   json: ({ released, isDryRun }) => ({ released, dryRun: isDryRun }),
 })
 
-const transfer = verb<LockView>({
+const transfer = verb({
   name: 'transfer',
   noun: 'lock',
   operation: 'locks.transfer',
@@ -227,7 +215,7 @@ const transfer = verb<LockView>({
   text: (lock, view) => `${lockLine(lock, view)}, held by ${lock.holder ?? ''}`,
 })
 
-const isLockedBy = verb<boolean>({
+const isLockedBy = verb({
   name: 'is-locked-by',
   operation: 'locks.isLockedBy',
   positional: ['name', 'agent'],
@@ -235,7 +223,7 @@ const isLockedBy = verb<boolean>({
   json: (held) => ({ held }),
 })
 
-const isAnyLocked = verb<boolean>({
+const isAnyLocked = verb({
   name: 'is-any-locked',
   operation: 'locks.isAnyLocked',
   text: (held) => (held ? 'yes' : 'no'),

@@ -1,8 +1,8 @@
 /** `holdfast locks`: everything held, whatever it is; what looks wrong, and freeing what lapsed. */
 
 import { InvalidError } from '../../errors.ts'
+import { given } from '../../input.ts'
 import type { StaleLocks } from '../../operations/lease-watch.ts'
-import type { RecoveryReport } from '../../operations/recovery.ts'
 import { type Drawing, lines } from '../drawing.ts'
 import { formatDuration } from '../duration.ts'
 import { aboveThreshold } from '../exit.ts'
@@ -15,15 +15,15 @@ const alertDefault = 10
 
 type Detected = StaleLocks & { readonly alertAbove: number }
 
-export const detect = verb<Detected>({
+export const detect = verb({
   name: 'detect',
   operation: 'recovery.detectStaleLocks',
-  hides: ['deaths'],
   options: [{ flags: '--alert-above <number>', description: 'exit with 11 when more are stale; default 10' }],
   help: 'Changes nothing. Exit code 11: more leases are stale than the threshold allows.',
   async act(call) {
     const alertAbove = readAlert(call)
-    const { queue, ...limits } = call.input as { queue?: string; nearMs?: number; staleMs?: number }
+    const { queue, nearMs, staleMs } = call.input
+    const limits = given({ nearMs, staleMs })
     const hf = await call.open()
     const report = await hf.recovery.detectStaleLocks({
       ...limits,
@@ -78,24 +78,19 @@ function marksOf(lock: StaleLocks['locks'][number]): string {
   return marks.filter((mark) => mark).join(', ')
 }
 
-interface Cleanup extends RecoveryReport {
-  readonly left?: Pick<StaleLocks, 'total' | 'expiredCount' | 'staleCount' | 'nearExpiryCount'>
-}
-
-export const cleanup = verb<Cleanup>({
+export const cleanup = verb({
   name: 'cleanup',
   operation: 'recovery.run',
   summary: 'Free what lapsed longer ago than an age, and what the dead held; safe at any rate, never asks.',
-  fixed: { trigger: 'manual' },
-  hides: ['first', 'deaths', 'promoteOnly', 'locksOnly', 'pauseReason', 'queue', 'healer'],
+  hides: ['first', 'promoteOnly', 'locksOnly', 'pauseReason', 'queue'],
   options: [{ flags: '--report', description: 'also say what is still held afterwards' }, linesOption],
   help: 'Frees tasks, items, locks and deliveries. A lease that still runs is never touched.\n  */5 * * * * holdfast locks cleanup --max-age 1h --report',
   async act(call) {
-    const { dryRun = false, maxAgeMs = 0 } = call.input as { dryRun?: boolean; maxAgeMs?: number }
+    const { dryRun = false, maxAgeMs = 0 } = call.input
     const hf = await call.open()
     const report = await hf.recovery.detectAndRecoverStale({ dryRun, maxAgeMs })
     const healed = healingLines(call, report)
-    if (call.options.report !== true) return healed
+    if (call.options.report !== true) return { ...healed, left: undefined }
     const { total, expiredCount, staleCount, nearExpiryCount } = await hf.recovery.detectStaleLocks()
     return { ...healed, left: { total, expiredCount, staleCount, nearExpiryCount } }
   },

@@ -1,14 +1,13 @@
 /** `holdfast msg`: messages that must be acknowledged. */
+
 import { counted } from '../../domain/count.ts'
+import { inPieces, sumOf } from '../../input.ts'
 import type { AckAnswer, MessageAnswer } from '../../operations/message-answer.ts'
-import type { RecipientView } from '../../operations/message-control.ts'
-import type { LetterPage, MessagePage } from '../../operations/message-read.ts'
-import type { Sent } from '../../operations/message-send.ts'
+import type { MessagePage } from '../../operations/message-read.ts'
 import type { MessageView } from '../../operations/message-view.ts'
-import type { RetryCounts } from '../../runtime/redelivery.ts'
 import { type Drawing, lines } from '../drawing.ts'
 import { formatDuration } from '../duration.ts'
-import { verb } from '../verb.ts'
+import { type Call, verb } from '../verb.ts'
 import { brief, type View } from '../view.ts'
 import { withNext } from './item-text.ts'
 
@@ -16,7 +15,7 @@ function messageLine({ id, state, deliveries }: MessageView): string {
   return `${id}  ${state}  to ${deliveries.map(({ recipient }) => recipient).join(', ')}`
 }
 
-const send = verb<Sent>({
+const send = verb({
   name: 'send',
   operation: 'messages.sendWithAck',
   positional: ['to', 'content'],
@@ -27,7 +26,7 @@ const send = verb<Sent>({
     `${messageLine(message)}${deferredMs > 0 ? `, put off for ${formatDuration(deferredMs)} by your limit` : ''}`,
 })
 
-const inbox = verb<LetterPage>({
+const inbox = verb({
   name: 'inbox',
   operation: 'messages.inbox',
   async act(call) {
@@ -67,28 +66,28 @@ function answerText({ outcome, message }: AckAnswer | MessageAnswer): string {
   return `${message ? `${message.id}  ` : ''}${answerTexts[outcome]}`
 }
 
-const ack = verb<AckAnswer>({
+const ack = verb({
   name: 'ack',
   operation: 'messages.receiveAck',
   positional: ['message'],
   text: answerText,
 })
 
-const nack = verb<MessageAnswer>({
+const nack = verb({
   name: 'nack',
   operation: 'messages.nack',
   positional: ['message'],
   text: answerText,
 })
 
-const progress = verb<MessageAnswer>({
+const progress = verb({
   name: 'progress',
   operation: 'messages.progressAck',
   positional: ['message'],
   text: answerText,
 })
 
-const read = verb<boolean>({
+const read = verb({
   name: 'read',
   operation: 'messages.markAsRead',
   positional: ['message'],
@@ -96,7 +95,7 @@ const read = verb<boolean>({
   json: (marked) => ({ marked }),
 })
 
-const status = verb<MessageView | null>({
+const status = verb({
   name: 'status',
   operation: 'messages.get',
   summary: 'One message with what became of it at each recipient.',
@@ -148,22 +147,22 @@ function messageTable({ messages, next }: MessagePage, view: View): Drawing {
   return withNext(view.table(['message', 'from', 'to', 'state', 'sent', 'content'], rows), next, view)
 }
 
-const pending = verb<MessagePage>({
+const pending = verb({
   name: 'pending',
   operation: 'messages.checkPendingAcks',
   text: messageTable,
 })
 
-const count = verb<number>({
+const count = verb({
   name: 'count',
   operation: 'messages.getPendingCount',
   text: String,
   json: (pendingCount) => ({ pending: pendingCount }),
 })
 
-const dead = verb<MessagePage>({ name: 'dead', operation: 'messages.listDeadLetters', text: messageTable })
+const dead = verb({ name: 'dead', operation: 'messages.listDeadLetters', text: messageTable })
 
-const retry = verb<Readonly<RetryCounts>>({
+const retry = verb({
   name: 'retry',
   summary: 'Send what is due again and escalate what nobody answered; every open process does so by itself.',
   async act(call) {
@@ -174,55 +173,41 @@ const retry = verb<Readonly<RetryCounts>>({
     `${processed} looked at, ${retried} sent again, ${escalated} escalated, ${failed} failed, ${deferred} put off`,
 })
 
-interface Cleared {
-  readonly cancelled: number
-  readonly isDryRun: boolean
-}
-
-const clear = verb<Cleared>({
+const clear = verb({
   name: 'clear',
   operation: 'messages.clearPendingAcks',
   summary: 'Cancel messages that still wait for their answer.',
   asks: async (call) => {
-    const pendingNow = await countPending(call.input, call.execute.bind(call))
+    const pendingNow = await countPending(call)
     return pendingNow === 0 ? null : `This cancels ${counted(pendingNow, 'message')} waiting for an answer.`
   },
   async act(call) {
     const isDryRun = call.input.dryRun === true
     // Not more than there were when it began: what is sent meanwhile is not meant.
-    const before = await countPending(call.input, call.execute.bind(call))
+    const before = await countPending(call)
     if (isDryRun) return { cancelled: before, isDryRun }
-    let cancelled = 0
-    for (let piece = 0, more = before > 0; more && cancelled < before; piece++) {
-      const answer = await call.execute<{ cancelled: number; more: boolean }>(
-        'messages.clearPendingAcks',
-        call.input,
-        piece,
-      )
-      cancelled += answer.cancelled
-      more = answer.more
-    }
-    return { cancelled, isDryRun }
+    if (before === 0) return { cancelled: 0, isDryRun }
+    const execute = (piece: number) => call.execute('messages.clearPendingAcks', call.input, piece)
+    const countOf = (done: readonly { cancelled: number }[]) => sumOf(done, ({ cancelled }) => cancelled)
+    const pieces = await inPieces(execute, (done) => countOf(done) >= before)
+    return { cancelled: countOf(pieces), isDryRun }
   },
   text: ({ cancelled, isDryRun }) => `${isDryRun ? 'would cancel' : 'cancelled'} ${cancelled}`,
   json: ({ cancelled, isDryRun }) => ({ cancelled, dryRun: isDryRun }),
 })
 
-function countPending(
-  { sender }: { readonly sender?: unknown },
-  execute: <Result>(operation: string, input: { readonly sender?: unknown }) => Promise<Result>,
-): Promise<number> {
-  return execute<number>('messages.getPendingCount', sender === undefined ? {} : { sender })
+function countPending(call: Call<'messages.clearPendingAcks'>): Promise<number> {
+  return call.execute('messages.getPendingCount', { sender: call.input.sender })
 }
 
-const redrive = verb<MessageView>({
+const redrive = verb({
   name: 'redrive',
   operation: 'messages.redrive',
   positional: ['message'],
   text: messageLine,
 })
 
-const register = verb<RecipientView>({
+const register = verb({
   name: 'register',
   noun: 'recipient',
   operation: 'messages.register',

@@ -5,10 +5,9 @@ import { type Drawing, lines } from '../drawing.ts'
 import { verb } from '../verb.ts'
 import { brief, leaseLeft } from '../view.ts'
 
-export const prime = verb<PrimePage>({
+export const prime = verb({
   name: 'prime',
   operation: 'fleet.prime',
-  hides: ['judged'],
   help: 'Made for the hook that runs when a session of an agent starts:\n  HOLDFAST_AGENT=coder-1 holdfast prime',
   async act(call) {
     const hf = await call.open()

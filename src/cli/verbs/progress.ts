@@ -1,9 +1,8 @@
 /** `holdfast progress`: how far runs are. */
+
 import { errorCodes } from '../../errors.ts'
-import type { StopAnswer } from '../../operations/progress-read.ts'
-import type { RecordedProgress } from '../../operations/progress-record.ts'
+import { inPieces } from '../../input.ts'
 import type { ProgressView } from '../../operations/progress-view.ts'
-import type { ItemOutcome } from '../../runs.ts'
 import { type Drawing, lines } from '../drawing.ts'
 import { verb } from '../verb.ts'
 import { brief, type View } from '../view.ts'
@@ -16,7 +15,7 @@ function runLine(run: ProgressView): string {
 
 const underLock = { positional: ['run'], holds: 'run', text: runLine } as const
 
-const start = verb<ProgressView>({
+const start = verb({
   name: 'start',
   noun: 'progress',
   operation: 'progress.start',
@@ -24,14 +23,14 @@ const start = verb<ProgressView>({
   help: '  holdfast lock acquire evaluation --run spring\n  holdfast progress start spring --lock evaluation --total 500',
 })
 
-const resume = verb<ProgressView>({
+const resume = verb({
   name: 'resume',
   noun: 'progress',
   operation: 'progress.resume',
   ...underLock,
 })
 
-const record = verb<RecordedProgress>({
+const record = verb({
   name: 'record',
   operation: 'progress.record',
   positional: ['run'],
@@ -40,7 +39,7 @@ const record = verb<RecordedProgress>({
   text: ({ progress }) => runLine(progress),
 })
 
-const pause = verb<ProgressView>({
+const pause = verb({
   name: 'pause',
   noun: 'progress',
   operation: 'progress.pause',
@@ -48,14 +47,14 @@ const pause = verb<ProgressView>({
   text: runLine,
 })
 
-const fail = verb<ProgressView>({
+const fail = verb({
   name: 'fail',
   noun: 'progress',
   operation: 'progress.fail',
   ...underLock,
 })
 
-const reopen = verb<ProgressView>({
+const reopen = verb({
   name: 'reopen',
   noun: 'progress',
   operation: 'progress.reopen',
@@ -63,20 +62,14 @@ const reopen = verb<ProgressView>({
   text: runLine,
 })
 
-const remove = verb<{ removed: boolean }>({
+const remove = verb({
   name: 'remove',
   operation: 'progress.remove',
   summary: 'Forget a run that does not run, and what became of its items.',
   positional: ['run'],
   async act(call) {
-    for (let piece = 0; ; piece++) {
-      const answer = await call.execute<{ removed: boolean; more: boolean }>(
-        'progress.remove',
-        call.input,
-        piece,
-      )
-      if (!answer.more) return { removed: answer.removed }
-    }
+    const pieces = await inPieces((piece) => call.execute('progress.remove', call.input, piece))
+    return { removed: pieces.at(-1)?.removed === true }
   },
   text: ({ removed }, _view, { run }) => (removed ? `removed ${run}` : `there is no run "${run}"`),
   exit: ({ removed }) => (removed ? 0 : errorCodes.NOT_FOUND.exit),
@@ -99,7 +92,7 @@ function runPairs(run: ProgressView, view: View): Drawing {
   ])
 }
 
-const show = verb<ProgressView | null>({
+const show = verb({
   name: 'show',
   operation: 'progress.get',
   summary: 'How far a run is.',
@@ -109,7 +102,7 @@ const show = verb<ProgressView | null>({
   json: (run) => ({ progress: run }),
 })
 
-const list = verb<{ runs: ProgressView[]; next: string | null }>({
+const list = verb({
   name: 'list',
   operation: 'progress.list',
   text: ({ runs, next }, view) =>
@@ -123,7 +116,7 @@ const list = verb<{ runs: ProgressView[]; next: string | null }>({
     ),
 })
 
-const outcomes = verb<{ outcomes: ItemOutcome[]; next: string | null }>({
+const outcomes = verb({
   name: 'outcomes',
   operation: 'progress.outcomes',
   positional: ['run'],
@@ -138,7 +131,7 @@ const outcomes = verb<{ outcomes: ItemOutcome[]; next: string | null }>({
     ),
 })
 
-const left = verb<string[]>({
+const left = verb({
   name: 'left',
   operation: 'progress.left',
   positional: ['run', 'keys'],
@@ -146,7 +139,7 @@ const left = verb<string[]>({
   json: (keys) => ({ left: keys }),
 })
 
-const shouldStop = verb<StopAnswer>({
+const shouldStop = verb({
   name: 'should-stop',
   operation: 'progress.shouldStop',
   positional: ['run'],

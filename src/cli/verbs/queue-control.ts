@@ -1,22 +1,13 @@
 /** Verbs of operators: what becomes of items and queues whoever holds them. */
+
 import { counted } from '../../domain/count.ts'
-import type { QueueView } from '../../operations/queue-define.ts'
-import type { RecoveryReport } from '../../operations/recovery.ts'
-import type { RecoveryStats } from '../../operations/recovery-stats.ts'
-import type { ItemView } from '../../operations/view.ts'
+import { inPieces, sumOf } from '../../input.ts'
 import { verb } from '../verb.ts'
-import {
-  freedText,
-  type Healing,
-  healingLines,
-  healingText,
-  linesOption,
-  recoveryStatsText,
-} from './healing-text.ts'
+import { freedText, healingLines, healingText, linesOption, recoveryStatsText } from './healing-text.ts'
 import { itemLine } from './item-text.ts'
 import { describeQueue } from './queue-look.ts'
 
-const retry = verb<ItemView>({
+const retry = verb({
   name: 'retry',
   noun: 'item',
   operation: 'queue.retry',
@@ -24,7 +15,7 @@ const retry = verb<ItemView>({
   text: itemLine,
 })
 
-const cancel = verb<ItemView>({
+const cancel = verb({
   name: 'cancel',
   noun: 'item',
   operation: 'queue.cancel',
@@ -32,7 +23,7 @@ const cancel = verb<ItemView>({
   text: itemLine,
 })
 
-const priority = verb<ItemView>({
+const priority = verb({
   name: 'priority',
   noun: 'item',
   operation: 'queue.setPriority',
@@ -40,7 +31,7 @@ const priority = verb<ItemView>({
   text: (item) => `${itemLine(item)}, priority ${item.priority}`,
 })
 
-const unquarantine = verb<ItemView>({
+const unquarantine = verb({
   name: 'unquarantine',
   noun: 'item',
   operation: 'queue.releaseFromQuarantine',
@@ -48,21 +39,21 @@ const unquarantine = verb<ItemView>({
   text: itemLine,
 })
 
-const pause = verb<{ changed: boolean; queue: QueueView }>({
+const pause = verb({
   name: 'pause',
   operation: 'queue.pause',
   positional: ['queue'],
   text: ({ changed, queue }) => `${queue.name}  ${changed ? 'paused' : 'was paused already'}`,
 })
 
-const resume = verb<{ changed: boolean; queue: QueueView }>({
+const resume = verb({
   name: 'resume',
   operation: 'queue.resume',
   positional: ['queue'],
   text: ({ changed, queue }) => `${queue.name}  ${changed ? 'resumed' : 'was not paused'}`,
 })
 
-const define = verb<QueueView>({
+const define = verb({
   name: 'define',
   noun: 'queue',
   operation: 'queue.define',
@@ -72,7 +63,7 @@ const define = verb<QueueView>({
   text: describeQueue,
 })
 
-const remove = verb<boolean>({
+const remove = verb({
   name: 'remove',
   operation: 'queue.remove',
   positional: ['queue', 'ref'],
@@ -81,41 +72,27 @@ const remove = verb<boolean>({
   exit: (removed) => (removed ? 0 : 3),
 })
 
-interface Piece {
-  readonly removed: number
-  readonly more: boolean
-}
-
-interface Cleaned {
-  readonly removed: number
-  readonly isDryRun: boolean
-}
-
-const cleanup = verb<Cleaned>({
+const cleanup = verb({
   name: 'cleanup',
   operation: 'queue.cleanup',
   summary: 'Remove finished items older than an age (0 = all finished); their events stay.',
   positional: ['queue'],
   asks: async (call) => {
-    const { removed, more } = await call.execute<Piece>('queue.cleanup', { ...call.input, dryRun: true })
+    const { removed, more } = await call.execute('queue.cleanup', { ...call.input, dryRun: true })
     if (removed === 0) return null
     return `This removes ${more ? 'more than ' : ''}${counted(removed, 'finished item')}.`
   },
   async act(call) {
     const isDryRun = call.input.dryRun === true
-    let total = 0
-    for (let piece = 0, more = true; more; piece++) {
-      const answer = await call.execute<Piece>('queue.cleanup', call.input, piece)
-      total += answer.removed
-      more = answer.more && !isDryRun
-    }
-    return { removed: total, isDryRun }
+    const execute = (piece: number) => call.execute('queue.cleanup', call.input, piece)
+    const pieces = await inPieces(execute, () => isDryRun)
+    return { removed: sumOf(pieces, ({ removed }) => removed), isDryRun }
   },
   text: ({ removed, isDryRun }) => `${isDryRun ? 'would remove' : 'removed'} ${removed}`,
   json: ({ removed, isDryRun }) => ({ removed, dryRun: isDryRun }),
 })
 
-const reclaimStale = verb<Healing & Pick<RecoveryReport, 'entriesReclaimed' | 'locksCleaned'>>({
+const reclaimStale = verb({
   name: 'reclaim-stale',
   operation: 'queue.reclaimStale',
   positional: ['queue', 'thresholdMs'],
@@ -131,14 +108,13 @@ const reclaimStale = verb<Healing & Pick<RecoveryReport, 'entriesReclaimed' | 'l
     ),
 })
 
-const recover = verb<RecoveryReport>({
+const recover = verb({
   name: 'recover',
   operation: 'recovery.run',
   summary: 'Give back what lapsed in one queue, and what the dead held there.',
   positional: ['queue'],
   requires: ['queue'],
-  fixed: { trigger: 'manual' },
-  hides: ['first', 'deaths', 'promoteOnly', 'locksOnly', 'pauseReason', 'maxAgeMs', 'healer'],
+  hides: ['first', 'promoteOnly', 'locksOnly', 'pauseReason', 'maxAgeMs'],
   options: [linesOption],
   async act(call) {
     const hf = await call.open()
@@ -154,14 +130,13 @@ const recover = verb<RecoveryReport>({
     ),
 })
 
-const recoveryStats = verb<RecoveryStats>({
+const recoveryStats = verb({
   name: 'recovery-stats',
   operation: 'recovery.stats',
   positional: ['queue'],
-  hides: ['dead'],
   async act(call) {
     const hf = await call.open()
-    const { queue } = call.input as { queue?: string }
+    const { queue } = call.input
     return queue === undefined ? hf.recovery.getRecoveryStats() : hf.queue(queue).getRecoveryStats()
   },
   text: (stats, view) => recoveryStatsText(stats, view),

@@ -1,13 +1,11 @@
 /** Verbs of the processing lock of a queue. */
 
 import { errorCodes } from '../../errors.ts'
-import type { AcquireOutcome } from '../../operations/processing-lock.ts'
-import type { LockView } from '../../operations/view.ts'
 import { verb } from '../verb.ts'
 import { forPid } from './claim-options.ts'
 import { heldBy, holderText, lockGrant, lockLine } from './item-text.ts'
 
-const lock = verb<AcquireOutcome>({
+const lock = verb({
   name: 'lock',
   operation: 'queue.acquireProcessingLock',
   positional: ['queue'],
@@ -20,7 +18,7 @@ const lock = verb<AcquireOutcome>({
   grants: (answer) => (answer.outcome === 'claimed' ? [lockGrant(answer.lock)] : []),
 })
 
-const unlock = verb<boolean>({
+const unlock = verb({
   name: 'unlock',
   operation: 'queue.releaseProcessingLock',
   positional: ['queue'],
@@ -31,7 +29,7 @@ const unlock = verb<boolean>({
   exit: (released) => (released ? 0 : errorCodes.LEASE_LOST.exit),
 })
 
-const renewLock = verb<LockView>({
+const renewLock = verb({
   name: 'renew-lock',
   noun: 'lock',
   operation: 'queue.renewLock',
@@ -40,7 +38,7 @@ const renewLock = verb<LockView>({
   text: lockLine,
 })
 
-const extendLock = verb<LockView & { capped: boolean }>({
+const extendLock = verb({
   name: 'extend-lock',
   operation: 'queue.extendLock',
   positional: ['queue', 'extraMs'],
@@ -50,7 +48,7 @@ const extendLock = verb<LockView & { capped: boolean }>({
   text: (extended, view) => `${lockLine(extended, view)}${extended.capped ? ', as long as is allowed' : ''}`,
 })
 
-const lockStatus = verb<LockView | null>({
+const lockStatus = verb({
   name: 'lock-status',
   operation: 'queue.getProcessingLock',
   positional: ['queue'],
@@ -59,7 +57,7 @@ const lockStatus = verb<LockView | null>({
   json: (held) => ({ lock: held, stale: held?.stale ?? false }),
 })
 
-const isLockStale = verb<boolean>({
+const isLockStale = verb({
   name: 'is-lock-stale',
   operation: 'queue.isLockStale',
   positional: ['queue'],

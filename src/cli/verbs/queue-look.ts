@@ -1,19 +1,13 @@
 /** Verbs that look at queues. */
 import type { QueueView } from '../../operations/queue-define.ts'
 import type { ItemView } from '../../operations/view.ts'
-import type { QueueStats } from '../../queue.ts'
 import type { Drawing } from '../drawing.ts'
 import { formatDuration } from '../duration.ts'
 import { verb } from '../verb.ts'
 import type { View } from '../view.ts'
 import { itemPairs, itemTable, withNext } from './item-text.ts'
 
-interface ItemPage {
-  readonly items: ItemView[]
-  readonly next: string | null
-}
-
-const list = verb<ItemPage>({
+const list = verb({
   name: 'list',
   operation: 'queue.list',
   positional: ['queue'],
@@ -21,7 +15,7 @@ const list = verb<ItemPage>({
   text: ({ items, next }, view) => withNext(itemTable(items, view), next, view),
 })
 
-const queues = verb<{ queues: QueueView[] }>({
+const queues = verb({
   name: 'queues',
   operation: 'queue.listQueues',
   text: ({ queues: all }, view) =>
@@ -44,7 +38,7 @@ function pausedSince(queue: QueueView, view: View): string {
   return `${view.time(queue.pausedAt)} by ${queue.pausedBy ?? 'nobody known'}${reason}`
 }
 
-const show = verb<ItemView | null>({
+const show = verb({
   name: 'show',
   operation: 'queue.get',
   summary: 'One item by id or key.',
@@ -54,7 +48,7 @@ const show = verb<ItemView | null>({
   json: (item) => ({ item }),
 })
 
-const position = verb<number | null>({
+const position = verb({
   name: 'position',
   operation: 'queue.position',
   positional: ['queue', 'ref'],
@@ -62,7 +56,7 @@ const position = verb<number | null>({
   json: (place) => ({ position: place }),
 })
 
-const stats = verb<QueueStats>({
+const stats = verb({
   name: 'stats',
   operation: 'queue.stats',
   positional: ['queue'],
@@ -88,7 +82,7 @@ const stats = verb<QueueStats>({
     ]),
 })
 
-const describe = verb<QueueView | null>({
+const describe = verb({
   name: 'describe',
   operation: 'queue.describe',
   summary: 'A queue with its workflow and limits.',
@@ -117,7 +111,7 @@ function backoffText({ baseMs, factor, maxMs }: NonNullable<QueueView['backoff']
   return `${formatDuration(baseMs)}, then ${factor} times as long, up to ${formatDuration(maxMs)}`
 }
 
-const quarantine = verb<ItemPage>({
+const quarantine = verb({
   name: 'quarantine',
   operation: 'queue.list',
   summary: 'Items that were set aside because they lost holder after holder, and why.',

@@ -1,12 +1,10 @@
-/** Verbs of the merge workflow's own acts, each under the name it has in the library. */
-import type { ItemView } from '../../operations/view.ts'
 import { verb } from '../verb.ts'
 import { isItemOver, itemLine } from './item-text.ts'
 import { failInput, failOptions } from './queue-work.ts'
 
 const held = { holds: 'item', isOver: isItemOver, text: itemLine } as const
 
-const updateRebaseMetadata = verb<ItemView>({
+const updateRebaseMetadata = verb({
   name: 'update-rebase-metadata',
   noun: 'item',
   operation: 'queue.updateRebaseMetadata',
@@ -14,7 +12,7 @@ const updateRebaseMetadata = verb<ItemView>({
   ...held,
 })
 
-const isFresh = verb<boolean>({
+const isFresh = verb({
   name: 'is-fresh',
   operation: 'queue.isFresh',
   positional: ['queue', 'ref', 'mainSha'],
@@ -22,7 +20,7 @@ const isFresh = verb<boolean>({
   json: (fresh) => ({ fresh }),
 })
 
-const returnToRebasing = verb<ItemView>({
+const returnToRebasing = verb({
   name: 'return-to-rebasing',
   noun: 'item',
   operation: 'queue.returnToRebasing',
@@ -30,7 +28,7 @@ const returnToRebasing = verb<ItemView>({
   ...held,
 })
 
-const beginMerge = verb<ItemView>({
+const beginMerge = verb({
   name: 'begin-merge',
   noun: 'item',
   operation: 'queue.beginMerge',
@@ -38,7 +36,7 @@ const beginMerge = verb<ItemView>({
   ...held,
 })
 
-const completeMerge = verb<ItemView>({
+const completeMerge = verb({
   name: 'complete-merge',
   noun: 'item',
   operation: 'queue.completeMerge',
@@ -47,7 +45,7 @@ const completeMerge = verb<ItemView>({
   completes: true,
 })
 
-const failMerge = verb<ItemView>({
+const failMerge = verb({
   name: 'fail-merge',
   noun: 'item',
   operation: 'queue.failMerge',

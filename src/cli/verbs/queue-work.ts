@@ -5,7 +5,7 @@ import { parseJsonText } from '../../domain/json-text.ts'
 import type { LinePlace } from '../../domain/line-place.ts'
 import { quotedWord } from '../../domain/shell-word.ts'
 import { errorCodes, InvalidError } from '../../errors.ts'
-import type { ClaimManyOutcome, ClaimOutcome } from '../../operations/queue-claim.ts'
+import type { ClaimOutcome } from '../../operations/queue-claim.ts'
 import type { ItemView } from '../../operations/view.ts'
 import { lines } from '../drawing.ts'
 import { readStdin } from '../io.ts'
@@ -34,7 +34,7 @@ function placeText({ item, position, totalPending, reason }: Added): string {
   return `${itemLine(item)}, ${place}`
 }
 
-const add = verb<Added>({
+const add = verb({
   name: 'add',
   operation: 'queue.add',
   makesStore: true,
@@ -47,7 +47,7 @@ const add = verb<Added>({
 /** Items one command adds at once, as many as one transaction takes. */
 const addManyMax = 1000
 
-const addMany = verb<{ ids: string[] }>({
+const addMany = verb({
   name: 'add-many',
   operation: 'queue.addMany',
   makesStore: true,
@@ -64,7 +64,7 @@ const addMany = verb<{ ids: string[] }>({
       })
     }
     const items = lines.map((line, index) => ({ payload: lineValue(line, index + 1) }))
-    return call.execute<{ ids: string[] }>('queue.addMany', { ...call.input, items })
+    return call.execute('queue.addMany', { ...call.input, items })
   },
   text: ({ ids }) => lines(ids),
 })
@@ -82,7 +82,7 @@ function lineValue(line: string, number: number): unknown {
   }
 }
 
-const submit = verb<Added & { outcome: string }>({
+const submit = verb({
   name: 'submit',
   operation: 'queue.submit',
   makesStore: true,
@@ -92,7 +92,7 @@ const submit = verb<Added & { outcome: string }>({
   text: (answer) => `${answer.outcome}  ${placeText(answer)}`,
 })
 
-const peek = verb<ItemView | null>({
+const peek = verb({
   name: 'peek',
   operation: 'queue.peek',
   positional: ['queue'],
@@ -135,21 +135,21 @@ const claiming = {
       : [],
 } as const
 
-const next = verb<ClaimOutcome>({
+const next = verb({
   name: 'next',
   operation: 'queue.next',
   act: (call) => claimWaiting(call, call.input.queue as string, 'queue.next'),
   ...claiming,
 })
 
-const nextWithLock = verb<ClaimOutcome>({
+const nextWithLock = verb({
   name: 'next-with-lock',
   operation: 'queue.nextWithLock',
   act: (call) => claimWaiting(call, call.input.queue as string, 'queue.nextWithLock'),
   ...claiming,
 })
 
-const claimMany = verb<ClaimManyOutcome>({
+const claimMany = verb({
   name: 'claim-many',
   operation: 'queue.claimMany',
   positional: ['queue'],
@@ -161,7 +161,7 @@ const claimMany = verb<ClaimManyOutcome>({
   grants: (claim) => (claim.outcome === 'claimed' ? claim.items.map(itemGrant) : []),
 })
 
-const renew = verb<ItemView>({
+const renew = verb({
   name: 'renew',
   noun: 'item',
   operation: 'queue.renew',
@@ -170,7 +170,7 @@ const renew = verb<ItemView>({
   text: (item) => `${itemLine(item)}, ${leaseLeft(item.lease?.remainingMs ?? 0)}`,
 })
 
-const release = verb<boolean>({
+const release = verb({
   name: 'release',
   operation: 'queue.release',
   positional: ['queue', 'ref'],
@@ -181,7 +181,7 @@ const release = verb<boolean>({
   exit: (released) => (released ? 0 : errorCodes.LEASE_LOST.exit),
 })
 
-const progress = verb<ItemView>({
+const progress = verb({
   name: 'progress',
   noun: 'item',
   operation: 'queue.progress',
@@ -192,7 +192,7 @@ const progress = verb<ItemView>({
   text: (item) => `${itemLine(item)}  ${brief(item.progress)}`,
 })
 
-const move = verb<ItemView>({
+const move = verb({
   name: 'move',
   noun: 'item',
   operation: 'queue.move',
@@ -202,7 +202,7 @@ const move = verb<ItemView>({
   text: itemLine,
 })
 
-const done = verb<ItemView>({
+const done = verb({
   name: 'done',
   noun: 'item',
   operation: 'queue.complete',
@@ -224,7 +224,7 @@ export function failInput(input: Input, options: Input): Input {
 
 export const failOptions = [{ flags: '--code <text>', description: 'a word for the kind of failure' }]
 
-const fail = verb<ItemView>({
+const fail = verb({
   name: 'fail',
   noun: 'item',
   operation: 'queue.fail',

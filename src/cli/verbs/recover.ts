@@ -1,23 +1,21 @@
 /** `holdfast recover`. */
 import { counted } from '../../domain/count.ts'
-import type { StoreRecoveryReport } from '../../session.ts'
 import { verb } from '../verb.ts'
 import { freedText, healingLines, healingText, linesOption } from './healing-text.ts'
 
-export const recover = verb<StoreRecoveryReport>({
+export const recover = verb({
   name: 'recover',
   operation: 'recovery.run',
   summary:
     'Give back everything that lapsed and what the dead held, and put what is due in line; never asks.',
-  fixed: { trigger: 'manual' },
-  hides: ['first', 'deaths', 'promoteOnly', 'locksOnly', 'pauseReason', 'queue', 'healer'],
+  hides: ['first', 'promoteOnly', 'locksOnly', 'pauseReason', 'queue'],
   options: [
     { flags: '--all-namespaces', description: 'everywhere in the store, not only in one namespace' },
     linesOption,
   ],
   help: 'Safe at any rate and from any number of processes: each thing is freed once.\n  * * * * * holdfast recover',
   async act(call) {
-    const { dryRun = false, maxAgeMs = 0 } = call.input as { dryRun?: boolean; maxAgeMs?: number }
+    const { dryRun = false, maxAgeMs = 0 } = call.input
     const hf = await call.open()
     const allNamespaces = call.options.allNamespaces === true
     return healingLines(call, await hf.recovery.detectAndRecoverStale({ dryRun, maxAgeMs, allNamespaces }))

@@ -34,7 +34,7 @@ interface Ran {
 
 const graceDefault = '5s'
 
-export const run = verb<Ran | NotHeld>({
+export const run = verb({
   name: 'run',
   summary:
     'Run a command under a lease: taken before it starts, renewed while it runs, given back when it ends.',

@@ -1,15 +1,13 @@
 /** `holdfast state`: versioned documents. */
 import { jsonLines } from '../../domain/text.ts'
 import { errorCodes, InvalidError } from '../../errors.ts'
-import type { SavedView, StatePage, StateView } from '../../operations/state.ts'
-import type { StateHistory } from '../../operations/state-history.ts'
 import { lines, textLines } from '../drawing.ts'
 import { verb } from '../verb.ts'
 import { brief } from '../view.ts'
 import { withNext } from './item-text.ts'
 import { untilInterrupted } from './stream.ts'
 
-const get = verb<StateView | null>({
+const get = verb({
   name: 'get',
   operation: 'state.get',
   summary: 'A document with its version.',
@@ -20,7 +18,7 @@ const get = verb<StateView | null>({
   hint: (state) => (state ? `version ${state.version} by ${state.updatedBy}` : null),
 })
 
-const set = verb<SavedView>({
+const set = verb({
   name: 'set',
   operation: 'state.set',
   positional: ['key', 'value'],
@@ -30,7 +28,7 @@ const set = verb<SavedView>({
   text: ({ version }, _view, { key }) => `${String(key)}  version ${version}`,
 })
 
-const remove = verb<boolean>({
+const remove = verb({
   name: 'delete',
   operation: 'state.delete',
   positional: ['key'],
@@ -39,7 +37,7 @@ const remove = verb<boolean>({
   exit: (removed) => (removed ? 0 : errorCodes.NOT_FOUND.exit),
 })
 
-const list = verb<StatePage>({
+const list = verb({
   name: 'list',
   operation: 'state.list',
   text: ({ states, next }, view) =>
@@ -58,7 +56,7 @@ const list = verb<StatePage>({
     ),
 })
 
-const history = verb<StateHistory>({
+const history = verb({
   name: 'history',
   operation: 'state.history',
   positional: ['key'],
@@ -74,7 +72,7 @@ const history = verb<StateHistory>({
   },
 })
 
-const watch = verb<undefined>({
+const watch = verb({
   name: 'watch',
   operation: 'state.get',
   summary: 'A document now and after each change, until interrupted.',

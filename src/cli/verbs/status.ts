@@ -11,10 +11,9 @@ import { type Cell, leaseLeft, type View, viewFor } from '../view.ts'
 import { progressBar } from './progress-text.ts'
 import { untilInterrupted } from './stream.ts'
 
-export const status = verb<FleetReport>({
+export const status = verb({
   name: 'status',
   operation: 'fleet.status',
-  hides: ['judged'],
   async act(call) {
     const hf = await call.open()
     return hf.fleet.status()
@@ -28,7 +27,7 @@ const everyMin = 100
 /** Less often, a look now and then does the same. */
 const everyMax = 24 * 60 * 60 * 1000
 
-export const watch = verb<undefined>({
+export const watch = verb({
   name: 'watch',
   summary:
     'The whole fleet, live: redrawn on a terminal, a JSON line for each look elsewhere. Ends with q or Ctrl-C.',

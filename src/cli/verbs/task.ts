@@ -4,10 +4,9 @@ import { counted } from '../../domain/count.ts'
 import { quotedWord } from '../../domain/shell-word.ts'
 import { taskQueue } from '../../domain/task.ts'
 import { errorCodes } from '../../errors.ts'
+import { inPieces } from '../../input.ts'
 import type { LockStatus } from '../../operations/lease-watch.ts'
 import type { BatchClaimOutcome, NextTaskOutcome, TaskClaimOutcome } from '../../operations/task-claim.ts'
-import type { LockCleanup } from '../../operations/task-cleanup.ts'
-import type { TaskHints } from '../../operations/task-hint.ts'
 import type { TaskView } from '../../operations/task-view.ts'
 import { type Drawing, lines, textLines } from '../drawing.ts'
 import { formatDuration } from '../duration.ts'
@@ -69,7 +68,7 @@ function taskPairs(task: TaskView, view: View): Drawing {
   return task.body === '' ? facts : lines([facts, '', textLines(task.body, '  ')])
 }
 
-const add = verb<TaskView>({
+const add = verb({
   name: 'add',
   noun: 'task',
   operation: 'tasks.addTask',
@@ -80,14 +79,14 @@ const add = verb<TaskView>({
   text: taskLine,
 })
 
-const list = verb<{ tasks: TaskView[]; next: string | null }>({
+const list = verb({
   name: 'list',
   operation: 'tasks.listTasks',
   negatable: { owner: 'only what is nobody’s', host: 'only what belongs on no machine' },
   text: ({ tasks, next }, view) => withNext(taskTable(tasks, view), next, view),
 })
 
-const show = verb<TaskView | null>({
+const show = verb({
   name: 'show',
   operation: 'tasks.getTask',
   summary: 'One task by id or key.',
@@ -133,7 +132,7 @@ const claimed = {
     claim.outcome === 'claimed' ? [itemGrant(claim.task)] : [],
 } as const
 
-const claim = verb<TaskClaimOutcome>({
+const claim = verb({
   name: 'claim',
   operation: 'tasks.claimTaskForAgent',
   positional: ['ref'],
@@ -141,7 +140,7 @@ const claim = verb<TaskClaimOutcome>({
   ...claimed,
 })
 
-const next = verb<NextTaskOutcome>({
+const next = verb({
   name: 'next',
   operation: 'tasks.claimNext',
   act: (call) => claimWaiting(call, taskQueue, 'tasks.claimNext'),
@@ -152,7 +151,7 @@ const next = verb<NextTaskOutcome>({
   options: [forPid, waitOption],
 })
 
-const claimMany = verb<BatchClaimOutcome>({
+const claimMany = verb({
   name: 'claim-many',
   operation: 'tasks.batchClaim',
   positional: ['refs'],
@@ -173,7 +172,7 @@ function refusalText(
   return each.outcome === 'impossible' ? each.reason : claimText(each, view)
 }
 
-const renew = verb<TaskView>({
+const renew = verb({
   name: 'renew',
   noun: 'task',
   operation: 'tasks.renewLease',
@@ -182,7 +181,7 @@ const renew = verb<TaskView>({
   text: (task) => `${taskLine(task)}, ${leaseLeft(task.lease?.remainingMs ?? 0)}`,
 })
 
-const release = verb<boolean>({
+const release = verb({
   name: 'release',
   operation: 'tasks.releaseTask',
   positional: ['ref'],
@@ -193,7 +192,7 @@ const release = verb<boolean>({
   exit: (released) => (released ? 0 : errorCodes.LEASE_LOST.exit),
 })
 
-const update = verb<TaskView>({
+const update = verb({
   name: 'update',
   noun: 'task',
   operation: 'tasks.updateTask',
@@ -206,7 +205,7 @@ const update = verb<TaskView>({
   text: (task) => `${taskLine(task)}, version ${task.version}`,
 })
 
-const review = verb<TaskView>({
+const review = verb({
   name: 'review',
   noun: 'task',
   operation: 'tasks.reviewTask',
@@ -216,7 +215,7 @@ const review = verb<TaskView>({
   text: taskLine,
 })
 
-const done = verb<TaskView>({
+const done = verb({
   name: 'done',
   noun: 'task',
   operation: 'tasks.completeTask',
@@ -227,7 +226,7 @@ const done = verb<TaskView>({
   text: taskLine,
 })
 
-const remove = verb<boolean>({
+const remove = verb({
   name: 'remove',
   operation: 'tasks.removeTask',
   positional: ['ref'],
@@ -237,30 +236,24 @@ const remove = verb<boolean>({
   exit: (removed) => (removed ? 0 : errorCodes.NOT_FOUND.exit),
 })
 
-const handoff = verb<{ tasks: { id: string; token: number }[] }>({
+const handoff = verb({
   name: 'handoff',
   operation: 'tasks.handoff',
   negatable: { to: 'they become nobody’s' },
   summary: 'Give back every task you hold, with a note for whoever comes next.',
   options: [forPid],
   async act(call) {
-    const tasks: { id: string; token: number }[] = []
-    for (let piece = 0, more = true; more; piece++) {
-      const answer = await call.execute<{ tasks: typeof tasks; more: boolean }>(
-        'tasks.handoff',
-        call.input,
-        piece,
-      )
-      tasks.push(...answer.tasks)
+    const pieces = await inPieces(async (piece) => {
+      const answer = await call.execute('tasks.handoff', call.input, piece)
       for (const { id, token } of answer.tasks) call.leases.forget({ kind: 'item', name: id }, token)
-      more = answer.more
-    }
-    return { tasks }
+      return answer
+    })
+    return { tasks: pieces.flatMap(({ tasks }) => tasks) }
   },
   text: ({ tasks }) => lines([...tasks.map(({ id }) => id), `gave back ${tasks.length}`]),
 })
 
-const conflict = verb<{ hasConflict: boolean; currentVersion: number }>({
+const conflict = verb({
   name: 'check-conflict',
   operation: 'tasks.checkUpdateConflict',
   positional: ['ref', 'expectedVersion'],
@@ -269,11 +262,10 @@ const conflict = verb<{ hasConflict: boolean; currentVersion: number }>({
   exit: ({ hasConflict }) => (hasConflict ? errorCodes.VERSION_MISMATCH.exit : 0),
 })
 
-const lockStatus = verb<LockStatus | null>({
+const lockStatus = verb({
   name: 'lock-status',
   operation: 'tasks.getLockStatus',
   positional: ['ref'],
-  hides: ['deaths'],
   async act(call) {
     const hf = await call.open()
     return hf.tasks.getLockStatus(String(call.input.ref))
@@ -301,12 +293,12 @@ export function statusText(status: LockStatus, view: View): Drawing {
   ])
 }
 
-const cleanupLocks = verb<LockCleanup>({
+const cleanupLocks = verb({
   name: 'cleanup-locks',
   operation: 'tasks.cleanupExpiredLocks',
   summary: 'Put tasks whose lock expired longer ago than an age back to Todo; never asks.',
   async act(call) {
-    const { maxAgeMs = 0, dryRun = false } = call.input as { maxAgeMs?: number; dryRun?: boolean }
+    const { maxAgeMs = 0, dryRun = false } = call.input
     const hf = await call.open()
     return hf.tasks.cleanupExpiredLocksWithReport({ maxAgeMs, dryRun })
   },
@@ -328,7 +320,7 @@ const cleanupLocks = verb<LockCleanup>({
     ),
 })
 
-const hints = verb<TaskHints>({
+const hints = verb({
   name: 'hints',
   operation: 'tasks.hints',
   text: ({ overlaps, waves, criticalPath }) =>

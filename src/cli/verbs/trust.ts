@@ -8,13 +8,7 @@ import { configName, findHome } from '../location.ts'
 import { trust as accept, distrust } from '../trust.ts'
 import { verb } from '../verb.ts'
 
-interface Trusted {
-  readonly file: string
-  readonly trusted: boolean
-  readonly settings: ConfigFile['settings']
-}
-
-export const trust = verb<Trusted>({
+export const trust = verb({
   name: 'trust',
   summary:
     'Accept the config.toml found here, as it is now. Read it first: it decides where your commands go.',

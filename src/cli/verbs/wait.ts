@@ -1,7 +1,7 @@
 /** `--wait`: until there is something, or for so long. */
 
 import { InvalidError, isHoldfastError } from '../../errors.ts'
-import type { LockView } from '../../operations/view.ts'
+import type { ResultOf } from '../../operations/table.ts'
 import { waitIsOver } from '../../runtime/claim-wait.ts'
 import { parseDuration } from '../duration.ts'
 import { whileInterruptible } from '../interrupt.ts'
@@ -33,20 +33,22 @@ export function waitOptionMs({ options }: Pick<Call, 'options'>): number {
   })
 }
 
+type WaitingClaim = 'queue.next' | 'queue.nextWithLock' | 'tasks.claimNext'
+
 /** Claims, or waits until it can; blocks without costing anything meanwhile. */
-export async function claimWaiting<Answer extends { readonly outcome: string }>(
-  call: Call,
+export async function claimWaiting<Name extends WaitingClaim>(
+  call: Call<Name>,
   queue: string,
-  operation: string,
-): Promise<Answer> {
+  operation: Name,
+): Promise<ResultOf<Name>> {
   const waitMs = waitOptionMs(call)
-  const claim = () => call.execute<Answer>(operation, call.input)
+  const claim = () => call.execute(operation, call.input)
   if (waitMs === 0) return claim()
   if (call.idempotencyKey !== undefined) throw manyRequests()
   const hf = await call.open()
   return whileInterruptible(async (signal) => {
     for (;;) {
-      const answer = await hf.waitForWork<Answer>({
+      const answer = await hf.waitForWork<ResultOf<WaitingClaim>>({
         queue,
         wanted: operation === 'tasks.claimNext' ? call.input : undefined,
         waitMs,
@@ -55,25 +57,25 @@ export async function claimWaiting<Answer extends { readonly outcome: string }>(
         isEnough: ({ outcome }) => outcome === 'claimed',
         giveBack: (late) => giveBack(call, queue, late),
       })
-      if (answer.outcome === 'claimed' || call.options.wait !== true) return answer
+      if (answer.outcome === 'claimed' || call.options.wait !== true) return answer as ResultOf<Name>
     }
   })
 }
 
 /** Nobody is shown the token of what was claimed too late. */
-async function giveBack(call: Call, queue: string, late: object): Promise<void> {
-  const { item, task, lock } = late as Partial<Record<'item' | 'task', Claimed>> & { lock?: LockView }
-  const claimed = item ?? task
+async function giveBack(
+  call: Pick<Call<WaitingClaim>, 'input' | 'execute'>,
+  queue: string,
+  late: ResultOf<WaitingClaim>,
+): Promise<void> {
+  if (late.outcome !== 'claimed') return
+  const claimed = 'item' in late ? late.item : late.task
+  const lock = 'lock' in late ? late.lock : undefined
   // Who has the lock already gets its unfinished item again with the next claim.
-  if (!claimed || (lock && lock.lease.token === call.input.token)) return
+  if (lock && 'token' in call.input && lock.lease.token === call.input.token) return
   const { id, token } = claimed
   await call.execute('queue.release', { queue, ref: id, token, reason: waitIsOver })
   if (lock) await call.execute('queue.releaseProcessingLock', { queue, token: lock.lease.token })
-}
-
-interface Claimed {
-  readonly id: string
-  readonly token: number
 }
 
 export function manyRequests(): InvalidError {

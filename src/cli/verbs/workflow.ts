@@ -1,7 +1,7 @@
 /** `holdfast workflow`. */
 import { verb } from '../verb.ts'
 
-const define = verb<{ name: string; defined: boolean }>({
+const define = verb({
   name: 'define',
   operation: 'workflow.define',
   positional: ['workflow'],

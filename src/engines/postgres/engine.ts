@@ -36,9 +36,6 @@ import { askStandbys, readStandbys, type Standbys, standbysAfter } from './stand
 import { enterBranch, lookAtBranch, type MarkedBranch } from './timeline.ts'
 import { isRead, type Waiting, waitingFor } from './waiting-line.ts'
 
-/** What keeps leases alive, and what the caretaker does between two renewals. */
-const renewing = new Set(['lease.renew', 'lease.check', 'locks.renewPlaces', 'instance.beat'])
-
 /** How old what is known of the standbys may be, while the store is used. */
 const standbysEveryMs = 2_000
 
@@ -131,7 +128,7 @@ function typedAtOpen(error: unknown, { shown }: Address): unknown {
 }
 
 function kindOf(prepared: Prepared): Waiting['kind'] {
-  if (renewing.has(prepared.operation.name)) return 'renewal'
+  if (prepared.operation.isUrgent) return 'renewal'
   return isRead(prepared) ? 'read' : 'write'
 }
 

@@ -1,0 +1,71 @@
+/** Everything Holdfast can do can be done from a program and from a shell, in one way each. */
+import { readFileSync } from 'node:fs'
+import { expect, test } from 'vitest'
+import { listCommands } from '../../dist/cli/reference.js'
+import { operations } from '../../src/operations/table.ts'
+
+const offered = [...operations.values()].filter((row) => row.class === undefined).map(({ name }) => name)
+const commands = await listCommands()
+const handles = [
+  'agents',
+  'fleet',
+  'holdfast',
+  'locks',
+  'messages',
+  'queue',
+  'runs',
+  'session',
+  'state',
+  'tasks',
+]
+const sources = [...handles, 'runtime/stale-locks'].map((name) => ({
+  name,
+  text: readFileSync(`src/${name}.ts`, 'utf8'),
+}))
+
+/** More than one command, or none. */
+const otherCommands: Record<string, string> = {
+  'agents.register': 'agent register takes a pid, and the kernel says the rest',
+  'queue.list': 'queue quarantine is a list with its own columns',
+  'state.get': 'state watch shows a document again and again',
+}
+
+/** More than one handle that calls it, or none. */
+const otherCalls: Record<string, string> = {
+  'events.list': 'all events, those of an item, and those of a message are three views of one list',
+  'events.images': 'only a program that rebuilds a store from its events needs it, and has execute()',
+}
+
+/** Fields that no option of a command says. */
+const unoffered: Record<string, string> = {
+  'queue.addMany items': 'they come from a file or stdin',
+  'queue.fail backoff': 'a person says whether to try again, and the queue says when',
+  'queue.failMerge backoff': 'as for queue.fail',
+  'queue.list states': 'queue quarantine asks for one thing; queue list offers it',
+  'queue.list standing': 'queue quarantine asks for one thing; queue list offers it',
+  'locks.acquireLock wait': '--wait takes a duration',
+  'locks.acquireLock waiter': '--wait keeps its place itself',
+  'locks.reserve holding': 'the tokens kept beside the store say it',
+}
+
+test('each operation has one command, or there is a reason [S6-4]', () => {
+  const counts = offered.map((name) => [name, commands.filter(({ operation }) => operation === name).length])
+  const others = counts.filter(([, count]) => count !== 1).map(([name]) => name)
+
+  expect(others.sort()).toEqual(Object.keys(otherCommands).sort())
+})
+
+test('each operation has one library call, or there is a reason [S6-4]', () => {
+  const callers = (name: string) => sources.filter(({ text }) => text.includes(`'${name}'`))
+  const others = offered.filter((name) => callers(name).length !== 1)
+
+  expect(others.sort()).toEqual(Object.keys(otherCalls).sort())
+})
+
+test('each field of an operation can be given on the command line, or there is a reason [S6-4]', () => {
+  const hidden = commands.flatMap(({ operation, hides }) =>
+    offered.includes(operation ?? '') ? hides.map((field) => `${operation} ${field}`) : [],
+  )
+
+  expect([...new Set(hidden)].sort()).toEqual(Object.keys(unoffered).sort())
+})
