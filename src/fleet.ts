@@ -2,7 +2,7 @@
 
 import * as z from 'zod'
 import { feed } from './domain/bell.ts'
-import { leaseMsMax } from './domain/lease.ts'
+import { maxLeaseMs } from './domain/lease.ts'
 import { fitText, shown } from './domain/text.ts'
 import type { StoreStatus } from './engines/engine.ts'
 import { pause } from './environment.ts'
@@ -50,7 +50,7 @@ const explainOptions = { name: 'fleet.explain', input: z.strictObject({ kind: z.
 const watchOptions = {
   name: 'fleet.watch',
   input: z.strictObject({
-    everyMs: z.int().min(1).max(leaseMsMax).optional(),
+    everyMs: z.int().min(1).max(maxLeaseMs).optional(),
     signal: z.instanceof(AbortSignal, { error: 'must be an AbortSignal' }).optional(),
   }),
 }

@@ -33,8 +33,8 @@ import {
 import { type OpenOptions, parseOptions, type Settings } from './options.ts'
 import { Queue, type QueueOptions } from './queue.ts'
 import { Board } from './runtime/board.ts'
+import { startCaretaker } from './runtime/caretaker-start.ts'
 import { type ClaimWait, waitForWork } from './runtime/claim-wait.ts'
-import { employCaretaker } from './runtime/employ.ts'
 import { logRecovery } from './runtime/heal.ts'
 import { Keeper } from './runtime/keeper.ts'
 import { RecoveryFailures } from './runtime/recovery-failures.ts'
@@ -153,8 +153,8 @@ async function begin({ url, ...parts }: Beginning): Promise<Holdfast> {
   const unmarked = session.storeIsLocal ? null : environment.host.ownMark.enter(environment.host.identity)
   if (unmarked !== null) logger.warn({ what: unmarked, remedy: unmarkedRemedy }, 'store.warning')
   try {
-    await keeper.employ(() =>
-      employCaretaker({
+    await keeper.startCaretaker(() =>
+      startCaretaker({
         url,
         engine,
         environment,

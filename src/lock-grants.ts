@@ -19,7 +19,7 @@ export interface Released {
 }
 
 /** Manual grants that are never released here must not pile up; their holders know their tokens. */
-const namesMax = 10_000
+const maxNames = 10_000
 
 export class LockGrants {
   readonly #session: Session
@@ -38,7 +38,7 @@ export class LockGrants {
     const others = this.#granted.get(key)?.filter((each) => each.id !== id) ?? []
     others.push({ kind: 'lock', id, token, depth: lock.depth })
     this.#granted.set(key, others)
-    if (this.#granted.size > namesMax) this.#forgetOldest()
+    if (this.#granted.size > maxNames) this.#forgetOldest()
     if (!this.#session.isBound(options)) return null
     return this.#session.keeper.hold({ kind: 'lock', id, token, leaseMs: leaseMs ?? 0, requestedAt })
   }

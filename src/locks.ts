@@ -85,7 +85,7 @@ export interface StartupReport {
   readonly kept: readonly LockView[]
 }
 
-const keptMax = 500
+const maxKept = 500
 
 export class Locks {
   /** How far runs are. */
@@ -123,7 +123,7 @@ export class Locks {
     const { waitMs = 0, signal } = options
     assertWait('locks.acquireLock', waitMs, options.idempotencyKey)
     assertSignal('locks.acquireLock', signal)
-    assertNoPlace(options)
+    assertNoWaiter(options)
     signal?.throwIfAborted()
     const isThis = ({ kind, id }: LeaseRef) => kind === 'lock' && lockNameOf(id) === name
     const givenBack = waitMs > 0 ? null : this.#session.whenGivenBack(isThis)
@@ -262,13 +262,13 @@ export class Locks {
     const isOthers = ({ holder, lease }: LockView) =>
       holder !== null && (lease.instance === null ? holder !== agent : lease.instance !== instance)
     const kept: LockView[] = []
-    let page = await this.list({ limit: keptMax })
+    let page = await this.list({ limit: maxKept })
     kept.push(...page.locks.filter(isOthers))
-    while (page.next !== null && kept.length < keptMax) {
-      page = await this.list({ limit: keptMax, after: page.next })
+    while (page.next !== null && kept.length < maxKept) {
+      page = await this.list({ limit: maxKept, after: page.next })
       kept.push(...page.locks.filter(isOthers))
     }
-    return kept.slice(0, keptMax)
+    return kept.slice(0, maxKept)
   }
 
   /**
@@ -329,13 +329,13 @@ export class Locks {
 }
 
 /** A place in line is kept by `waitMs`; one who only stood in it would never ask for its turn. */
-function assertNoPlace(options: object): void {
-  const place = 'wait' in options ? 'wait' : 'waiter'
-  if (!(place in options)) return
+function assertNoWaiter(options: object): void {
+  const option = 'wait' in options ? 'wait' : 'waiter'
+  if (!(option in options)) return
   throw new InvalidError({
-    what: `locks.acquireLock: unknown option "${place}"`,
+    what: `locks.acquireLock: unknown option "${option}"`,
     next: 'did you mean "waitMs"?',
-    facts: { unknown: [place] },
+    facts: { unknown: [option] },
   })
 }
 

@@ -188,7 +188,7 @@ export class Messages {
     const found = await this.get(message)
     if (!found) return []
     const of = async (subject: 'message' | 'delivery', id: string) =>
-      (await this.#session.call('events.list', { subject, id, limit: timelineMax })).events
+      (await this.#session.call('events.list', { subject, id, limit: maxTimeline })).events
     const pages = await Promise.all([
       of('message', found.id),
       ...found.deliveries.map(({ id }) => of('delivery', id)),
@@ -235,4 +235,4 @@ export class Messages {
   }
 }
 
-const timelineMax = 1000
+const maxTimeline = 1000

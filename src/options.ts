@@ -76,15 +76,15 @@ const quotas = z.strictObject({
     .max(1_000)
     .default(defaultQuotas.reservations)
     .describe('Reservations of paths that one agent may have at once.'),
-  lockPlaces: z
+  lockWaits: z
     .int()
     .min(1)
     .max(10_000)
-    .default(defaultQuotas.lockPlaces)
+    .default(defaultQuotas.lockWaits)
     .describe('Lines for locks in which one agent may stand at once.'),
 })
 
-export const busyTimeoutMsMax = 600_000
+export const maxBusyTimeoutMs = 600_000
 
 export const openOptions = z.strictObject({
   agent: name.optional().describe('Name of this participant; default HOLDFAST_AGENT, else type-host-pid.'),
@@ -98,7 +98,7 @@ export const openOptions = z.strictObject({
   busyTimeoutMs: z
     .int()
     .min(0)
-    .max(busyTimeoutMsMax)
+    .max(maxBusyTimeoutMs)
     .default(5_000)
     .describe('How long to wait for other processes that write or recover the log before BUSY, ms.'),
   patienceMs: z

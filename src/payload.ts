@@ -3,24 +3,24 @@
  * The output of a schema may be anything, a Date or a class of the program's; stored, it could not be parsed again.
  */
 import type { StandardSchemaV1 } from '@standard-schema/spec'
-import { depthMax, JsonFault, jsonCopy, payloadBytesMax } from './domain/json.ts'
+import { JsonFault, jsonCopy, maxDepth, maxPayloadBytes } from './domain/json.ts'
 import { shown } from './domain/text.ts'
 import { InvalidError } from './errors.ts'
 
 export type PayloadSchema<Payload> = StandardSchemaV1<unknown, Payload>
 
 /** What a value is called, and the thing whose schema it must fit. */
-interface Place {
+interface PayloadOwner {
   readonly what: 'payload' | 'value'
   readonly noun: 'queue' | 'state'
   readonly name: string
 }
 
-export function payloadOf(queue: string): Place {
+export function payloadOf(queue: string): PayloadOwner {
   return { what: 'payload', noun: 'queue', name: queue }
 }
 
-export function documentAt(key: string): Place {
+export function documentAt(key: string): PayloadOwner {
   return { what: 'value', noun: 'state', name: key }
 }
 
@@ -31,19 +31,19 @@ export function documentAt(key: string): Place {
 export async function storable<Value>(
   schema: PayloadSchema<Value> | undefined,
   value: unknown,
-  place: Place,
+  owner: PayloadOwner,
 ): Promise<{ readonly input: unknown; readonly output: Value }> {
-  if (value === undefined) throw missing(place)
+  if (value === undefined) throw missing(owner)
   if (!schema) return { input: value, output: value as Value }
-  const input = asJson(value, place)
-  return { input, output: await parsed(schema, input, place) }
+  const input = asJson(value, owner)
+  return { input, output: await parsed(schema, input, owner) }
 }
 
 /** What the schema makes of a stored value, or INVALID naming the first fault. */
 export async function parsed<Value>(
   schema: PayloadSchema<Value> | undefined,
   stored: unknown,
-  { what, noun, name }: Place,
+  { what, noun, name }: PayloadOwner,
 ): Promise<Value> {
   if (!schema) return stored as Value
   const checked = await schema['~standard'].validate(stored)
@@ -57,9 +57,9 @@ export async function parsed<Value>(
   })
 }
 
-function asJson(value: unknown, { what, noun, name }: Place): unknown {
+function asJson(value: unknown, { what, noun, name }: PayloadOwner): unknown {
   try {
-    return jsonCopy(value, { bytesMax: payloadBytesMax, depthMax })
+    return jsonCopy(value, { maxBytes: maxPayloadBytes, maxDepth })
   } catch (error) {
     if (!(error instanceof JsonFault)) throw error
     const where = [`the ${what} for ${noun} ${shown(name)}`, error.path.join('.')].filter(
@@ -73,7 +73,7 @@ function asJson(value: unknown, { what, noun, name }: Place): unknown {
   }
 }
 
-function missing({ what, noun, name }: Place): InvalidError {
+function missing({ what, noun, name }: PayloadOwner): InvalidError {
   return new InvalidError({
     what: `the ${what} for ${noun} ${shown(name)} is missing`,
     next: 'give any JSON value, or null',

@@ -1,7 +1,7 @@
 /** `hf.queue(name)`: a thin view on the operations of one queue. */
 import { failureFacts, failureOf } from './domain/failure.ts'
-import type { LinePlace } from './domain/line-place.ts'
 import { processingLockName } from './domain/queue.ts'
+import type { QueuePosition } from './domain/queue-position.ts'
 import { fitText, shown } from './domain/text.ts'
 import type { Workflow } from './domain/workflow.ts'
 import { InvalidError, isHoldfastError } from './errors.ts'
@@ -50,10 +50,10 @@ export interface QueueOptions<Payload> {
   readonly workflow?: string | Workflow
   /** Slots of the processing lock. */
   readonly slots?: number
-  /** Handled failures before an item fails for good. */
-  readonly attemptsMax?: number
+  /** Attempts in all, the first included: once this many have failed, an item fails for good; default 3. */
+  readonly maxAttempts?: number
   /** Crashes without progress before quarantine; 0 = never. */
-  readonly crashesMax?: number
+  readonly maxCrashes?: number
   /** Length of leases of its items and its lock that a process renews, at least 500 ms; default that of the process. */
   readonly leaseMs?: number
   /** Length of leases of its items and its lock that nobody renews; default 300 s, of tasks 30 min. */
@@ -115,8 +115,8 @@ export interface AddOptions extends MutationOptions {
   readonly runAt?: number | Date
   /** Not before this many ms from now, by the clock of the store; instead of `runAt`. */
   readonly delayMs?: number
-  /** Handled failures before it fails for good; default is the queue's. */
-  readonly attemptsMax?: number
+  /** Attempts in all, the first included: once this many have failed, it fails for good. Default is the queue's. */
+  readonly maxAttempts?: number
   /** The workflow's own facts. */
   readonly data?: Record<string, unknown>
 }
@@ -148,7 +148,7 @@ export interface ListOptions {
   /** Only these states. */
   readonly states?: readonly string[]
   /** Only those in this line. */
-  readonly standing?: 'ready' | 'suspect' | 'waiting' | 'held' | 'closed'
+  readonly phase?: 'ready' | 'suspect' | 'waiting' | 'held' | 'closed'
   /** Only what is set aside. */
   readonly quarantined?: boolean
   /** How many at most, up to 1000. */
@@ -254,7 +254,10 @@ export class Queue<Payload = unknown> {
   }
 
   /** Adds an item. DUPLICATE while its key or dedupe key belongs to an open item. */
-  async add(payload: Payload, options: AddOptions = {}): Promise<{ item: QueueItem<Payload> } & LinePlace> {
+  async add(
+    payload: Payload,
+    options: AddOptions = {},
+  ): Promise<{ item: QueueItem<Payload> } & QueuePosition> {
     const asked = withWallTime(optionsOf('queue.add', options))
     // Awaited here, or the stack of a refusal would not name the caller.
     return await this.#write('queue.add', { payload: await this.#storable(payload) }, asked)
@@ -267,7 +270,7 @@ export class Queue<Payload = unknown> {
       priority?: number
       runAt?: number | Date
       delayMs?: number
-      attemptsMax?: number
+      maxAttempts?: number
     }[],
     options: MutationOptions = {},
   ): Promise<{ ids: string[] }> {
@@ -286,12 +289,12 @@ export class Queue<Payload = unknown> {
   /**
    * Submits a change under its workspace: new, updated (open) or resubmitted (finished). An open one takes over what is
    * given, `data` fact by fact; the same again changes nothing. While somebody holds it, its head, priority and
-   * `attemptsMax` can change; anything else that differs is refused as HELD.
+   * `maxAttempts` can change; anything else that differs is refused as HELD.
    */
   async submit(
     key: string,
     options: SubmitOptions<Payload>,
-  ): Promise<{ outcome: 'new' | 'updated' | 'resubmitted'; item: QueueItem<Payload> } & LinePlace> {
+  ): Promise<{ outcome: 'new' | 'updated' | 'resubmitted'; item: QueueItem<Payload> } & QueuePosition> {
     const asked = withWallTime(optionsOf('queue.submit', options))
     const payload = await this.#submitted(key, asked)
     return await this.#write('queue.submit', { key, payload }, asked)
@@ -431,7 +434,7 @@ export class Queue<Payload = unknown> {
   /** Found unfit when it was claimed, and failed under that very grant. */
   async #wasUnfit({ id, token }: LeaseRef): Promise<boolean> {
     const item = await this.get(id)
-    if (item?.outcome !== 'badly' || item.token !== token) return false
+    if (item?.outcome !== 'failed' || item.token !== token) return false
     return this.#parsed(item.payload).then(
       () => false,
       () => true,
@@ -686,7 +689,7 @@ export class Queue<Payload = unknown> {
   }
 
   /** Whether items of this queue are claimed through its processing lock. */
-  async isLocked(): Promise<boolean> {
+  async usesProcessingLock(): Promise<boolean> {
     if (this.#hasSettings) await this.#defineOnce()
     const queue = await this.#read('queue.describe', {}, {})
     return queue !== null && queue.slots !== null
@@ -811,7 +814,7 @@ export class Queue<Payload = unknown> {
     const { sent, id, token } = this.#granted(ref, by) ?? (await this.#found(ref, by))
     try {
       const item: ItemView = await this.#ask(this.#request(operation, { ...named, ref: sent, token }, by))
-      if (item.standing !== 'held') this.#session.ended('item', item.id, token, by, item)
+      if (item.phase !== 'held') this.#session.ended('item', item.id, token, by, item)
       return item as QueueItem<Payload>
     } catch (error) {
       this.#session.refused(error, 'item', id, token, by)
@@ -935,8 +938,8 @@ export class Queue<Payload = unknown> {
   }
 }
 
-function leftBy({ standing }: Pick<ItemView, 'standing'>): LeaseLeft {
-  return standing === 'held' ? 'held' : 'ended'
+function leftBy({ phase }: Pick<ItemView, 'phase'>): LeaseLeft {
+  return phase === 'held' ? 'held' : 'ended'
 }
 
 /** How many items are in which state. */
@@ -969,14 +972,14 @@ function assertSchema(schema: unknown): void {
   })
 }
 
-const waitMsMax = 24 * 60 * 60 * 1000
+const maxWaitMs = 24 * 60 * 60 * 1000
 
 /** A wait is a whole number of ms up to a day, and is many requests. */
 export function assertWait(what: string, waitMs: number, idempotencyKey: string | undefined): void {
-  if (!Number.isInteger(waitMs) || waitMs < 0 || waitMs > waitMsMax) {
+  if (!Number.isInteger(waitMs) || waitMs < 0 || waitMs > maxWaitMs) {
     throw new InvalidError({
       what: `${what}: waitMs: ${shown(waitMs)} is not a time to wait`,
-      next: `give whole milliseconds from 0 to ${waitMsMax} (24 h)`,
+      next: `give whole milliseconds from 0 to ${maxWaitMs} (24 h)`,
     })
   }
   if (waitMs === 0 || idempotencyKey === undefined) return

@@ -1,4 +1,4 @@
-/** `hf.locks.progress`: how far runs are. Counts are raised under the token of the lock held for the run. */
+/** `hf.runs`: how far runs are. Counts are raised under the token of the lock held for the run. */
 
 import { askInPieces, optionsOf, orReject } from './input.ts'
 import type { LockGrants } from './lock-grants.ts'
@@ -51,16 +51,16 @@ export class Runs {
     run: string,
     options: StartOptions & { cursor?: unknown; completion?: 'processed' | 'successful' } = {},
   ): Promise<ProgressView> {
-    return this.#underLock('progress.start', run, options)
+    return this.#underLock('runs.start', run, options)
   }
 
   /** Goes on with a paused or failed run, under the grant held now. */
   resume(run: string, options: StartOptions = {}): Promise<ProgressView> {
-    return this.#underLock('progress.resume', run, options)
+    return this.#underLock('runs.resume', run, options)
   }
 
   #underLock(
-    operation: 'progress.start' | 'progress.resume',
+    operation: 'runs.start' | 'runs.resume',
     run: string,
     options: StartOptions,
   ): Promise<ProgressView> {
@@ -73,49 +73,49 @@ export class Runs {
 
   /** Adds to the counts; LEASE_LOST once the lock is not the caller's. A pause stays a pause. */
   async record(run: string, options: RecordOptions): Promise<RecordedProgress> {
-    return this.#session.ask('progress.record', { run }, await this.#withToken(run, options))
+    return this.#session.ask('runs.record', { run }, await this.#withToken(run, options))
   }
 
   /** Stops a run before its next item; anybody may. With a token: only the run of that grant. */
   pause(run: string, options: TokenOptions & { reason?: string } = {}): Promise<ProgressView> {
-    return this.#session.ask('progress.pause', { run }, options)
+    return this.#session.ask('runs.pause', { run }, options)
   }
 
   /** The runner gives the run up; it can be resumed. */
   async fail(run: string, options: TokenOptions & { reason: string }): Promise<ProgressView> {
-    return this.#session.ask('progress.fail', { run }, await this.#withToken(run, options))
+    return this.#session.ask('runs.fail', { run }, await this.#withToken(run, options))
   }
 
   /** More items arrived for a completed run: it is paused with the new total, where that is known. */
   reopen(run: string, options: Omit<TokenOptions, 'token'> & { total?: number } = {}): Promise<ProgressView> {
-    return this.#session.ask('progress.reopen', { run }, options)
+    return this.#session.ask('runs.reopen', { run }, options)
   }
 
   get(run: string): Promise<ProgressView | null> {
-    return this.#session.call('progress.get', { run })
+    return this.#session.call('runs.get', { run })
   }
 
-  list(options: InputOf<'progress.list'> = {}): Promise<ResultOf<'progress.list'>> {
-    return this.#session.ask('progress.list', {}, options)
+  list(options: InputOf<'runs.list'> = {}): Promise<ResultOf<'runs.list'>> {
+    return this.#session.ask('runs.list', {}, options)
   }
 
   /** What became of the items of a run, by key. */
   outcomes(
     run: string,
-    options: Omit<InputOf<'progress.outcomes'>, 'run'> = {},
-  ): Promise<ResultOf<'progress.outcomes'>> {
-    return this.#session.ask('progress.outcomes', { run }, options)
+    options: Omit<InputOf<'runs.outcomes'>, 'run'> = {},
+  ): Promise<ResultOf<'runs.outcomes'>> {
+    return this.#session.ask('runs.outcomes', { run }, options)
   }
 
   /** Which of these keys (at most 500) are still to be done. */
-  left(run: string, keys: readonly string[]): Promise<string[]> {
-    return this.#session.call('progress.left', { run, keys })
+  remaining(run: string, keys: readonly string[]): Promise<string[]> {
+    return this.#session.call('runs.remaining', { run, keys })
   }
 
   /** Whether no other item may be begun: lock lost, not running, or nobody can tell (then with the error). */
   async shouldStop(run: string, options: TokenOptions = {}): Promise<StopAnswer & { error?: unknown }> {
     try {
-      return await this.#session.ask('progress.shouldStop', { run }, await this.#withToken(run, options))
+      return await this.#session.ask('runs.shouldStop', { run }, await this.#withToken(run, options))
     } catch (error) {
       return { stop: true, reason: 'nobody can tell whether its lock still holds', error }
     }
@@ -123,8 +123,8 @@ export class Runs {
 
   /** Forgets a run that does not run, and what became of its items. False when there is none. */
   async remove(run: string, options: Omit<TokenOptions, 'token'> = {}): Promise<boolean> {
-    const pieces = await askInPieces('progress.remove', options, (asked) =>
-      this.#session.ask('progress.remove', { run }, asked),
+    const pieces = await askInPieces('runs.remove', options, (asked) =>
+      this.#session.ask('runs.remove', { run }, asked),
     )
     return pieces.at(-1)?.removed === true
   }

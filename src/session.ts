@@ -1,5 +1,5 @@
 /** What all handles of one opened store share: who we are, the executor, and the grants we were given. */
-import { withCallerFrames } from './caller-frames.ts'
+import { withCallerStack } from './caller-stack.ts'
 import { type Bell, bellNumber } from './domain/bell.ts'
 import { taskQueue } from './domain/task.ts'
 import { shown } from './domain/text.ts'
@@ -14,16 +14,16 @@ import type { LeaseRef } from './operations/lease.ts'
 import type { RecoveryReport, RecoveryTrigger } from './operations/recovery.ts'
 import type { RecoveryStats } from './operations/recovery-stats.ts'
 import {
-  chanceFor,
   type Execute,
+  entropyFor,
   type InputOf,
   type OperationName,
   type ResultOf,
 } from './operations/table.ts'
 import { searchedTo } from './operations/task-seek.ts'
 import type { Settings } from './options.ts'
+import { inTime } from './runtime/deadline.ts'
 import { findDeaths, type Healing, heal, healAtOpen } from './runtime/heal.ts'
-import { inTime } from './runtime/in-time.ts'
 import type { Keeper, Lease } from './runtime/keeper.ts'
 import { type LeaseEnding, LeaseEndings, type LeaseLeft } from './runtime/lease-ending.ts'
 import type { RecoveryFailures } from './runtime/recovery-failures.ts'
@@ -89,9 +89,9 @@ export interface LockUse {
   isAtWork(): boolean
 }
 
-const grantsMax = 10_000
+const maxGrants = 10_000
 /** A completion is repeated soon or never. */
-const completedMax = 1_000
+const maxCompleted = 1_000
 
 type HealingOptions = Pick<Healing, 'queue' | 'dryRun' | 'maxAgeMs' | 'pauseReason'>
 
@@ -245,7 +245,7 @@ export class Session {
       input,
       namespace,
       caller: this.#caller(options),
-      chance: chanceFor(operation, input, this.environment),
+      entropy: entropyFor(operation, input, this.environment),
       idempotencyKey: options.idempotencyKey,
     }
     return options.patienceMs === undefined ? command : { ...command, patienceMs: options.patienceMs }
@@ -265,7 +265,7 @@ export class Session {
       if (this.#isOurEnd(error)) return this.#callAgain(error, command, options)
       if (searchedTo(error) !== null && command.caller.searched === undefined)
         return this.#searchOn(command, options)
-      throw withCallerFrames(error, rejected)
+      throw withCallerStack(error, rejected)
     }
     return answered.then(resolved, rejected)
   }
@@ -410,7 +410,7 @@ export class Session {
     if (this.#introduced.has(agent) || this.engine.status.isReadOnly) return
     try {
       await this.call('messages.introduce', {}, { agent })
-      if (this.#introduced.size >= grantsMax) this.#introduced.clear()
+      if (this.#introduced.size >= maxGrants) this.#introduced.clear()
       this.#introduced.add(agent)
     } catch (error) {
       if (!isHoldfastError(error) || error.code === 'INVALID') throw error
@@ -512,7 +512,7 @@ export class Session {
     const { kind, token, id } = ref
     this.#grants.set(this.#grantKey(kind, name, options), { kind, token, id, item })
     // Manual grants that are never finished here must not pile up; their holders know their tokens.
-    if (this.#grants.size > grantsMax) this.#forgetOldest()
+    if (this.#grants.size > maxGrants) this.#forgetOldest()
     return this.isBound(options) ? this.keeper.hold(ref) : undefined
   }
 
@@ -571,7 +571,7 @@ export class Session {
     this.#completed.delete(key)
     this.#completed.set(key, token)
     const [oldest] = this.#completed.keys()
-    if (this.#completed.size > completedMax) this.#completed.delete(oldest as string)
+    if (this.#completed.size > maxCompleted) this.#completed.delete(oldest as string)
   }
 
   /** The token under which this agent completed an item here. */

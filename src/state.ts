@@ -34,8 +34,8 @@ export interface StateSetOptions {
 }
 
 export interface StateUpdateOptions {
-  /** How often it reads, changes and saves in all, the first time counted, before it gives up; default 5. */
-  readonly attemptsMax?: number
+  /** Attempts in all, the first included: once this many have failed, VERSION_MISMATCH; default 5. An attempt reads, changes and saves. */
+  readonly maxAttempts?: number
   /** Nothing is saved once it has fired. */
   readonly signal?: AbortSignal
   /** Who acts; default is this handle's own agent. */
@@ -70,7 +70,7 @@ const updateOptions = {
   name: 'state.update',
   input: z.strictObject({
     change: z.custom<object>((value) => typeof value === 'function', { error: 'must be a function' }),
-    attemptsMax: z.int().min(1).max(10_000).optional(),
+    maxAttempts: z.int().min(1).max(10_000).optional(),
     signal: signal.optional(),
     agent: z.string().optional(),
   }),
@@ -81,7 +81,7 @@ const watchOptions = {
 }
 
 /** As the source counts them: how often it reads, changes and saves in all. */
-const attemptsMaxDefault = 5
+const defaultMaxAttempts = 5
 /** A watcher looks so often even when nothing rings. */
 const watchPollMs = 500
 /** While rings are known to arrive. */
@@ -123,7 +123,7 @@ export class State<Value = unknown> {
 
   /**
    * Reads, lets `change` make the new value, and saves it if nobody saved another one meanwhile; else reads again
-   * and tries anew, in all `attemptsMax` times, then VERSION_MISMATCH. `change` may therefore run several times and must have no
+   * and tries anew, in all `maxAttempts` times, then VERSION_MISMATCH. `change` may therefore run several times and must have no
    * side effects: do those after, on the strength of `outcome` and `version`. Returning undefined leaves the
    * document as it is.
    */
@@ -133,7 +133,7 @@ export class State<Value = unknown> {
   ): Promise<StateUpdate<Value>> {
     const asked = optionsOf('state.update', options)
     parseInput(updateOptions, { ...asked, change })
-    const { attemptsMax = attemptsMaxDefault, signal, ...by } = asked
+    const { maxAttempts = defaultMaxAttempts, signal, ...by } = asked
     const order = new UpdateOrder(this.#session, this.key, signal)
     try {
       for (let attempts = 1; ; attempts++) {
@@ -152,7 +152,7 @@ export class State<Value = unknown> {
           return { outcome: 'saved', value: output, version: saved.version, attempts }
         } catch (error) {
           if (!isHoldfastError(error) || error.code !== 'VERSION_MISMATCH') throw error
-          this.#conflicted(error, { attempt: attempts, attemptsMax })
+          this.#conflicted(error, { attempt: attempts, maxAttempts })
           await order.lost()
         }
       }
@@ -164,11 +164,11 @@ export class State<Value = unknown> {
   /** Told, and thrown where it was the last attempt. */
   #conflicted(
     error: HoldfastError,
-    { attempt, attemptsMax }: { attempt: number; attemptsMax: number },
+    { attempt, maxAttempts }: { attempt: number; maxAttempts: number },
   ): void {
     const { logger } = this.#session
     logger.info?.({ key: this.key, attempt }, 'state.conflict')
-    if (attempt < attemptsMax) return
+    if (attempt < maxAttempts) return
     logger.warn({ key: this.key, attempts: attempt }, 'state.gave_up')
     const { expected, current } = error.facts as { expected: number; current: number }
     throw new VersionMismatchError(

@@ -1,6 +1,6 @@
 /** `hf.tasks`: a thin view on the operations of tasks. */
 import * as z from 'zod'
-import { leaseMsMax } from './domain/lease.ts'
+import { maxLeaseMs } from './domain/lease.ts'
 import { conflictWaitMs } from './domain/state.ts'
 import { type TaskStatus, taskQueue } from './domain/task.ts'
 import { pause } from './environment.ts'
@@ -99,7 +99,7 @@ export interface TaskFilter {
   /** The machine they belong on; null = none. */
   readonly host?: string | null
   /** At least this urgent: lower numbers come first. */
-  readonly priorityMax?: number
+  readonly maxPriority?: number
 }
 /** Which tasks are listed, and how many. */
 export interface ListTasksOptions extends TaskFilter {
@@ -124,9 +124,9 @@ export interface ClaimNextOptions extends TaskFilter, Omit<ClaimOptions, 'token'
   /** Also tasks that belong on other machines than the one that asks. */
   readonly anyHost?: boolean
   /** Most tasks this agent may hold. */
-  readonly agentMax?: number
+  readonly maxPerAgent?: number
   /** Most tasks that may be held on this host, by its processes or by hand. */
-  readonly hostMax?: number
+  readonly maxPerHost?: number
 }
 
 type Held<Outcome, Kept> = Outcome extends { outcome: 'claimed' }
@@ -145,7 +145,7 @@ const updateAttempts = 5
 const renewalOptions = {
   name: 'tasks.runLeaseRenewal',
   input: z.strictObject({
-    leaseMs: z.int().min(0).max(leaseMsMax).optional(),
+    leaseMs: z.int().min(0).max(maxLeaseMs).optional(),
     everyMs: z.number().optional(),
     onLost: z
       .custom<object>((value) => typeof value === 'function', { error: 'must be a function' })
@@ -156,7 +156,7 @@ const retryOptions = {
   name: 'tasks.updateWithRetry',
   input: z.strictObject({
     change: z.custom<object>((value) => typeof value === 'function', { error: 'must be a function' }),
-    attemptsMax: z.int().min(1).max(10_000),
+    maxAttempts: z.int().min(1).max(10_000),
   }),
 }
 
@@ -197,17 +197,17 @@ export class Tasks {
   }
 
   /**
-   * Reads, lets `change` say what to change, writes; after a conflict again, in all `attemptsMax` times (5), then
+   * Reads, lets `change` say what to change, writes; after a conflict again, in all `maxAttempts` times (5), then
    * VERSION_MISMATCH. `change` may run several times, so it must have no effects of its own. Null from it leaves the
    * task as it is.
    */
   async updateWithRetry(
     ref: string,
     change: (task: Task) => TaskChanges | null | Promise<TaskChanges | null>,
-    options: TokenOptions & { readonly attemptsMax?: number } = {},
+    options: TokenOptions & { readonly maxAttempts?: number } = {},
   ): Promise<Task> {
-    const { attemptsMax = updateAttempts, ...rest } = optionsOf('tasks.updateWithRetry', options)
-    parseInput(retryOptions, { change, attemptsMax })
+    const { maxAttempts = updateAttempts, ...rest } = optionsOf('tasks.updateWithRetry', options)
+    parseInput(retryOptions, { change, maxAttempts })
     for (let attempt = 1; ; attempt++) {
       const task = await this.#required(ref)
       const changes = await change(task)
@@ -215,7 +215,7 @@ export class Tasks {
       try {
         return await this.updateTask(task.id, { ...rest, ...changes, expectedVersion: task.version })
       } catch (error) {
-        if (!isVersionMismatchError(error) || attempt >= attemptsMax) throw error
+        if (!isVersionMismatchError(error) || attempt >= maxAttempts) throw error
         const { environment } = this.#session
         const waitMs = conflictWaitMs(attempt, environment.random())
         if (waitMs > 0) await pause(environment, waitMs)

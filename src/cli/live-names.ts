@@ -104,7 +104,7 @@ const readers: Readonly<Record<LiveKind, Reader>> = {
   },
 
   async runs(hf) {
-    const { runs } = await hf.execute('progress.list', { limit })
+    const { runs } = await hf.execute('runs.list', { limit })
     return runs.map(({ run, status }) => ({ value: run, description: status }))
   },
 

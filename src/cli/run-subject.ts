@@ -53,7 +53,7 @@ export interface RunRequest {
 }
 
 /** In bytes: one string of the environment holds at most 128 KiB on Linux. */
-const payloadMax = 100 * 1024
+const maxPayload = 100 * 1024
 
 export async function take(hf: Holdfast, request: RunRequest): Promise<RunSubject | NotHeld> {
   if (request.lock !== undefined) return takeLock(hf, request.lock, request)
@@ -106,7 +106,7 @@ async function takeItem(hf: Holdfast, name: string, request: RunRequest): Promis
     env: {
       HOLDFAST_QUEUE: name,
       ...(key === null ? {} : { HOLDFAST_KEY: key }),
-      ...(Buffer.byteLength(text) <= payloadMax ? { HOLDFAST_PAYLOAD: text } : {}),
+      ...(Buffer.byteLength(text) <= maxPayload ? { HOLDFAST_PAYLOAD: text } : {}),
     },
     async finish(ending) {
       if (ending.code === 0) await queue.complete(id, { token })

@@ -24,7 +24,7 @@ export interface ItemFacts {
 }
 
 export function explainItem(facts: ItemFacts): Explanation {
-  switch (facts.item.standing) {
+  switch (facts.item.phase) {
     case 'closed':
       return explainClosed(facts)
     case 'held':
@@ -92,7 +92,7 @@ function explainBlocked({ item, blockers }: ItemFacts): Explanation {
   })
   const isHopeless = item.waitingFor.some((id) => {
     const blocker = blockers.find((each) => each.id === id)
-    return blocker === undefined || blocker.outcome === 'badly'
+    return blocker === undefined || blocker.outcome === 'failed'
   })
   const count = item.waitingFor.length
   const others = count === 1 ? 'another item' : `${count} other items`
@@ -136,7 +136,7 @@ function explainReady({ item, queue, position, lockHolders, host }: ItemFacts): 
     })
   }
   const where = host === null ? '' : ` on ${host.name}`
-  const how = item.standing === 'suspect' ? ', as the only suspect of its process' : ''
+  const how = item.phase === 'suspect' ? ', as the only suspect of its process' : ''
   return explanation('ready', `it can be claimed now${where}${how}`, { evidence })
 }
 
@@ -144,11 +144,11 @@ function explainReady({ item, queue, position, lockHolders, host }: ItemFacts): 
 function story(item: Item): string[] {
   return [
     ...(item.attempts === 0 ? [] : [`claimed ${times(item.attempts)}`]),
-    ...(item.failures === 0 ? [] : [`failed ${times(item.failures)}, ${item.attemptsMax} are allowed`]),
+    ...(item.failures === 0 ? [] : [`failed ${times(item.failures)}, ${item.maxAttempts} are allowed`]),
     ...(item.crashes === 0 ? [] : [`lost its holder ${times(item.crashes)} without progress`]),
     ...(item.exposures === 0 ? [] : [`lost along with other items ${times(item.exposures)}`]),
     ...(item.suspectedAt === null ? [] : ['suspected of killing its holders']),
-    ...(item.standing !== 'closed' && item.error ? [`last failure: ${item.error.message}`] : []),
+    ...(item.phase !== 'closed' && item.error ? [`last failure: ${item.error.message}`] : []),
   ]
 }
 

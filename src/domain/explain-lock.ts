@@ -59,7 +59,7 @@ export function explainRun(run: Progress, holder: Holding | null): Explanation {
     evidence,
     can: [
       {
-        operation: 'progress.resume',
+        operation: 'runs.resume',
         input: { run: run.run, lock: run.lock },
         because: 'goes on, by whoever acquires its lock for this run',
       },

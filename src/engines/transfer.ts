@@ -153,7 +153,7 @@ function inOrder(names: readonly TableName[]): TableName[] {
 }
 
 export function positionOf(table: TransferTable, row: TransferRow): Position {
-  return table.key.map((place) => row[place] as Cell)
+  return table.key.map((index) => row[index] as Cell)
 }
 
 /** Somebody else has changed the mark: another copy is at work, or began anew. */

@@ -7,14 +7,14 @@ import * as fields from './fields.ts'
 import { identity, instanceView } from './instance.ts'
 import { crashNeeds } from './lease-watch.ts'
 import { type OutputOf, operation } from './operation.ts'
-import { deathsMax } from './recovery.ts'
+import { maxDeaths } from './recovery.ts'
 
 export const register = operation({
   name: 'agents.register',
   summary:
     'Say which process stands behind an agent: its leases end at once when that process is proven dead.',
   effect: 'write',
-  agentTells: 'which',
+  agentIdentifies: 'request',
   freshIds: () => 1,
   facts: ['bootId', 'pidNamespace', 'hostName', 'startTime'],
   input: () => z.strictObject(identity()),
@@ -36,13 +36,13 @@ export const beat = operation({
   name: 'agents.beat',
   summary: 'An agent shows that it lives; false when its process was never registered or has ended.',
   effect: 'write',
-  agentTells: 'which',
+  agentIdentifies: 'request',
   facts: ['dead'],
   input: () =>
     z.strictObject({
       dead: z
         .array(fields.text(100))
-        .max(deathsMax)
+        .max(maxDeaths)
         .default([])
         .describe('Instances that whoever asks has found dead: they show no sign of life.'),
     }),

@@ -36,7 +36,7 @@ export interface EventPage {
 }
 
 /** Events that one read looks through for those of one kind of thing: some milliseconds. */
-const walkMax = 10_000
+const maxWalked = 10_000
 
 export const list = operation({
   name: 'events.list',
@@ -57,9 +57,9 @@ export const list = operation({
       limit: z
         .int()
         .min(0)
-        .max(fields.pageMax)
+        .max(fields.maxPage)
         .optional()
-        .describe(`How many at most, up to ${fields.pageMax}; default 100.`),
+        .describe(`How many at most, up to ${fields.maxPage}; default 100.`),
     }),
   output: () => z.object({ events: z.array(eventView()), next: z.number().nullable() }),
   needs({ since = 0, before, subject, id, newest = false, limit = 100 }) {
@@ -75,7 +75,7 @@ export const list = operation({
             before: before ?? null,
             limit,
             newest,
-            window: walkMax,
+            window: maxWalked,
           } as const)
         : null,
       // Read after the events: what is removed in between is noticed.
@@ -112,7 +112,7 @@ function removedEvents(since: number, checkpoint: number): NotFoundError {
 type ImageKey = Pick<ImageRow, 'subject' | 'id'>
 
 /** Events one transaction seals: keeps it under 20 ms. */
-const sealMax = 200
+const maxSealed = 200
 
 export const seal = operation({
   name: 'events.seal',
@@ -132,14 +132,14 @@ export const seal = operation({
     events: {
       select: 'events',
       since: 0,
-      limit: sealMax + 1,
+      limit: maxSealed + 1,
       of: null,
       newest: false,
     } as const,
     checkpoint: { select: 'checkpoint' } as const,
   }),
   decide({ events, checkpoint }, { past, through = Number.MAX_SAFE_INTEGER, dryRun }, context) {
-    const oldest = events.slice(0, Math.min(events.length - 1, sealMax)).filter(({ seq }) => seq <= through)
+    const oldest = events.slice(0, Math.min(events.length - 1, maxSealed)).filter(({ seq }) => seq <= through)
     const dates = { latestAt: checkpoint?.at ?? 0, before: beforeOf(past), wall: context.wall }
     const { count, end } = decideSealable(events, dates)
     const range = end === 'undated' ? oldest : oldest.slice(0, count)
@@ -152,7 +152,7 @@ export const seal = operation({
     }
     return ask(needs, ({ images, samples }) => {
       if (samples !== null && !isAnyOld(samples, dates)) return nothing
-      const more = end !== 'young' && events.length > sealMax
+      const more = end !== 'young' && events.length > maxSealed
       const result = { removed: range.length, through: last.seq, more }
       if (images === null) return { changes: [], result }
       const next = {

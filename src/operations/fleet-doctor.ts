@@ -1,7 +1,7 @@
 /** What is wrong with the store and its fleet: the facts of whoever looks, judged together with the rows. */
 import * as z from 'zod'
 import { lossOf, lossSubject } from '../domain/commit-loss.ts'
-import { examine, isUnhealthy, longTransactionMs, vainWaitsMax } from '../domain/doctor.ts'
+import { examine, isUnhealthy, longTransactionMs, maxVainWaits } from '../domain/doctor.ts'
 import { healerSilentMs } from '../domain/healer.ts'
 import { type Processes, runningHosts } from '../domain/holding.ts'
 import { wordIn } from '../domain/task.ts'
@@ -12,13 +12,13 @@ import { ask, type OutputOf, operation } from './operation.ts'
 
 const { text } = fields
 /** More would hide the other findings. */
-const transactionsMax = 5
+const maxTransactions = 5
 /** Every process reports what it lost. */
-const lossesMax = 100
-const namespacesMax = 1000
+const maxLosses = 100
+const maxNamespaces = 1000
 /** So far a look at what waits goes: it must not hold the store up. */
 const waitsWindow = 10_000
-const strandedMax = 5
+const maxStranded = 5
 const size = lazily(() => z.number().min(0).nullable())
 
 const storeFacts = lazily(() =>
@@ -89,16 +89,16 @@ export const doctor = operation({
     neglected: {
       select: 'neglectedNamespaces',
       silentMs: healerSilentMs,
-      limit: namespacesMax,
+      limit: maxNamespaces,
     } as const,
     transactions: {
       select: 'longTransactions',
       openForMs: input.longTransactionMs,
-      limit: transactionsMax,
+      limit: maxTransactions,
     } as const,
-    vainWaits: { select: 'vainWaits', window: waitsWindow, limit: vainWaitsMax } as const,
-    commitLosses: { select: 'events', since: 0, limit: lossesMax, newest: true, of: lossSubject } as const,
-    lockBlockers: { select: 'lockBlockers', limit: transactionsMax } as const,
+    vainWaits: { select: 'vainWaits', window: waitsWindow, limit: maxVainWaits } as const,
+    commitLosses: { select: 'events', since: 0, limit: maxLosses, newest: true, of: lossSubject } as const,
+    lockBlockers: { select: 'lockBlockers', limit: maxTransactions } as const,
   }),
   decide(rows, input, context) {
     const processes = { instances: rows.running, judged: input.judged }
@@ -116,9 +116,9 @@ export const doctor = operation({
         neglected: rows.neglected,
         stranded: {
           tasks: stranded
-            .slice(0, strandedMax)
+            .slice(0, maxStranded)
             .map((item) => ({ title: titleOf(item), host: wordIn(item.data.host) ?? '' })),
-          more: stranded.length > strandedMax,
+          more: stranded.length > maxStranded,
         },
         transactions: rows.transactions,
         vainWaits: rows.vainWaits,
@@ -146,7 +146,7 @@ function strandedNeeds(processes: Processes) {
     stranded: {
       select: 'strandedTasks',
       hosts: [...runningHosts(processes)],
-      limit: strandedMax + 1,
+      limit: maxStranded + 1,
     },
   } as const
 }

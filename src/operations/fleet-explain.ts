@@ -18,9 +18,9 @@ import {
 import type { Instance } from '../domain/instance.ts'
 import type { Item } from '../domain/item.ts'
 import type { Lock } from '../domain/lock.ts'
-import { type LockLine, waitersMax } from '../domain/lock-line.ts'
+import { type LockLine, maxWaiters } from '../domain/lock-line.ts'
 import type { Message } from '../domain/message.ts'
-import { nameLengthMax } from '../domain/name.ts'
+import { maxNameLength } from '../domain/name.ts'
 import type { Progress } from '../domain/progress.ts'
 import { processingLockName } from '../domain/queue.ts'
 import { readWords, taskQueue } from '../domain/task.ts'
@@ -30,7 +30,7 @@ import { lazily } from '../lazily.ts'
 import { text } from './fields.ts'
 import { glancesOf, heldNeeds, heldThings, holdingView, judged, queueRows, titleOf } from './fleet.ts'
 import { lockRef } from './lease.ts'
-import { crashNeeds, runningMax } from './lease-watch.ts'
+import { crashNeeds, maxRunning } from './lease-watch.ts'
 import { ask, type OutputOf, operation, type Step } from './operation.ts'
 import { asFreed, closedBlockers, workflowOf } from './subject.ts'
 
@@ -48,11 +48,11 @@ const foundView = lazily(() =>
 type Found = OutputOf<typeof foundView>
 
 /** Queues in which a key may mean an item. */
-const keyedMax = 1000
+const maxKeyed = 1000
 const messagePattern = /^[A-Za-z0-9_-]{1,64}(?:\.\d{1,6})?$/
 /** Fewer characters are the beginning of nearly everything. */
 const prefixMin = 4
-const historyMax = 10
+const maxHistory = 10
 
 export const find = operation({
   name: 'fleet.find',
@@ -71,10 +71,10 @@ export const find = operation({
         ? ({ select: 'messageByRef', ref: ref.replace(/\.\d+$/, '') } as const)
         : null,
     runs: { select: 'progressOf', runs: [ref] } as const,
-    running: { select: 'runningInstances', limit: runningMax } as const,
+    running: { select: 'runningInstances', limit: maxRunning } as const,
     queue: { select: 'queue', name: ref } as const,
     keyed:
-      ref.length <= nameLengthMax ? ({ select: 'itemsByKey', key: ref, limit: keyedMax } as const) : null,
+      ref.length <= maxNameLength ? ({ select: 'itemsByKey', key: ref, limit: maxKeyed } as const) : null,
   }),
   decide(rows, { ref }) {
     const isQueue = rows.queue !== null
@@ -153,7 +153,7 @@ const input = lazily(() =>
 )
 
 const historyOf = (subject: 'item' | 'lock' | 'message' | 'progress' | 'queue', id: string) =>
-  ({ select: 'events', since: 0, limit: historyMax, of: { subject, id }, newest: true }) as const
+  ({ select: 'events', since: 0, limit: maxHistory, of: { subject, id }, newest: true }) as const
 
 export const explain = operation({
   name: 'fleet.explain',
@@ -167,11 +167,11 @@ export const explain = operation({
     item: kind === 'item' ? ({ select: 'item', queue: null, ref: id } as const) : null,
     closed: kind === 'item' ? closedBlockers : null,
     line:
-      kind === 'lock' ? ({ select: 'lockLine', name: id, waiter: null, limit: waitersMax } as const) : null,
+      kind === 'lock' ? ({ select: 'lockLine', name: id, waiter: null, limit: maxWaiters } as const) : null,
     message: kind === 'message' ? ({ select: 'messagesById', ids: [id] } as const) : null,
     run: kind === 'run' ? ({ select: 'progressOf', runs: [id] } as const) : null,
     defined: kind === 'queue' ? ({ select: 'queue', name: id } as const) : null,
-    running: { select: 'runningInstances', limit: runningMax } as const,
+    running: { select: 'runningInstances', limit: maxRunning } as const,
   }),
   decide(rows, asked, context): Step<FleetExplanation> {
     const of = { ...asked, context, processes: { instances: rows.running, judged: asked.judged } }
@@ -264,9 +264,9 @@ function itemStep(found: Item, closed: readonly string[], of: Asked): Step<Fleet
       item,
       queue,
       workflow: workflowOf(defined as DefinedQueue),
-      holder: item.standing === 'held' ? describeHolding(item, known, context.now) : null,
+      holder: item.phase === 'held' ? describeHolding(item, known, context.now) : null,
       blockers,
-      position: item.standing === 'ready' ? line.ahead + 1 : null,
+      position: item.phase === 'ready' ? line.ahead + 1 : null,
       lockHolders: liveHolders(locks, of),
       host: hostOf(item, of),
       wall: context.wall,

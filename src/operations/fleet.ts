@@ -14,24 +14,24 @@ import type { Context, DefinedQueue, QueueGlance } from '../engines/engine.ts'
 import { lazily } from '../lazily.ts'
 import { text } from './fields.ts'
 import { lockRef } from './lease.ts'
-import { crashNeeds, judgedMax, runningMax } from './lease-watch.ts'
+import { crashNeeds, maxJudged, maxRunning } from './lease-watch.ts'
 import { ask, type OutputOf, operation } from './operation.ts'
 import { progressView, viewProgress } from './progress-view.ts'
 import { knownWorkflow } from './subject.ts'
 
 /** So many are shown of what is held. */
-const shownMax = 20
-const heldMax = 10_000
+const maxShown = 20
+const maxHeld = 10_000
 /** Queues that are looked at: those most worth a look. */
-const queuesMax = 100
+const maxQueues = 100
 /** Counts stop here. */
-const countMax = 10_000
+const maxCount = 10_000
 /** Processes that send look at least every 10 s. */
 const unsentMs = 60_000
 /** Adapters that are named. */
-const unsentMax = 5
+const maxUnsent = 5
 /** Dead letters are counted up to here. */
-const lettersMax = 100
+const maxLetters = 100
 
 /** What the caller's machine can say of processes; the store itself sees none. */
 export const judged = lazily(() =>
@@ -44,7 +44,7 @@ export const judged = lazily(() =>
         isStopped: z.boolean().optional(),
       }),
     )
-    .max(judgedMax)
+    .max(maxJudged)
     .default([])
     .describe('What this machine can say of running processes.'),
 )
@@ -147,22 +147,22 @@ export type FleetStatus = OutputOf<typeof statusView>
 type HeldView = OutputOf<typeof heldView>
 
 export const heldNeeds = {
-  items: { select: 'heldItems', queue: null, limit: heldMax } as const,
-  locks: { select: 'heldLocks', limit: heldMax } as const,
-  deliveries: { select: 'heldDeliveries', limit: heldMax } as const,
-  running: { select: 'runningInstances', limit: runningMax } as const,
+  items: { select: 'heldItems', queue: null, limit: maxHeld } as const,
+  locks: { select: 'heldLocks', limit: maxHeld } as const,
+  deliveries: { select: 'heldDeliveries', limit: maxHeld } as const,
+  running: { select: 'runningInstances', limit: maxRunning } as const,
 }
 
-export const watchedNeed = { select: 'watchedQueues', limit: queuesMax } as const
+export const watchedNeed = { select: 'watchedQueues', limit: maxQueues } as const
 
 export const fleetNeeds = {
   ...heldNeeds,
   ...crashNeeds,
   queues: watchedNeed,
-  runs: { select: 'progressPage', status: 'running', after: null, limit: shownMax } as const,
+  runs: { select: 'progressPage', status: 'running', after: null, limit: maxShown } as const,
   pending: { select: 'openMessageCount', sender: null } as const,
-  letters: { select: 'messages', standing: 'dead', sender: null, after: null, limit: lettersMax } as const,
-  unsent: { select: 'overdueDeliveries', overdueMs: unsentMs, limit: unsentMax } as const,
+  letters: { select: 'messages', phase: 'dead', sender: null, after: null, limit: maxLetters } as const,
+  unsent: { select: 'overdueDeliveries', overdueMs: unsentMs, limit: maxUnsent } as const,
   history: { select: 'recoveryHistory', queue: null } as const,
   lapsed: { select: 'lapsedCounts', queue: null, name: null, instances: [] } as const,
 }
@@ -172,18 +172,18 @@ function namesOf(queues: readonly DefinedQueue[]): string[] {
 }
 
 export function glancesOf(queues: readonly DefinedQueue[]) {
-  return { glances: { select: 'queueGlances', queues: namesOf(queues), limit: countMax } as const }
+  return { glances: { select: 'queueGlances', queues: namesOf(queues), limit: maxCount } as const }
 }
 
 export function readyCountsOf(queues: readonly DefinedQueue[]) {
-  return { ready: { select: 'readyCounts', queues: namesOf(queues), limit: countMax } as const }
+  return { ready: { select: 'readyCounts', queues: namesOf(queues), limit: maxCount } as const }
 }
 
 /** How many of each queue are held, as far as they were loaded. */
 export function countHeld(items: HeldRows['items']): (queue: string) => BoundedCount {
   const counts = new Map<string, number>()
   for (const { item } of items) counts.set(item.queue, (counts.get(item.queue) ?? 0) + 1)
-  return (queue) => ({ count: counts.get(queue) ?? 0, more: items.length === heldMax })
+  return (queue) => ({ count: counts.get(queue) ?? 0, more: items.length === maxHeld })
 }
 
 export const status = operation({
@@ -209,7 +209,7 @@ export const status = operation({
             total: held.length,
             expired: held.filter(({ holder }) => isOver(holder)).length,
             stale: held.filter(({ holder }) => holder.status === 'stale').length,
-            shown: held.slice(0, shownMax),
+            shown: held.slice(0, maxShown),
           },
           agents: agentRows(rows, held, input.judged),
           runs: rows.runs.rows.map((run) => viewProgress(run, context.now)),

@@ -25,7 +25,7 @@ export function isPast({ from }: Past, { isDoubtful, wall }: Context): boolean {
   return !isDoubtful && isSettled(from, { wall })
 }
 
-const agesMax = 10
+const maxAges = 10
 
 export const settle = operation({
   name: 'retention.settle',
@@ -33,7 +33,7 @@ export const settle = operation({
     'For each age, the date it is counted back from; null while none is believed, and for 0, which is for ever.',
   effect: 'admin',
   class: 'internal',
-  input: () => z.strictObject({ agesMs: z.array(z.int().min(0)).max(agesMax) }),
+  input: () => z.strictObject({ agesMs: z.array(z.int().min(0)).max(maxAges) }),
   output: () => z.array(past().nullable()),
   needs: () => ({ kept: { select: 'horizons' } as const }),
   decide({ kept }, { agesMs }, context) {

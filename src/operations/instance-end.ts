@@ -13,7 +13,7 @@ import { ask, operation } from './operation.ts'
 import { rulesFor } from './reclaim.ts'
 
 /** Rows one transaction gives back. */
-const releasedMax = 100
+const maxReleased = 100
 
 interface Holdings {
   readonly items: readonly Item[]
@@ -36,7 +36,7 @@ export const end = operation({
     }),
   needs({ id }) {
     // Waits for what others are at work on: passed over, it would stay held until its lease lapses.
-    const all = { instances: [id], limit: releasedMax, waits: true } as const
+    const all = { instances: [id], limit: maxReleased, waits: true } as const
     return {
       found: { select: 'instances', ids: [id] } as const,
       items: { select: 'itemsOfInstances', ...all, queue: null } as const,
@@ -70,12 +70,12 @@ export const end = operation({
 /** Whether a piece is everything there was, and all of it was seen. */
 function isAll(piece: Holdings, rows: Holdings): boolean {
   const kinds = ['items', 'locks', 'waiters', 'deliveries'] as const
-  return kinds.every((kind) => piece[kind].length === rows[kind].length && rows[kind].length < releasedMax)
+  return kinds.every((kind) => piece[kind].length === rows[kind].length && rows[kind].length < maxReleased)
 }
 
 /** Its own only: a claim that somebody else made in its name is lost with the instance, and not given back by it. */
 function firstPiece(rows: Holdings, agent: string): Holdings {
-  let left = releasedMax
+  let left = maxReleased
   const take = <Row extends { readonly agent: string | null }>(all: readonly Row[]): Row[] => {
     const taken = all.filter((row) => row.agent === agent).slice(0, left)
     left -= taken.length

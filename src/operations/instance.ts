@@ -72,7 +72,7 @@ export const start = operation({
 })
 
 /** One process may have joined for many agents. */
-const knownMax = 500
+const maxKnown = 500
 
 export const join = operation({
   name: 'instance.join',
@@ -89,7 +89,7 @@ export const join = operation({
       pid,
       otherBoots: false,
       after: null,
-      limit: knownMax,
+      limit: maxKnown,
     } as const,
   }),
   decide({ running: { rows } }, input, context) {
@@ -177,7 +177,7 @@ export const list = operation({
   },
 })
 
-const endedMax = 100
+const maxEnded = 100
 
 export const listEndedHolders = operation({
   name: 'instance.listEndedHolders',
@@ -186,11 +186,11 @@ export const listEndedHolders = operation({
   class: 'internal',
   input: () => z.strictObject({}),
   output: () => z.array(instanceView()),
-  needs: () => ({ ended: { select: 'endedHolders', limit: endedMax } as const }),
+  needs: () => ({ ended: { select: 'endedHolders', limit: maxEnded } as const }),
   decide: ({ ended }) => ({ changes: [], result: [...ended] }),
 })
 
-const silentMax = 500
+const maxSilent = 500
 
 export const listSilent = operation({
   name: 'instance.listSilent',
@@ -200,7 +200,7 @@ export const listSilent = operation({
   input: () => z.strictObject({}),
   output: () => z.array(instanceView()),
   needs: () => ({
-    silent: { select: 'silentInstances', silentMs: silentAfterMs, limit: silentMax } as const,
+    silent: { select: 'silentInstances', silentMs: silentAfterMs, limit: maxSilent } as const,
   }),
   decide: ({ silent }) => ({ changes: [], result: [...silent] }),
 })
@@ -210,7 +210,7 @@ export const endSilent = operation({
   summary: 'End processes that were silent for 10 minutes and hold nothing; those that live join again.',
   effect: 'write',
   class: 'internal',
-  input: () => z.strictObject({ ids: z.array(id()).max(silentMax), healer: healer().optional() }),
+  input: () => z.strictObject({ ids: z.array(id()).max(maxSilent), healer: healer().optional() }),
   output: () => z.number(),
   needs: ({ ids }) => ({
     found: { select: 'instances', ids } as const,

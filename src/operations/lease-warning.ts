@@ -12,9 +12,9 @@ import { lockRef } from './lease.ts'
 import { type OutputOf, operation } from './operation.ts'
 
 /** Leases of a kind one look finds. */
-export const nearMax = 1000
+export const maxNear = 1000
 /** Leases one transaction tells of: keeps it under 20 ms. */
-export const warningsMax = 100
+export const maxWarnings = 100
 
 const leaseRef = lazily(() =>
   z.strictObject({
@@ -45,7 +45,7 @@ export const warnNear = operation({
   summary: 'Tell holders whose lease is near its end, once for each grant.',
   effect: 'write',
   class: 'internal',
-  input: () => z.strictObject({ leases: z.array(leaseRef()).max(warningsMax) }),
+  input: () => z.strictObject({ leases: z.array(leaseRef()).max(maxWarnings) }),
   output: () => z.number(),
   needs: ({ leases }) => nearNeeds(leases),
   decide(rows, _input, context) {
@@ -59,9 +59,9 @@ function nearNeeds(leases: readonly NearLease[] | null) {
   const of = (wanted: NearLease['kind']) =>
     leases === null ? null : leases.filter(({ kind }) => kind === wanted).map(({ id }) => id)
   return {
-    items: { select: 'nearItems', ids: of('item'), limit: nearMax } as const,
-    locks: { select: 'nearLocks', ids: of('lock'), limit: nearMax } as const,
-    deliveries: { select: 'nearDeliveries', ids: of('delivery'), limit: nearMax } as const,
+    items: { select: 'nearItems', ids: of('item'), limit: maxNear } as const,
+    locks: { select: 'nearLocks', ids: of('lock'), limit: maxNear } as const,
+    deliveries: { select: 'nearDeliveries', ids: of('delivery'), limit: maxNear } as const,
   }
 }
 

@@ -10,21 +10,21 @@ import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
 import { lockRef } from './lease.ts'
 import { ask, type OutputOf, operation } from './operation.ts'
-import { death, deathsMax } from './recovery.ts'
+import { death, maxDeaths } from './recovery.ts'
 import { requireItem } from './subject.ts'
 import { ref } from './task-view.ts'
 
 /** A report holds nobody up, so it may look at this many; more than that is a matter for metrics. */
-const watchMax = 10_000
-const lossesMax = 10_000
+const maxWatched = 10_000
+const maxLosses = 10_000
 /** Events looked at for how the last grants of each agent ended. */
 const eventWindow = 10_000
 /** Processes of which one call may say that they are dead or alive. */
-export const judgedMax = deathsMax
+export const maxJudged = maxDeaths
 /** Running processes that a report looks at. */
-export const runningMax = 500
+export const maxRunning = 500
 
-const deaths = lazily(() => z.array(death()).max(judgedMax).default([]).describe('Processes proven dead.'))
+const deaths = lazily(() => z.array(death()).max(maxJudged).default([]).describe('Processes proven dead.'))
 
 const watched = lazily(() => ({
   isExpired: z.boolean(),
@@ -78,7 +78,7 @@ const staleLocks = lazily(() =>
 export type StaleLocks = OutputOf<typeof staleLocks>
 
 export const crashNeeds = {
-  losses: { select: 'losses', sinceMs: patternWindowMs, limit: lossesMax } as const,
+  losses: { select: 'losses', sinceMs: patternWindowMs, limit: maxLosses } as const,
   ends: { select: 'grantEnds', window: eventWindow } as const,
 }
 
@@ -100,9 +100,9 @@ export const detectStaleLocks = operation({
     }),
   output: staleLocks,
   needs: ({ queue }) => ({
-    items: { select: 'heldItems', queue: queue ?? null, limit: watchMax } as const,
-    locks: queue === undefined ? ({ select: 'heldLocks', limit: watchMax } as const) : null,
-    deliveries: queue === undefined ? ({ select: 'heldDeliveries', limit: watchMax } as const) : null,
+    items: { select: 'heldItems', queue: queue ?? null, limit: maxWatched } as const,
+    locks: queue === undefined ? ({ select: 'heldLocks', limit: maxWatched } as const) : null,
+    deliveries: queue === undefined ? ({ select: 'heldDeliveries', limit: maxWatched } as const) : null,
     ...crashNeeds,
   }),
   decide({ items, locks, deliveries, losses, ends }, input, context) {
@@ -149,7 +149,7 @@ export const detectStaleLocks = operation({
           orphanedCount: count(({ isOrphaned }) => isOrphaned),
           suspectCount: count(({ isSuspect }) => isSuspect),
           locks: seen,
-          more: [items, locks, deliveries].some((rows) => rows?.length === watchMax),
+          more: [items, locks, deliveries].some((rows) => rows?.length === maxWatched),
           crashPatterns: crashPatterns(losses, context.wall).map((each) => ({ ...each, ids: [...each.ids] })),
           suspectAgents: suspectAgents(ends),
         },
@@ -176,7 +176,7 @@ export const getLockStatus = operation({
   needs: (input) => ({ item: { select: 'item', queue: taskQueue, ref: input.ref } as const }),
   decide({ item: found }, input, context) {
     const item = requireItem(found, taskQueue, input.ref)
-    if (item.standing !== 'held') return { changes: [], result: null }
+    if (item.phase !== 'held') return { changes: [], result: null }
     const ids = item.instance === null ? [] : [item.instance]
     const more = {
       holders: { select: 'instances', ids } as const,

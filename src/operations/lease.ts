@@ -11,7 +11,7 @@ import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
 import { type OutputOf, operation } from './operation.ts'
 
-export const renewalsMax = 200
+export const maxRenewals = 200
 
 const lease = lazily(() =>
   z.strictObject({
@@ -22,7 +22,7 @@ const lease = lazily(() =>
 )
 export type LeaseRef = OutputOf<typeof lease>
 
-const input = lazily(() => z.strictObject({ leases: z.array(lease()).max(renewalsMax) }))
+const input = lazily(() => z.strictObject({ leases: z.array(lease()).max(maxRenewals) }))
 
 /** The length its holder counts on: somebody may have renewed the lease by hand for another one. */
 const renewal = lazily(() => lease().extend({ leaseMs: fields.leaseMs }))
@@ -57,7 +57,7 @@ export const renew = operation({
   effect: 'write',
   class: 'client',
   isUrgent: true,
-  input: () => z.strictObject({ leases: z.array(renewal()).max(renewalsMax) }),
+  input: () => z.strictObject({ leases: z.array(renewal()).max(maxRenewals) }),
   output: () => z.object({ lost: z.array(lease()) }),
   needs: ({ leases }) => leaseNeeds(leases),
   decide({ items, locks }, { leases }, { agent, now }) {
@@ -69,7 +69,7 @@ export const renew = operation({
       const item = each.kind === 'item' ? itemById.get(each.id) : undefined
       const lock = each.kind === 'lock' ? lockById.get(each.id) : undefined
       const claimant = { agent, token: each.token }
-      if (item?.standing === 'held' && isHolder(item, claimant))
+      if (item?.phase === 'held' && isHolder(item, claimant))
         changes.push({ table: 'item', before: item, after: renewLease(item, now, each.leaseMs) })
       else if (lock && isHolder(lock, claimant) && !isOver(lock, now))
         changes.push({ table: 'lock', before: lock, after: renewLease(lock, now, each.leaseMs) })
@@ -130,7 +130,7 @@ export function lostLeases(
   now: number,
 ): readonly LeaseRef[] {
   const current = new Set([
-    ...items.filter((item) => item.standing === 'held').map((item) => `item ${item.id} ${item.token}`),
+    ...items.filter((item) => item.phase === 'held').map((item) => `item ${item.id} ${item.token}`),
     ...locks.filter((lock) => !isOver(lock, now)).map((lock) => `lock ${lockRef(lock)} ${lock.token}`),
   ])
   return leases.filter(({ kind, id, token }) => !current.has(`${kind} ${id} ${token}`))

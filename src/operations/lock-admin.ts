@@ -21,7 +21,7 @@ export const forceRelease = operation({
   name: 'locks.forceRelease',
   summary: 'Take a lock from its holder, whose signal fires; a delay it had asked for is kept.',
   effect: 'admin',
-  tokenTells: 'which',
+  tokenIdentifies: 'request',
   input: () =>
     z.strictObject({ name: fields.name.describe('Name of the lock.'), token: token(), reason: reason() }),
   output: () => z.object({ released: z.number() }),
@@ -40,9 +40,9 @@ export const forceRelease = operation({
   },
 })
 
-const agentMax = 200
+const maxPerAgent = 200
 /** A dry run holds nobody up, so it may look at more. */
-const dryRunMax = 10_000
+const maxDryRun = 10_000
 
 export const forceReleaseAgent = operation({
   name: 'locks.forceReleaseAgent',
@@ -52,18 +52,18 @@ export const forceReleaseAgent = operation({
     z.strictObject({ agent: fields.name.describe('Whose locks.'), reason: reason(), dryRun: fields.dryRun }),
   output: () => z.object({ released: z.number(), more: z.boolean() }),
   needs: ({ agent, dryRun }) => ({
-    held: { select: 'namedLocksOf', agent, limit: dryRun ? dryRunMax : agentMax } as const,
+    held: { select: 'namedLocksOf', agent, limit: dryRun ? maxDryRun : maxPerAgent } as const,
   }),
   decide({ held }, input, context): Step<{ released: number; more: boolean }> {
     if (input.dryRun) {
-      return { changes: [], result: { released: held.length, more: held.length === dryRunMax } }
+      return { changes: [], result: { released: held.length, more: held.length === maxDryRun } }
     }
     return ask(runNeeds(held), ({ runs }) => ({
       changes: [
         ...held.map((lock) => forced(lock, input.reason, context)),
         ...pausedRuns(runs, held, () => `its lock was released by force: ${input.reason}`, context),
       ],
-      result: { released: held.length, more: held.length === agentMax },
+      result: { released: held.length, more: held.length === maxPerAgent },
     }))
   },
 })
@@ -78,7 +78,7 @@ export const transfer = operation({
   name: 'locks.transfer',
   summary: 'Give a lock to another agent under a new token; its former holder is refused from then on.',
   effect: 'admin',
-  tokenTells: 'which',
+  tokenIdentifies: 'request',
   input: () =>
     z.strictObject({
       name: lockName(),

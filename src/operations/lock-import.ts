@@ -14,9 +14,9 @@ import { ask, type OutputOf, operation, type Step } from './operation.ts'
 import { count } from './progress.ts'
 
 /** Locks, and runs, that one transaction takes over. */
-export const lockImportMax = 100
+export const maxImportedLocks = 100
 /** So far back an earlier import of a lock is looked for: it has no row once it is freed, only its events. */
-const pastMax = 500
+const maxPast = 500
 
 export const lockEntry = lazily(() =>
   z.strictObject({
@@ -66,8 +66,8 @@ export const importLocks = operation({
   input: () =>
     z.strictObject({
       from: fields.name,
-      locks: z.array(lockEntry()).max(lockImportMax),
-      runs: z.array(runEntry()).max(lockImportMax),
+      locks: z.array(lockEntry()).max(maxImportedLocks),
+      runs: z.array(runEntry()).max(maxImportedLocks),
       dryRun: z.boolean().default(false),
     }),
   output,
@@ -113,7 +113,7 @@ export const importLocks = operation({
 })
 
 function pastOf(subject: 'lock' | 'progress', id: string) {
-  return { select: 'events', since: 0, limit: pastMax, of: { subject, id }, newest: true } as const
+  return { select: 'events', since: 0, limit: maxPast, of: { subject, id }, newest: true } as const
 }
 
 function arriveLocks(

@@ -1,10 +1,10 @@
 /** The line for a named lock: looking whose turn it is, keeping places in it, giving one up. */
 import * as z from 'zod'
-import { aheadMax, lookAtLine, renewPlaces, type Waiter } from '../domain/lock-line.ts'
+import { lookAtLine, maxAhead, renewWaiters, type Waiter } from '../domain/lock-line.ts'
 import type { Change, Context } from '../engines/engine.ts'
 import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
-import { lockNameOf, renewalsMax } from './lease.ts'
+import { lockNameOf, maxRenewals } from './lease.ts'
 import { newName, slotCount } from './lock-name.ts'
 import { type OutputOf, operation } from './operation.ts'
 
@@ -27,7 +27,7 @@ export const look = operation({
       holders: z.array(z.object({ agent: z.string().nullable(), token: z.number() })),
     }),
   needs: ({ name, slots = 1, waiter }) => ({
-    head: { select: 'lockHead', name, waiter, limit: slots, aheadMax } as const,
+    head: { select: 'lockHead', name, waiter, limit: slots, maxAhead } as const,
   }),
   decide({ head }, { slots = 1 }, context) {
     const { called, asking, ahead, holders } = lookAtLine(slots, head, context)
@@ -35,11 +35,11 @@ export const look = operation({
   },
 })
 
-const place = lazily(() => z.strictObject({ id: fields.text(300), token: z.int().nonnegative() }))
+const waiterTicket = lazily(() => z.strictObject({ id: fields.text(300), token: z.int().nonnegative() }))
 /** A place in line: the lock's name and the place's own id as one word, and its ticket. */
-export type PlaceRef = OutputOf<typeof place>
+export type WaiterTicket = OutputOf<typeof waiterTicket>
 
-export function placeRef(name: string, waiter: string): string {
+export function waiterRef(name: string, waiter: string): string {
   return `${name}#${waiter}`
 }
 
@@ -49,24 +49,24 @@ function waiterOf(ref: string): string {
 }
 
 export const renew = operation({
-  name: 'locks.renewPlaces',
+  name: 'locks.renewWaiters',
   summary: 'Show that waiters live; a place whose turn has come is not renewed.',
   effect: 'write',
   class: 'client',
   isUrgent: true,
-  input: () => z.strictObject({ places: z.array(place()).max(renewalsMax) }),
+  input: () => z.strictObject({ waiting: z.array(waiterTicket()).max(maxRenewals) }),
   output: () => z.number(),
-  needs: ({ places }) => ({
-    waiters: { select: 'waitersById', ids: places.map(({ id }) => waiterOf(id)) } as const,
+  needs: ({ waiting }) => ({
+    waiters: { select: 'waitersById', ids: waiting.map(({ id }) => waiterOf(id)) } as const,
     heads: {
       select: 'lockHeads',
-      names: [...new Set(places.map(({ id }) => lockNameOf(id)))],
+      names: [...new Set(waiting.map(({ id }) => lockNameOf(id)))],
     } as const,
   }),
-  decide({ waiters, heads }, { places }, context) {
-    const tickets = new Set(places.map(({ id, token }) => `${id} ${token}`))
-    const own = waiters.filter(({ name, id, token }) => tickets.has(`${placeRef(name, id)} ${token}`))
-    const renewed = renewPlaces(own, heads, context)
+  decide({ waiters, heads }, { waiting }, context) {
+    const tickets = new Set(waiting.map(({ id, token }) => `${id} ${token}`))
+    const own = waiters.filter(({ name, id, token }) => tickets.has(`${waiterRef(name, id)} ${token}`))
+    const renewed = renewWaiters(own, heads, context)
     return {
       changes: renewed.map((change): Change => ({ table: 'waiter', ...change })),
       result: renewed.length,

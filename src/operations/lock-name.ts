@@ -4,7 +4,7 @@ import { reservationPrefix } from '../domain/reservation.ts'
 import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
 
-const slotsMax = 1000
+const maxSlots = 1000
 
 export const processingPrefix = 'queue:'
 /** A processing lock belongs to its queue; only reading and an operator's force reach it by name. */
@@ -19,4 +19,4 @@ export const newName = lazily(() =>
     error: 'names beginning with "paths:" are reservations; use reserve()',
   }),
 )
-export const slotCount = lazily(() => z.int().min(1).max(slotsMax))
+export const slotCount = lazily(() => z.int().min(1).max(maxSlots))

@@ -2,7 +2,7 @@
 import * as z from 'zod'
 import { isExpired } from '../domain/lease.ts'
 import type { Lock } from '../domain/lock.ts'
-import { waitersMax } from '../domain/lock-line.ts'
+import { maxWaiters } from '../domain/lock-line.ts'
 import { InvalidError } from '../errors.ts'
 import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
@@ -44,7 +44,7 @@ export const getCurrentLockInfo = operation({
   effect: 'read',
   input: () => z.strictObject({ name: name() }),
   output: lockInfo,
-  needs: (of) => ({ line: { select: 'lockLine', name: of.name, waiter: null, limit: waitersMax } as const }),
+  needs: (of) => ({ line: { select: 'lockLine', name: of.name, waiter: null, limit: maxWaiters } as const }),
   decide({ line }, of, { now }) {
     const lock = line.locks.find((each) => isHeld(each, now)) ?? line.locks[0]
     const shown = lock && lock.delayedSince === null ? lock : undefined

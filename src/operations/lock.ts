@@ -9,10 +9,10 @@ import {
   joinLine,
   type LockLine,
   leaveLock,
+  maxWaiters,
   type NamedRequest,
   type Turn,
   type Waiter,
-  waitersMax,
 } from '../domain/lock-line.ts'
 import { defaultQuotas } from '../domain/quota.ts'
 import { assertNotOver } from '../domain/reservation.ts'
@@ -83,9 +83,9 @@ export const acquireLock = operation({
   input: acquireInput,
   output: acquireOutcome,
   needs: turnNeeds,
-  decide({ line, process, places }, input, context): Step<NamedAcquireOutcome> {
+  decide({ line, process, waits }, input, context): Step<NamedAcquireOutcome> {
     const turn = decideTurn(requestOf(input, process, context), line, context)
-    if (turn.outcome === 'held') return keepOut(turn, { ...line, places }, input, context)
+    if (turn.outcome === 'held') return keepOut(turn, { ...line, waits }, input, context)
     const { before, after } = turn
     const taken = turn.outcome === 'granted' ? before : null
     const decision: Decision<NamedAcquireOutcome> = {
@@ -103,17 +103,17 @@ export const acquireLock = operation({
 })
 
 function turnNeeds({ name, slots = 1, wait, waiter }: OutputOf<typeof acquireInput>, caller: Caller) {
-  const limit = (caller.quotas ?? defaultQuotas).lockPlaces
+  const limit = (caller.quotas ?? defaultQuotas).lockWaits
   const isNew = wait === true && waiter === undefined
   return {
     // Who stands in line already was counted when it came.
-    places: isNew ? ({ select: 'placesOfAgent', agent: caller.agent, limit } as const) : null,
+    waits: isNew ? ({ select: 'waitersOfAgent', agent: caller.agent, limit } as const) : null,
     // As many as may stand in line, as may go before the caller, or as tell whether somebody else waits.
     line: {
       select: 'lockLine',
       name,
       waiter: waiter ?? null,
-      limit: isNew ? waitersMax : Math.max(slots, 2),
+      limit: isNew ? maxWaiters : Math.max(slots, 2),
     } as const,
     process: claimant(caller),
   }
@@ -151,7 +151,7 @@ function grantChange(before: Lock | null, after: Lock, context: Context): Change
 /** Somebody else has it, or is next: the caller gets or keeps its place in line, when it wants one. */
 function keepOut(
   turn: Extract<Turn, { outcome: 'held' }>,
-  line: LockLine & { readonly places: number | null },
+  line: LockLine & { readonly waits: number | null },
   input: OutputOf<typeof acquireInput>,
   context: Context,
 ): Step<NamedAcquireOutcome> {
@@ -167,11 +167,11 @@ function keepOut(
   const id = line.own?.id ?? (context.ids[0] as string)
   const waiter = line.own ?? joinLine({ ...context, id, name: input.name }, line, context)
   const result = { outcome: 'waiting', holder, since, expiresAt, waiter: id, ticket: waiter.token } as const
-  const changes = [...delays, ...placeChange(line.own, waiter, context)]
+  const changes = [...delays, ...waiterChange(line.own, waiter, context)]
   return pausing(lost, 'its lock lapsed', { changes, result }, context)
 }
 
-function placeChange(own: Waiter | null, waiter: Waiter, context: Context): Change[] {
+function waiterChange(own: Waiter | null, waiter: Waiter, context: Context): Change[] {
   if (own === null)
     return [
       {
@@ -224,7 +224,7 @@ export const renewLock = operation({
   name: 'locks.renewLock',
   summary: 'Renew a lock by its token: it runs for its length from now. LEASE_LOST once it is not yours.',
   effect: 'write',
-  tokenTells: 'own',
+  tokenIdentifies: 'grant',
   input: () => z.strictObject({ name: lockName(), token: fields.token, leaseMs: fields.leaseMs }),
   output: lockView,
   needs: ({ name }) => ({ locks: { select: 'lock', name } as const }),
@@ -245,7 +245,7 @@ export const releaseLock = operation({
   summary:
     'Give a lock back by its token. False, and nothing changed, when the token is not the current one.',
   effect: 'write',
-  tokenTells: 'own',
+  tokenIdentifies: 'grant',
   input: () => z.strictObject({ name: lockName(), token: fields.token }),
   output: () => z.object({ released: z.boolean(), depth: z.number() }),
   needs: ({ name }) => ({ line: { select: 'lockLine', name, waiter: null, limit: 1 } as const }),

@@ -1,6 +1,6 @@
 /** Answers of recipients: acknowledged, refused, at work on it, read. An answer wins over a retry that is under way. */
 import * as z from 'zod'
-import { takePlace } from '../domain/allowance.ts'
+import { takeAllowance } from '../domain/allowance.ts'
 import { acknowledge, askAgain, progress, refuse } from '../domain/answer.ts'
 import { isOpen, markRead } from '../domain/delivery.ts'
 import type { Message, Thread } from '../domain/message.ts'
@@ -21,7 +21,7 @@ import {
 import { messageView, viewThread } from './message-view.ts'
 import { ask, type OutputOf, operation, type Step } from './operation.ts'
 
-const extendMsMax = 60 * 60 * 1000
+const maxExtendMs = 60 * 60 * 1000
 const ref = lazily(() => z.strictObject({ message: messageRef() }))
 const note = lazily(() => fields.text(2000).optional())
 
@@ -46,7 +46,7 @@ export const receiveAck = operation({
   name: 'messages.receiveAck',
   summary: 'Acknowledge a message as one of its recipients; repeating it is harmless.',
   effect: 'write',
-  agentTells: 'which',
+  agentIdentifies: 'request',
   introduces: 'everybody',
   input: ref,
   output: ackResult,
@@ -71,15 +71,15 @@ function ack(thread: Thread, { allowance, known }: AckRows, context: Context): D
   if (outcome !== 'acked') return { changes: [], result }
   const limit = (findRecipient(known, agent) ?? unregistered(agent)).acksPerMinute
   const [before = null] = allowance
-  const place = takePlace(before?.marks ?? [], limit, now)
-  if (place.at > now) {
+  const allowed = takeAllowance(before?.marks ?? [], limit, now)
+  if (allowed.at > now) {
     const late = { outcome: 'rate_limited' as const, message: viewThread(thread, now) }
-    return { changes: [], result: { ...late, retryAfterMs: place.at - now } }
+    return { changes: [], result: { ...late, retryAfterMs: allowed.at - now } }
   }
   return {
     changes: [
       ...threadChanges(thread, after, context),
-      ...allowanceChange(acksOf(agent), before, place.marks),
+      ...allowanceChange(acksOf(agent), before, allowed.marks),
     ],
     result,
   }
@@ -141,7 +141,7 @@ export const nack = operation({
   name: 'messages.nack',
   summary: 'Refuse a message, or ask for it again, with a reason.',
   effect: 'write',
-  agentTells: 'which',
+  agentIdentifies: 'request',
   introduces: 'everybody',
   input: () =>
     ref().extend({
@@ -150,7 +150,7 @@ export const nack = operation({
       retryAfterMs: z
         .int()
         .min(0)
-        .max(extendMsMax)
+        .max(maxExtendMs)
         .default(0)
         .describe('With retry: not before so long, ms.'),
     }),
@@ -170,7 +170,7 @@ export const progressAck = operation({
   summary:
     'Say that the message is being worked on: it is not sent again, nor escalated, before the time asked for.',
   effect: 'write',
-  agentTells: 'which',
+  agentIdentifies: 'request',
   introduces: 'everybody',
   input: () =>
     ref().extend({
@@ -178,7 +178,7 @@ export const progressAck = operation({
       extendMs: z
         .int()
         .min(1_000)
-        .max(extendMsMax)
+        .max(maxExtendMs)
         .default(60_000)
         .describe('How much time it needs from now, ms.'),
     }),
@@ -195,7 +195,7 @@ export const markAsRead = operation({
   name: 'messages.markAsRead',
   summary: 'Mark a message as read; it still waits for its answer.',
   effect: 'write',
-  agentTells: 'which',
+  agentIdentifies: 'request',
   introduces: 'everybody',
   input: ref,
   output: () => z.boolean(),

@@ -21,9 +21,9 @@ import { messageView, viewThread } from './message-view.ts'
 import { ask, type OutputOf, operation, type Step } from './operation.ts'
 
 /** Messages one transaction touches: each may have a hundred deliveries. */
-const pieceMax = 20
+const maxPerPiece = 20
 /** Names that are forgotten in one transaction. */
-const namesMax = 500
+const maxNames = 500
 const perMinute = lazily(() => z.int().min(0).max(1000))
 const allowancesKeptMs = 60 * 60 * 1000
 
@@ -112,9 +112,9 @@ export const clearPendingAcks = operation({
       ? null
       : ({
           select: 'messages',
-          standing: 'open',
+          phase: 'open',
           sender: sender ?? null,
-          limit: pieceMax,
+          limit: maxPerPiece,
           after: null,
         } as const),
     count: dryRun ? ({ select: 'openMessageCount', sender: sender ?? null } as const) : null,
@@ -177,10 +177,10 @@ export const retain = operation({
     closed:
       past === null
         ? null
-        : ({ select: 'closedMessagesBefore', before: beforeOf(past), limit: pieceMax } as const),
-    allowances: { select: 'allowancesBefore', ageMs: allowancesKeptMs, limit: fields.batchMax } as const,
+        : ({ select: 'closedMessagesBefore', before: beforeOf(past), limit: maxPerPiece } as const),
+    allowances: { select: 'allowancesBefore', ageMs: allowancesKeptMs, limit: fields.maxBatch } as const,
     names:
-      past === null ? null : ({ select: 'unusedNames', before: beforeOf(past), limit: namesMax } as const),
+      past === null ? null : ({ select: 'unusedNames', before: beforeOf(past), limit: maxNames } as const),
   }),
   decide({ closed, allowances, names }, { past }, context) {
     const { agent } = context
@@ -209,7 +209,7 @@ export const retain = operation({
         ...allowances.map((before): Change => ({ table: 'allowance', before, after: null })),
         ...unused.map((before): Change => ({ table: 'addressable', before, after: null })),
       ]
-      const more = messages.length === pieceMax || unused.length === namesMax
+      const more = messages.length === maxPerPiece || unused.length === maxNames
       return { changes, result: { messages: messages.length, more } }
     })
   },

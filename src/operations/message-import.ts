@@ -11,7 +11,7 @@ import { findRecipient } from './message-thread.ts'
 import { operation } from './operation.ts'
 
 /** Messages one transaction takes over. */
-export const importMax = 100
+export const maxImported = 100
 
 export const importEntry = lazily(() =>
   z.strictObject({
@@ -35,7 +35,7 @@ export const importPending = operation({
   class: 'client',
   input: () =>
     z.strictObject({
-      entries: z.array(importEntry()).max(importMax),
+      entries: z.array(importEntry()).max(maxImported),
       dryRun: z.boolean().default(false),
     }),
   output: () => z.object({ imported: z.array(z.string()), known: z.array(z.string()) }),
@@ -44,7 +44,7 @@ export const importPending = operation({
     recipients: {
       select: 'recipients',
       names: entries.map(({ recipient }) => recipient),
-      limit: importMax,
+      limit: maxImported,
     } as const,
   }),
   decide({ there, recipients }, { entries, dryRun }, context) {

@@ -75,10 +75,10 @@ export type MessagePage = OutputOf<typeof messagePage>
 
 const pageInput = lazily(() => z.strictObject({ sender: sender(), ...page() }))
 
-const pageNeeds = (standing: 'open' | 'dead', input: OutputOf<typeof pageInput>) => ({
+const pageNeeds = (phase: 'open' | 'dead', input: OutputOf<typeof pageInput>) => ({
   page: {
     select: 'messages',
-    standing,
+    phase,
     sender: input.sender ?? null,
     limit: input.limit ?? pageSize,
     after: input.after ?? null,

@@ -8,9 +8,9 @@ import {
   countAttempt,
   type Delivery,
   deferDelivery,
-  hasPlace,
+  hasAllowance,
+  maxSendCrashes,
   recordAttempt,
-  sendCrashesMax,
 } from '../domain/delivery.ts'
 import { type Envelope, envelopeOf } from '../domain/envelope.ts'
 import type { Message } from '../domain/message.ts'
@@ -21,17 +21,17 @@ import { NotFoundError } from '../errors.ts'
 import { lazily } from '../lazily.ts'
 import { claimant, holderWith } from './claimant.ts'
 import * as fields from './fields.ts'
-import { asideDamaged, asideStranded, type SetAside, setAside } from './message-aside.ts'
-import { Places } from './message-places.ts'
+import { Allowances } from './message-allowance.ts'
 import { deliveriesTo, findRecipient } from './message-thread.ts'
 import { ask, type OutputOf, operation } from './operation.ts'
+import { stopDamaged, stopStranded, type Undeliverable, undeliverable } from './undeliverable.ts'
 
 /** Rows one transaction claims, and records when nothing has to be sent: some 2 ms, so that also a busy machine stays under 20. */
-export const claimMax = 25
-export const adaptersMax = 50
-export const knownMax = 1000
+export const maxClaimed = 25
+export const maxAdapters = 50
+export const maxKnown = 1000
 
-export const adaptersField = lazily(() => z.array(fields.name).max(adaptersMax))
+export const adaptersField = lazily(() => z.array(fields.name).max(maxAdapters))
 
 const claims = lazily(() =>
   z.object({
@@ -46,7 +46,7 @@ const claims = lazily(() =>
     ),
     deferred: z.number(),
     failed: z.number(),
-    setAside: z.array(setAside()),
+    undeliverable: z.array(undeliverable()),
   }),
 )
 export type DeliveryClaims = OutputOf<typeof claims>
@@ -60,7 +60,7 @@ export const claimDue = operation({
   input: () =>
     z.strictObject({
       adapters: adaptersField(),
-      limit: z.int().min(1).max(claimMax).default(claimMax),
+      limit: z.int().min(1).max(maxClaimed).default(maxClaimed),
       leaseMs: fields.leaseMs.unwrap(),
     }),
   output: claims,
@@ -71,7 +71,7 @@ export const claimDue = operation({
   }),
   decide(rows, input, context) {
     if (rows.due.length === 0)
-      return { changes: [], result: { claims: [], deferred: 0, failed: 0, setAside: [] } }
+      return { changes: [], result: { claims: [], deferred: 0, failed: 0, undeliverable: [] } }
     if (rows.process) holderWith(context, rows.process)
     const names = [...new Set(rows.due.map(({ recipient }) => recipient))]
     return ask(
@@ -80,27 +80,27 @@ export const claimDue = operation({
           select: 'messagesById',
           ids: [...new Set(rows.due.map(({ message }) => message))],
         } as const,
-        known: { select: 'recipients', names, limit: knownMax } as const,
+        known: { select: 'recipients', names, limit: maxKnown } as const,
         allowances: { select: 'allowances', names: names.map(deliveriesTo) } as const,
       },
       ({ messages, known, allowances }) => {
-        const places = new Places(allowances, context.now)
+        const limits = new Allowances(allowances, context.now)
         const messageById = new Map(messages.map((message) => [message.id, message]))
         const steps = rows.due.map((delivery): Claiming => {
           const message = messageById.get(delivery.message)
-          if (!message) return { kind: 'aside', ...asideStranded(delivery, context) }
+          if (!message) return { kind: 'stopped', ...stopStranded(delivery, context) }
           const damage = damageOf(message)
-          if (damage !== null) return { kind: 'aside', ...asideDamaged(delivery, damage, context) }
+          if (damage !== null) return { kind: 'stopped', ...stopDamaged(delivery, damage, context) }
           const recipient = findRecipient(known, delivery.recipient) ?? unregistered(delivery.recipient)
-          return claimOne({ message, delivery, recipient }, places, input.leaseMs, context)
+          return claimOne({ message, delivery, recipient }, limits, input.leaseMs, context)
         })
         return {
-          changes: [...steps.map(({ change }) => change), ...places.changes()],
+          changes: [...steps.map(({ change }) => change), ...limits.changes()],
           result: {
             claims: steps.flatMap(({ claim }) => claim ?? []),
             deferred: steps.filter(({ kind }) => kind === 'deferred').length,
             failed: steps.filter(({ kind }) => kind === 'failed').length,
-            setAside: steps.flatMap(({ setAside }) => setAside ?? []),
+            undeliverable: steps.flatMap(({ undeliverable }) => undeliverable ?? []),
           },
         }
       },
@@ -109,28 +109,28 @@ export const claimDue = operation({
 })
 
 interface Claiming {
-  readonly kind: 'claimed' | 'deferred' | 'failed' | 'aside'
+  readonly kind: 'claimed' | 'deferred' | 'failed' | 'stopped'
   readonly change: Change
   readonly claim?: DeliveryClaim
-  readonly setAside?: SetAside
+  readonly undeliverable?: Undeliverable
 }
 
 function claimOne(
   { message, delivery, recipient }: { message: Message; delivery: Delivery; recipient: Recipient },
-  places: Places,
+  limits: Allowances,
   leaseMs: number,
   context: Context,
 ): Claiming {
   const { agent } = context
-  if (delivery.crashes >= sendCrashesMax) {
+  if (delivery.crashes >= maxSendCrashes) {
     const error = `its sender was lost ${delivery.crashes} times`
     const after = countAttempt(delivery, message.policy, { outcome: 'failed', error }, context)
     const event = { kind: 'delivery.failed', agent, detail: { error } } as const
     return { kind: 'failed', change: { table: 'delivery', before: delivery, after, event } }
   }
-  const at = hasPlace(delivery, delivery.nextDueAt)
+  const at = hasAllowance(delivery, delivery.nextDueAt)
     ? context.now
-    : places.take(deliveriesTo(recipient.name), recipient.deliveriesPerMinute)
+    : limits.take(deliveriesTo(recipient.name), recipient.deliveriesPerMinute)
   if (at > context.now) {
     const event = { kind: 'delivery.deferred', agent, detail: { deferredMs: at - context.now } } as const
     const after = deferDelivery(delivery, at)

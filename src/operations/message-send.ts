@@ -1,6 +1,6 @@
 /** Sending: the message and its deliveries are there before anything goes out. */
 import * as z from 'zod'
-import { takePlace } from '../domain/allowance.ts'
+import { takeAllowance } from '../domain/allowance.ts'
 import { acknowledge } from '../domain/answer.ts'
 import { createMessage, type Thread } from '../domain/message.ts'
 import { nearestNames } from '../domain/name.ts'
@@ -16,8 +16,8 @@ import {
   byRef,
   deliveriesOf,
   findRecipient,
+  maxRecipients,
   messageRef,
-  recipientsMax,
   requireMessage,
   sendsOf,
   threadChanges,
@@ -25,7 +25,7 @@ import {
 import { messageView, viewThread } from './message-view.ts'
 import { ask, type OutputOf, operation, type Step } from './operation.ts'
 
-const contentBytesMax = 10 * 1024
+const maxContentBytes = 10 * 1024
 
 /** The same however a message comes here. */
 export const messageType = lazily(() =>
@@ -33,15 +33,15 @@ export const messageType = lazily(() =>
     .string()
     .regex(/^[A-Za-z][A-Za-z0-9_-]{0,63}$/, { error: 'must be a word such as INFO or REVIEW-REQUEST' }),
 )
-export const messageContent = lazily(() => fields.asJsonText(contentBytesMax))
-const knownMax = 1000
-const levelsMax = 10
+export const messageContent = lazily(() => fields.asJsonText(maxContentBytes))
+const maxKnown = 1000
+const maxLevels = 10
 /** Recipients, everybody on the ladder, and the sender. */
-const namedMax = (levelsMax + 1) * recipientsMax + 1
-const waitMsMax = 24 * 60 * 60 * 1000
-const wait = lazily(() => z.int().min(0).max(waitMsMax))
+const maxNamed = (maxLevels + 1) * maxRecipients + 1
+const maxWaitMs = 24 * 60 * 60 * 1000
+const wait = lazily(() => z.int().min(0).max(maxWaitMs))
 
-const recipientNames = lazily(() => z.array(fields.name).min(1).max(recipientsMax))
+const recipientNames = lazily(() => z.array(fields.name).min(1).max(maxRecipients))
 const everybody = lazily(() => z.literal('*'))
 
 const input = lazily(() =>
@@ -57,7 +57,7 @@ const input = lazily(() =>
     parent: messageRef().optional().describe('The message this one replies to; a reply acknowledges it.'),
     priority: fields.priority,
     quorum: z
-      .union([z.enum(['all', 'any']), z.int().min(1).max(recipientsMax)])
+      .union([z.enum(['all', 'any']), z.int().min(1).max(maxRecipients)])
       .default('all')
       .describe('How many recipients must answer.'),
     timeoutMs: z
@@ -79,7 +79,7 @@ const input = lazily(() =>
       .describe('Escalate with the last retry instead of waiting for an answer to it.'),
     ladder: z
       .array(z.strictObject({ to: z.union([everybody(), recipientNames()]), waitMs: wait() }))
-      .max(levelsMax)
+      .max(maxLevels)
       .optional()
       .describe('Whom to tell when nobody answers, level by level; everybody unless told otherwise.'),
     escalationsPerMinute: z
@@ -94,8 +94,8 @@ type Input = OutputOf<typeof input>
 
 function sendNeeds(asked: Input, { agent }: Caller) {
   return {
-    named: { select: 'recipients', names: namesIn(asked, agent), limit: namedMax } as const,
-    everybody: asked.to === '*' ? ({ select: 'recipients', names: null, limit: knownMax } as const) : null,
+    named: { select: 'recipients', names: namesIn(asked, agent), limit: maxNamed } as const,
+    everybody: asked.to === '*' ? ({ select: 'recipients', names: null, limit: maxKnown } as const) : null,
     allowance: { select: 'allowances', names: [sendsOf(agent)] } as const,
     parent: asked.parent === undefined ? null : byRef(asked.parent),
   }
@@ -140,7 +140,7 @@ function send(rows: Rows, asked: Input, context: Context, parent: Thread | null)
   const recipients = recipientsOf(rows, asked, agent)
   const limit = (findRecipient(rows.named, agent) ?? unregistered(agent)).sendsPerMinute
   const [allowance = null] = rows.allowance
-  const place = takePlace(allowance?.marks ?? [], limit, now)
+  const allowed = takeAllowance(allowance?.marks ?? [], limit, now)
   const request = {
     id: context.ids[0] as string,
     sender: agent,
@@ -152,15 +152,15 @@ function send(rows: Rows, asked: Input, context: Context, parent: Thread | null)
     quorum: quorumOf(asked.quorum, recipients.length),
     policy: makePolicy({ ...asked, recipients: recipients.length }),
   }
-  const thread = createMessage(request, recipients, { now, wall, firstAt: place.at })
+  const thread = createMessage(request, recipients, { now, wall, firstAt: allowed.at })
   const changes: Change[] = [
     ...newThreadChanges(thread, agent, 'message.created'),
-    ...allowanceChange(sendsOf(agent), allowance, place.marks),
+    ...allowanceChange(sendsOf(agent), allowance, allowed.marks),
     ...(parent ? threadChanges(parent, acknowledge(parent, agent, wall).thread, context) : []),
   ]
   return {
     changes,
-    result: { message: viewThread(thread, now), deferredMs: place.at - now },
+    result: { message: viewThread(thread, now), deferredMs: allowed.at - now },
   }
 }
 
@@ -185,9 +185,9 @@ export function newThreadChanges(
 
 /** Everybody who is named: recipients, those on the ladder, and the sender, whose limits apply. */
 function namesIn({ to, ladder }: Input, agent: string): string[] {
-  const told = (ladder ?? []).flatMap((level) => (level.to === '*' ? [] : level.to))
+  const escalated = (ladder ?? []).flatMap((level) => (level.to === '*' ? [] : level.to))
   const asked = to === '*' ? [] : [to].flat()
-  return [...new Set([...asked, ...told, agent])]
+  return [...new Set([...asked, ...escalated, agent])]
 }
 
 function recipientsOf(rows: Rows, { to }: Input, agent: string): Recipient[] {
@@ -199,17 +199,17 @@ function recipientsOf(rows: Rows, { to }: Input, agent: string): Recipient[] {
     ({ name }) => name !== agent,
   )
   if (others.length === 0) return unknownRecipient('*', [])
-  if (others.length <= recipientsMax) return others
+  if (others.length <= maxRecipients) return others
   throw new InvalidError({
-    what: `a message to everybody would go to ${others.length} recipients, the limit is ${recipientsMax}`,
+    what: `a message to everybody would go to ${others.length} recipients, the limit is ${maxRecipients}`,
     next: 'name the recipients',
-    facts: { recipients: others.length, recipientsMax },
+    facts: { recipients: others.length, maxRecipients },
   })
 }
 
 /** Looks up everybody, only to name the nearest. */
 function refuseUnknown(name: string): Step<Sent> {
-  const anybody = { select: 'recipients', names: null, limit: knownMax, isAnybody: true } as const
+  const anybody = { select: 'recipients', names: null, limit: maxKnown, isAnybody: true } as const
   return ask({ known: anybody }, ({ known }) => {
     const names = allRecipients(known).map((recipient) => recipient.name)
     return unknownRecipient(name, nearestNames(name, names, 3))

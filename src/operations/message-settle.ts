@@ -1,28 +1,28 @@
 /** What waited long enough for an answer: given up, escalated, ended. Nothing goes out here, so nothing is leased. */
 import * as z from 'zod'
-import { hasPlace } from '../domain/delivery.ts'
+import { hasAllowance } from '../domain/delivery.ts'
 import { escalate, giveUp, shouldEscalate } from '../domain/escalation.ts'
 import { due, putOff, type Thread } from '../domain/message.ts'
 import { damageOf, endDamaged, policyOf } from '../domain/message-damage.ts'
 import { unregistered } from '../domain/recipient.ts'
 import type { Change, Context, Decision } from '../engines/engine.ts'
 import { lazily } from '../lazily.ts'
-import { asideStranded, type SetAside, setAside } from './message-aside.ts'
-import { Places } from './message-places.ts'
-import { adaptersField, knownMax } from './message-retry.ts'
+import { Allowances } from './message-allowance.ts'
+import { adaptersField, maxKnown } from './message-retry.ts'
 import {
   allRecipients,
   deliveriesOf,
   escalations,
   findRecipient,
-  recipientsMax,
+  maxRecipients,
   threadChanges,
   threadsOf,
 } from './message-thread.ts'
 import { ask, type OutputOf, operation } from './operation.ts'
+import { stopStranded, type Undeliverable, undeliverable } from './undeliverable.ts'
 
 /** Messages one transaction settles: each may have a hundred deliveries. */
-const settleMax = 10
+const maxSettled = 10
 
 const settled = lazily(() =>
   z.object({
@@ -31,7 +31,7 @@ const settled = lazily(() =>
     /** With the reason where it is another than that nobody answered. */
     dead: z.array(z.object({ id: z.string(), reason: z.string().optional() })),
     deferred: z.number(),
-    setAside: z.array(setAside()),
+    undeliverable: z.array(undeliverable()),
     /** False when nothing was left to settle. */
     more: z.boolean(),
   }),
@@ -46,19 +46,23 @@ export const settle = operation({
   input: () => z.strictObject({}),
   output: settled,
   needs: () => ({
-    unanswered: { select: 'unansweredMessages', limit: settleMax } as const,
-    due: { select: 'dueMessages', limit: settleMax } as const,
-    stranded: { select: 'strandedDeliveries', limit: settleMax } as const,
+    unanswered: { select: 'unansweredMessages', limit: maxSettled } as const,
+    due: { select: 'dueMessages', limit: maxSettled } as const,
+    stranded: { select: 'strandedDeliveries', limit: maxSettled } as const,
   }),
   decide(rows, _input, context) {
     const messages = [
       ...new Map([...rows.unanswered, ...rows.due].map((message) => [message.id, message])).values(),
     ]
-    const aside = rows.stranded.map((delivery) => asideStranded(delivery, context))
+    const stopped = rows.stranded.map((delivery) => stopStranded(delivery, context))
     if (messages.length === 0) {
       return {
-        changes: aside.map(({ change }) => change),
-        result: { ...nothing, setAside: aside.map(({ setAside }) => setAside), more: aside.length > 0 },
+        changes: stopped.map(({ change }) => change),
+        result: {
+          ...nothing,
+          undeliverable: stopped.map(({ undeliverable }) => undeliverable),
+          more: stopped.length > 0,
+        },
       }
     }
     const ladders = messages.map((message) => policyOf(message).ladder[message.level]?.to ?? [])
@@ -66,25 +70,25 @@ export const settle = operation({
     return ask(
       {
         deliveries: deliveriesOf(...messages),
-        named: { select: 'recipients', names, limit: knownMax } as const,
+        named: { select: 'recipients', names, limit: maxKnown } as const,
         everybody: ladders.includes('*')
-          ? ({ select: 'recipients', names: null, limit: recipientsMax } as const)
+          ? ({ select: 'recipients', names: null, limit: maxRecipients } as const)
           : null,
         allowances: { select: 'allowances', names: [escalations] } as const,
       },
       ({ deliveries, named, everybody, allowances }) => {
-        const places = new Places(allowances, context.now)
+        const limits = new Allowances(allowances, context.now)
         const find = (sender: string) => (to: readonly string[] | '*') => {
           if (to !== '*') return to.map((name) => findRecipient(named, name) ?? unregistered(name))
           const others = everybody ? allRecipients(everybody) : []
           const all = others.some(({ name }) => name === sender) ? others : [unregistered(sender), ...others]
-          return all.slice(0, recipientsMax)
+          return all.slice(0, maxRecipients)
         }
         const steps = threadsOf(messages, deliveries).map((thread) => ({
           before: thread,
-          ...settleOne(thread, places, find(thread.message.sender), context),
+          ...settleOne(thread, limits, find(thread.message.sender), context),
         }))
-        return summary(steps, places, aside, context)
+        return summary(steps, limits, stopped, context)
       },
     )
   },
@@ -95,7 +99,7 @@ const nothing: Settled = {
   escalated: [],
   dead: [],
   deferred: 0,
-  setAside: [],
+  undeliverable: [],
   more: false,
 }
 
@@ -103,7 +107,7 @@ type Settlement = 'waits' | 'escalated' | 'deferred' | 'dead'
 
 function settleOne(
   thread: Thread,
-  places: Places,
+  limits: Allowances,
   find: Parameters<typeof escalate>[1],
   context: Context,
 ): { after: Thread; kind: Settlement } {
@@ -111,8 +115,8 @@ function settleOne(
   if (damage !== null) return { after: endDamaged(thread, damage, context.wall), kind: 'dead' }
   const given = giveUp(thread, context)
   const { dueAt, policy } = given.message
-  const isPlaced = hasPlace(given.message, dueAt)
-  if (isPlaced && (dueAt ?? 0) > context.now) return { after: given, kind: 'waits' }
+  const isAllowed = hasAllowance(given.message, dueAt)
+  if (isAllowed && (dueAt ?? 0) > context.now) return { after: given, kind: 'waits' }
   if (!shouldEscalate(given, context.now)) {
     // Somebody answered after it had become due: there is nothing to look at any more.
     const isOver = given.message.state === 'pending' && dueAt !== null
@@ -120,7 +124,7 @@ function settleOne(
   }
   // Ending a message tells nobody, so it needs no place.
   const isLast = policy.ladder[given.message.level] === undefined
-  const at = isLast || isPlaced ? context.now : places.take(escalations, policy.escalationsPerMinute)
+  const at = isLast || isAllowed ? context.now : limits.take(escalations, policy.escalationsPerMinute)
   if (at > context.now) return { after: putOff(given, at), kind: 'deferred' }
   const after = escalate(given, find, context)
   return { after, kind: after.message.state === 'dead' ? 'dead' : 'escalated' }
@@ -128,8 +132,8 @@ function settleOne(
 
 function summary(
   steps: readonly { before: Thread; after: Thread; kind: Settlement }[],
-  places: Places,
-  aside: readonly { change: Change; setAside: SetAside }[],
+  limits: Allowances,
+  stopped: readonly { change: Change; undeliverable: Undeliverable }[],
   context: Context,
 ): Decision<Settled> {
   const of = (wanted: Settlement) => steps.filter(({ kind }) => kind === wanted)
@@ -140,8 +144,8 @@ function summary(
   return {
     changes: [
       ...steps.flatMap(({ before, after }) => threadChanges(before, after, context)),
-      ...places.changes(),
-      ...aside.map(({ change }) => change),
+      ...limits.changes(),
+      ...stopped.map(({ change }) => change),
     ],
     result: {
       unanswered: steps.reduce((total, step) => total + isGivenUp(step), 0),
@@ -156,7 +160,7 @@ function summary(
         return { id: message.id, ...(reason === null ? {} : { reason }) }
       }),
       deferred: of('deferred').length,
-      setAside: aside.map(({ setAside }) => setAside),
+      undeliverable: stopped.map(({ undeliverable }) => undeliverable),
       more: true,
     },
   }

@@ -10,7 +10,7 @@ import { InvalidError, NotFoundError } from '../errors.ts'
 import { lazily } from '../lazily.ts'
 
 /** Recipients of one message. */
-export const recipientsMax = 100
+export const maxRecipients = 100
 
 export const messageRef = lazily(() =>
   z

@@ -66,7 +66,7 @@ export const releaseProcessingLock = operation({
   name: 'queue.releaseProcessingLock',
   summary: 'Give the processing lock back; its item stays claimed. False when it is not yours.',
   effect: 'write',
-  tokenTells: 'own',
+  tokenIdentifies: 'grant',
   input: () => z.strictObject(input()),
   output: () => z.boolean(),
   needs: lockNeeds,
@@ -127,7 +127,7 @@ const itemOf = (lock: Lock) => ({
 /** The item claimed with the lock, when its holder still has it. */
 function companion(lock: Lock, items: readonly Item[] | null): Item | undefined {
   return items?.find(
-    (item) => item.standing === 'held' && item.agent === lock.agent && item.instance === lock.instance,
+    (item) => item.phase === 'held' && item.agent === lock.agent && item.instance === lock.instance,
   )
 }
 
@@ -135,7 +135,7 @@ export const renewLock = operation({
   name: 'queue.renewLock',
   summary: 'Renew the processing lock and the item claimed with it: both run for their length from now.',
   effect: 'write',
-  tokenTells: 'own',
+  tokenIdentifies: 'grant',
   input: () => z.strictObject({ ...input(), leaseMs: fields.leaseMs }),
   output: lockView,
   needs: lockNeeds,
@@ -156,7 +156,7 @@ export const extendLock = operation({
   name: 'queue.extendLock',
   summary: 'Add time to the processing lock and the item claimed with it; refused once it lapsed.',
   effect: 'write',
-  tokenTells: 'own',
+  tokenIdentifies: 'grant',
   input: () =>
     z.strictObject({ ...input(), extraMs: fields.leaseMs.unwrap().describe('How much longer, ms.') }),
   output: () => lockView().extend({ capped: z.boolean() }),

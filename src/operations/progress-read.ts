@@ -5,11 +5,11 @@ import type { Decision } from '../engines/engine.ts'
 import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
 import { ask, type OutputOf, operation, type Step } from './operation.ts'
-import { outcomesMax, requireRun, runName, runOf } from './progress.ts'
+import { maxOutcomes, requireRun, runName, runOf } from './progress.ts'
 import { progressView, viewProgress } from './progress-view.ts'
 
 export const get = operation({
-  name: 'progress.get',
+  name: 'runs.get',
   summary: 'How far a run is; null when there is none.',
   effect: 'read',
   input: () => z.strictObject({ run: runName() }),
@@ -22,7 +22,7 @@ export const get = operation({
 })
 
 export const list = operation({
-  name: 'progress.list',
+  name: 'runs.list',
   summary: 'Runs by name, of all or of one status.',
   effect: 'read',
   input: () =>
@@ -56,7 +56,7 @@ const outcomeView = lazily(() =>
 )
 
 export const outcomes = operation({
-  name: 'progress.outcomes',
+  name: 'runs.outcomes',
   summary: 'What became of the items of a run, by key.',
   effect: 'read',
   input: () =>
@@ -85,14 +85,14 @@ export const outcomes = operation({
   }),
 })
 
-export const left = operation({
-  name: 'progress.left',
+export const remaining = operation({
+  name: 'runs.remaining',
   summary: 'Which of these items of a run are still to be done.',
   effect: 'read',
   input: () =>
     z.strictObject({
       run: runName(),
-      keys: z.array(fields.name).max(outcomesMax).describe('The items to ask for.'),
+      keys: z.array(fields.name).max(maxOutcomes).describe('The items to ask for.'),
     }),
   output: () => z.array(z.string()),
   needs: ({ run, keys }) => ({
@@ -117,7 +117,7 @@ const stopAnswer = lazily(() => z.object({ stop: z.boolean(), reason: z.string()
 export type StopAnswer = OutputOf<typeof stopAnswer>
 
 export const shouldStop = operation({
-  name: 'progress.shouldStop',
+  name: 'runs.shouldStop',
   summary: 'Whether the runner must not begin another item: its lock is lost, or the run does not run.',
   effect: 'read',
   input: () => z.strictObject({ run: runName(), token: fields.token }),

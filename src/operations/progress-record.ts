@@ -10,7 +10,7 @@ import {
   assertGrant,
   count,
   cursor,
-  outcomesMax,
+  maxOutcomes,
   progressChange,
   requireRun,
   runName,
@@ -31,7 +31,7 @@ const outcome = lazily(() =>
 function assertSomething(what: object): void {
   if (Object.values(what).some((value) => value !== undefined)) return
   throw new InvalidError({
-    what: 'progress.record: there is nothing to record',
+    what: 'runs.record: there is nothing to record',
     next: 'give done, failed, skipped, total, cursor or outcomes',
   })
 }
@@ -46,7 +46,7 @@ const recorded = lazily(() =>
 export type RecordedProgress = OutputOf<typeof recorded>
 
 export const record = operation({
-  name: 'progress.record',
+  name: 'runs.record',
   summary: 'Add to the counts of a run, guarded by the token of its lock; a pause stays a pause.',
   effect: 'write',
   input: () =>
@@ -58,7 +58,7 @@ export const record = operation({
       skipped: count().optional().describe('So many more were skipped.'),
       total: total(),
       cursor: cursor(),
-      outcomes: z.array(outcome()).max(outcomesMax).optional().describe('What became of single items.'),
+      outcomes: z.array(outcome()).max(maxOutcomes).optional().describe('What became of single items.'),
     }),
   output: recorded,
   needs: ({ run, outcomes }) => ({

@@ -22,7 +22,7 @@ import { ask, type OutputOf, operation, type Step } from './operation.ts'
 import { progressView, viewProgress } from './progress-view.ts'
 
 export const runName = lazily(() => fields.name.describe('Name of the run.'))
-export const outcomesMax = 500
+export const maxOutcomes = 500
 export const count = lazily(() => z.int().min(0).max(1_000_000_000))
 export const total = lazily(() => count().optional().describe('How many items there are.'))
 export const cursor = lazily(() => fields.json().optional().describe('Where to go on; any JSON.'))
@@ -91,7 +91,7 @@ export function progressChange(
 }
 
 export const start = operation({
-  name: 'progress.start',
+  name: 'runs.start',
   summary: 'Begin the progress of a run under the lock that is held for it.',
   effect: 'write',
   input: () =>
@@ -127,7 +127,7 @@ export const start = operation({
 })
 
 export const resume = operation({
-  name: 'progress.resume',
+  name: 'runs.resume',
   summary: 'Go on with a paused or failed run, under the grant that is held for it now.',
   effect: 'write',
   input: () => z.strictObject({ run: runName(), lock: lockName(), token: fields.token, total: total() }),
@@ -161,10 +161,10 @@ function assertLost(progress: Progress, locks: readonly Lock[], now: number): vo
 }
 
 export const pause = operation({
-  name: 'progress.pause',
+  name: 'runs.pause',
   summary: 'Stop a run before its next item. Anybody may; what is done is kept. Harmless when it is paused.',
   effect: 'write',
-  tokenTells: 'which',
+  tokenIdentifies: 'request',
   input: () =>
     z.strictObject({
       run: runName(),
@@ -185,7 +185,7 @@ export const pause = operation({
 })
 
 export const fail = operation({
-  name: 'progress.fail',
+  name: 'runs.fail',
   summary: 'The runner gives a run up, with the reason; it can be resumed.',
   effect: 'write',
   input: () =>
@@ -210,7 +210,7 @@ export const fail = operation({
 })
 
 export const reopen = operation({
-  name: 'progress.reopen',
+  name: 'runs.reopen',
   summary: 'More items arrived for a completed run: it is paused with a new total, to be resumed.',
   effect: 'write',
   input: () =>
@@ -230,17 +230,17 @@ export const reopen = operation({
   },
 })
 
-const removeMax = 500
+const maxRemoved = 500
 
 export const remove = operation({
-  name: 'progress.remove',
+  name: 'runs.remove',
   summary: 'Forget a run that does not run, and what became of its items; at most 500 of them a call.',
   effect: 'admin',
   input: () => z.strictObject({ run: runName() }),
   output: () => z.object({ removed: z.boolean(), more: z.boolean() }),
   needs: ({ run }) => ({
     ...runOf({ run }),
-    page: { select: 'outcomesOf', run, outcome: null, after: null, limit: removeMax } as const,
+    page: { select: 'outcomesOf', run, outcome: null, after: null, limit: maxRemoved } as const,
   }),
   decide({ known, page }, { run }, context) {
     const [before] = known

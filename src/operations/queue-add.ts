@@ -1,9 +1,9 @@
 /** Putting work in: add, addMany. */
 import * as z from 'zod'
 import { dueAt } from '../domain/delay.ts'
-import { blockersMax } from '../domain/dependency.ts'
+import { maxBlockers } from '../domain/dependency.ts'
 import { createItem, type Item, type NewItem, priorityDefault } from '../domain/item.ts'
-import { lineMax, placeOf } from '../domain/line-place.ts'
+import { maxLine, positionOf } from '../domain/queue-position.ts'
 import type { Context, Selector } from '../engines/engine.ts'
 import { DuplicateError, NotFoundError } from '../errors.ts'
 import { lazily } from '../lazily.ts'
@@ -14,7 +14,7 @@ import { itemChange } from './subject.ts'
 import { itemView, viewItem } from './view.ts'
 
 /** Ten years: what is later was meant otherwise. */
-const delayMsMax = 10 * 365 * 24 * 60 * 60 * 1000
+const maxDelayMs = 10 * 365 * 24 * 60 * 60 * 1000
 
 export const newItem = lazily(() => ({
   payload: fields.payload,
@@ -27,17 +27,19 @@ export const newItem = lazily(() => ({
   parent: fields.ref.nullable().optional().describe('Id or key of the item this one is stacked on.'),
   blockers: z
     .array(fields.ref)
-    .max(blockersMax)
+    .max(maxBlockers)
     .optional()
     .describe('Items that must close well first: ids, or keys of this queue.'),
   runAt: fields.wallTime.nullable().optional().describe('Not before this time, ms since 1970.'),
-  delayMs: z.int().min(0).max(delayMsMax).optional().describe('How long it waits before it can be claimed.'),
-  attemptsMax: z
+  delayMs: z.int().min(0).max(maxDelayMs).optional().describe('How long it waits before it can be claimed.'),
+  maxAttempts: z
     .int()
     .min(1)
     .max(1000)
     .optional()
-    .describe("Handled failures before it fails for good; default is the queue's."),
+    .describe(
+      "Attempts in all, the first included: once this many have failed, it fails for good. Default is the queue's.",
+    ),
   data: fields.data.optional(),
 }))
 const newItemSchema = lazily(() => z.strictObject(newItem()))
@@ -92,7 +94,7 @@ export function toNewItem(
   options: {
     id: string
     queue: string
-    attemptsMax: number
+    maxAttempts: number
     dependencies: Pick<NewItem, 'parent' | 'blockers'>
     context: Context
   },
@@ -105,7 +107,7 @@ export function toNewItem(
     runAt: dueAt({ runAt, delayMs }, options.context.wall),
     parent,
     blockers,
-    attemptsMax: input.attemptsMax ?? options.attemptsMax,
+    maxAttempts: input.maxAttempts ?? options.maxAttempts,
     submittedBy: options.context.agent,
     payload: input.payload ?? 'null',
     data: (input.data ?? {}) as Item['data'],
@@ -124,16 +126,16 @@ export function assertFree(
 }
 
 /** For an item that is new: behind everything ready of its priority or a lower number. */
-export const lastPlace = (queue: string, priority: number | undefined): Selector & { select: 'line' } => ({
+export const lastPosition = (queue: string, priority: number | undefined): Selector & { select: 'line' } => ({
   select: 'line',
   queue,
   priority: priority ?? priorityDefault,
   addedAt: null,
   id: null,
-  limit: lineMax,
+  limit: maxLine,
 })
 
-export const place = lazily(() => ({
+export const position = lazily(() => ({
   position: z.number().nullable().describe('1-based place among what can be claimed; null: see `reason`.'),
   totalPending: z.number().describe('Items ready to be claimed, counted up to 1,000.'),
   reason: z
@@ -156,7 +158,7 @@ export const add = operation({
   freshIds: () => 1,
   addsWork: true,
   input: () => z.strictObject({ queue: fields.queue, ...newItem() }),
-  output: () => z.object({ item: itemView(), ...place() }),
+  output: () => z.object({ item: itemView(), ...position() }),
   needs: (input) => ({
     defined: { select: 'queue', name: input.queue } as const,
     sameKey:
@@ -165,7 +167,7 @@ export const add = operation({
       input.dedupeKey == null
         ? null
         : ({ select: 'openItemByDedupeKey', queue: input.queue, dedupeKey: input.dedupeKey } as const),
-    line: lastPlace(input.queue, input.priority),
+    line: lastPosition(input.queue, input.priority),
     tokenFloor: input.key == null ? null : ({ select: 'tokenFloor' } as const),
     ...dependencyNeeds(input.queue, input),
   }),
@@ -177,7 +179,7 @@ export const add = operation({
     const draft = toNewItem(input, {
       id: context.ids[0] as string,
       queue: name,
-      attemptsMax: queue.attemptsMax,
+      maxAttempts: queue.maxAttempts,
       dependencies,
       context,
     })
@@ -187,7 +189,7 @@ export const add = operation({
       changes: [...changes, itemChange(null, item, 'item.created', context)],
       result: {
         item: viewItem(item, context.now),
-        ...placeOf(item, { line: rows.line, before: null, blockers, wall: context.wall }),
+        ...positionOf(item, { line: rows.line, before: null, blockers, wall: context.wall }),
       },
     }
   },
@@ -206,7 +208,7 @@ export const addMany = operation({
       items: z
         .array(newItemSchema().omit({ parent: true, blockers: true, key: true, dedupeKey: true }))
         .min(1)
-        .max(fields.batchMax)
+        .max(fields.maxBatch)
         .describe('The items, each with its payload.'),
     }),
   output: () => z.object({ ids: z.array(z.string()) }),
@@ -217,7 +219,7 @@ export const addMany = operation({
       const draft = toNewItem(each, {
         id: context.ids[index] as string,
         queue: queue.name,
-        attemptsMax: queue.attemptsMax,
+        maxAttempts: queue.maxAttempts,
         dependencies: {},
         context,
       })

@@ -1,6 +1,6 @@
 /** Taking work: peek, next, claimMany, nextWithLock. */
 import * as z from 'zod'
-import { claimItem, compareInLine, type Item, type Moment } from '../domain/item.ts'
+import { type Clocks, claimItem, compareInLine, type Item } from '../domain/item.ts'
 import { assertRenewable, type Holder, lapsesAt, renew } from '../domain/lease.ts'
 import { acquireLock, type Lock } from '../domain/lock.ts'
 import { processingLockName, type Queue } from '../domain/queue.ts'
@@ -273,7 +273,7 @@ function claim(
   candidate: Item,
   workflow: Workflow,
   holder: Holder & { leaseMs: number },
-  context: Context & Moment,
+  context: Context & Clocks,
 ) {
   const item = claimItem(candidate, workflow, holder, context)
   return { item, change: itemChange(candidate, item, 'item.claimed', context) }
@@ -346,7 +346,7 @@ function claimUnderLock(
 
 /** Claimed with this lock and still its holder's. */
 function isHeldWith(item: Item, lock: Lock): boolean {
-  return item.standing === 'held' && item.agent === lock.agent && item.instance === lock.instance
+  return item.phase === 'held' && item.agent === lock.agent && item.instance === lock.instance
 }
 
 function grantOf({ id, token }: Item): Grant {

@@ -83,7 +83,7 @@ export const cancel = operation({
       ...why(input.reason),
       holder: item.agent,
     })
-    if (item.standing !== 'held') return { changes: [cancelled], result: viewItem(after, context.now) }
+    if (item.phase !== 'held') return { changes: [cancelled], result: viewItem(after, context.now) }
     return ask({ locks: { select: 'lock', name: processingLockName(item.queue) } as const }, ({ locks }) => ({
       changes: [
         cancelled,
@@ -159,7 +159,7 @@ export const remove = operation({
     const item = rows.item
     if (!item) return { changes: [], result: false }
     assertVersion(item, input.expectedVersion)
-    if (item.standing === 'held' && !input.force) {
+    if (item.phase === 'held' && !input.force) {
       throw new HeldError(
         { subject: describeItem(item), holder: item.agent ?? 'an unknown agent', expiresAt: item.expiresAt },
         'cancel it first, or remove it with force',
@@ -184,9 +184,9 @@ export function removal(item: Item, agent: string, detail?: { reason: string }):
   }
 }
 
-const cleanupMax = 500
+const maxCleaned = 500
 /** A dry run holds nobody up, so it may look at more. */
-const dryRunMax = 10_000
+const maxDryRun = 10_000
 /** Also what was closed while the date was ahead. */
 const everythingClosed = Number.MAX_SAFE_INTEGER
 
@@ -205,7 +205,7 @@ export const cleanup = operation({
   decide({ kept }, { queue = null, maxAgeMs, dryRun }, context) {
     const { past, change } = agreedPast(maxAgeMs, kept, context)
     const before = maxAgeMs === 0 ? everythingClosed : beforeOf(past)
-    const limit = dryRun ? dryRunMax : cleanupMax
+    const limit = dryRun ? maxDryRun : maxCleaned
     return ask({ closed: { select: 'closedBefore', queue, before, limit } as const }, ({ closed }) => ({
       changes: dryRun
         ? []

@@ -51,8 +51,8 @@ const queueView = lazily(() =>
     name: z.string(),
     workflow: z.string(),
     slots: z.number().nullable(),
-    attemptsMax: z.number(),
-    crashesMax: z.number(),
+    maxAttempts: z.number(),
+    maxCrashes: z.number(),
     leaseMs: z.number().nullable(),
     manualLeaseMs: z.number().nullable(),
     backoff: z.object({ baseMs: z.number(), factor: z.number(), maxMs: z.number() }).nullable(),
@@ -102,13 +102,15 @@ export const defineQueue = operation({
       queue: fields.queue,
       workflow: fields.name.optional().describe('job (default), merge, task, or one you defined.'),
       slots: z.int().min(1).max(100).optional().describe('Slots of the processing lock.'),
-      attemptsMax: z
+      maxAttempts: z
         .int()
         .min(1)
         .max(1000)
         .optional()
-        .describe('Handled failures before an item fails for good.'),
-      crashesMax: z
+        .describe(
+          'Attempts in all, the first included: once this many have failed, an item fails for good; default 3.',
+        ),
+      maxCrashes: z
         .int()
         .min(0)
         .max(1000)

@@ -24,7 +24,7 @@ import { assertVersion, itemChange, requireItem, requireQueue, workflowOf } from
 import { type ItemView, itemView, viewItem } from './view.ts'
 
 /** Waiting items that one transaction frees; more would hold others up. */
-const freedMax = 100
+const maxFreed = 100
 
 export const itemInput = lazily(() => ({ queue: fields.queue, ref: fields.ref, token: fields.token }))
 
@@ -51,7 +51,7 @@ export function heldItem(
 export function finish(change: Change & { table: 'item'; after: Item }, context: Context): Step<ItemView> {
   const { after } = change
   const decision = { changes: [change], result: viewItem(after, context.now) }
-  if (after.outcome !== 'well') return decision
+  if (after.outcome !== 'succeeded') return decision
   return ask(dependentsOf(after.id), ({ waiting }) => ({
     ...decision,
     changes: [change, ...freed(waiting, after.id, context)],
@@ -60,14 +60,14 @@ export function finish(change: Change & { table: 'item'; after: Item }, context:
 
 /** What waits for an item, as much of it as one transaction frees. */
 export const dependentsOf = (id: string) => ({
-  waiting: { select: 'dependents', ids: [id], limit: freedMax } as const,
+  waiting: { select: 'dependents', ids: [id], limit: maxFreed } as const,
 })
 
 /** Nothing waits for this blocker any more. There may be more: as long as the last row is there, somebody frees them. */
 export function freed(waiting: readonly Dependent[], blocker: string, context: Context): Change[] {
   return [
     ...waiting.flatMap((dependent) => unblocked(dependent, blocker, context)),
-    ...(waiting.length === freedMax
+    ...(waiting.length === maxFreed
       ? [{ table: 'cascade', before: null, after: { blocker, at: context.wall } } as const]
       : []),
   ]
@@ -80,7 +80,7 @@ export const freeDependents = operation({
   class: 'internal',
   input: () => z.strictObject({}),
   output: () => z.object({ freed: z.number(), more: z.boolean() }),
-  needs: () => ({ waiting: { select: 'freedDependents', limit: freedMax } as const }),
+  needs: () => ({ waiting: { select: 'freedDependents', limit: maxFreed } as const }),
   decide({ waiting: { dependents, finished, more } }, _input, context) {
     const items = firstOfEach(dependents)
     const freed = items.flatMap(({ blocker, ...dependent }) => unblocked(dependent, blocker, context))
@@ -174,7 +174,7 @@ export const move = operation({
     const { workflow } = requireQueue(rows.defined, input.queue)
     const item = requireItem(rows.item, input.queue, input.ref, input.token)
     const late =
-      item.standing === 'held' || input.token !== undefined
+      item.phase === 'held' || input.token !== undefined
         ? assertHolds(item, { agent: context.agent, token: input.token }, context.now).late
         : false
     assertVersion(item, input.expectedVersion)
@@ -288,7 +288,7 @@ export const release = operation({
     // It was removed from under its holder: as with every late release, there is nothing left to give back.
     if (!rows.item && input.token !== undefined) return { changes: [], result: false }
     const item = requireItem(rows.item, input.queue, input.ref)
-    if (item.standing !== 'held' || !isHolder(item, { agent: context.agent, token: input.token })) {
+    if (item.phase !== 'held' || !isHolder(item, { agent: context.agent, token: input.token })) {
       const detail = { act: 'release', state: item.state, currentToken: item.token, holder: item.agent }
       return {
         changes: [],

@@ -1,8 +1,8 @@
 /** Items another program left: taken over once, in the states they had. */
 import * as z from 'zod'
 import { arriveItem } from '../domain/arrival.ts'
-import { blockersMax } from '../domain/dependency.ts'
-import { type Item, type Moment, priorityDefault } from '../domain/item.ts'
+import { maxBlockers } from '../domain/dependency.ts'
+import { type Clocks, type Item, priorityDefault } from '../domain/item.ts'
 import { assertSameWorkflow, type Queue } from '../domain/queue.ts'
 import type { Workflow } from '../domain/workflow.ts'
 import { InvalidError } from '../errors.ts'
@@ -13,9 +13,9 @@ import { ensureQueue } from './queue-define.ts'
 import { itemChange } from './subject.ts'
 
 /** Items one transaction takes over. */
-export const itemImportMax = 100
+export const maxImportedItems = 100
 /** Of what the other program recorded about an item, so many of the newest go into its first event. */
-export const historyMax = 100
+export const maxHistory = 100
 
 const id = lazily(() => z.string().regex(/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/))
 const times = lazily(() => z.int().min(0).max(1_000_000))
@@ -28,14 +28,14 @@ export const itemEntry = lazily(() =>
     key: fields.name.nullable().default(null),
     dedupeKey: fields.name.nullable().default(null),
     parent: id().nullable().default(null),
-    blockers: z.array(id()).max(blockersMax).default([]),
+    blockers: z.array(id()).max(maxBlockers).default([]),
     priority: fields.priority.unwrap().default(priorityDefault),
     runAt: fields.wallTime.nullable().default(null),
     holder: fields.name.nullable().default(null),
     keptBack: fields.text(2000).nullable().default(null),
     attempts: times().default(0),
     failures: times().default(0),
-    attemptsMax: z.int().min(1).max(1000).default(3),
+    maxAttempts: z.int().min(1).max(1000).default(3),
     submittedBy: fields.name.nullable().default(null),
     addedAt: fields.wallTime,
     startedAt: fields.wallTime.nullable().default(null),
@@ -43,7 +43,7 @@ export const itemEntry = lazily(() =>
     result: fields.asJsonText().optional(),
     payload: fields.asJsonText().optional(),
     data: fields.data.optional(),
-    history: z.array(fields.json()).max(historyMax).default([]),
+    history: z.array(fields.json()).max(maxHistory).default([]),
   }),
 )
 export type ItemEntry = z.input<ReturnType<typeof itemEntry>>
@@ -69,7 +69,7 @@ export const importItems = operation({
       queue: fields.queue,
       workflow: z.enum(['job', 'merge', 'task']),
       from: fields.name,
-      entries: z.array(itemEntry()).max(itemImportMax),
+      entries: z.array(itemEntry()).max(maxImportedItems),
       dryRun: z.boolean().default(false),
     }),
   output,
@@ -117,7 +117,7 @@ interface Ground {
 }
 
 /** In order: what others wait for stands before them. */
-function arriveAll(entries: readonly Entry[], ground: Ground, at: Moment) {
+function arriveAll(entries: readonly Entry[], ground: Ground, at: Clocks) {
   const there = new Map(ground.there)
   const open = new Map(ground.open)
   const arrived: { item: Item; history: Entry['history'] }[] = []
@@ -141,7 +141,7 @@ function arriveAll(entries: readonly Entry[], ground: Ground, at: Moment) {
     }
     arrived.push({ item, history: entry.history })
     there.set(item.id, item)
-    if (item.standing !== 'closed') for (const name of namesOf(item)) open.set(name, item.id)
+    if (item.phase !== 'closed') for (const name of namesOf(item)) open.set(name, item.id)
   }
   return { arrived, refused }
 }
@@ -150,7 +150,7 @@ function arriveAll(entries: readonly Entry[], ground: Ground, at: Moment) {
 function arriveOne(
   entry: Entry,
   { queue, workflow, there, open, tokenFloor }: Ground,
-  at: Moment,
+  at: Clocks,
 ): Item | string {
   if (there.has(entry.id)) return 'it is listed twice'
   const { parent, blockers, result, payload, data, history: _, ...rest } = entry
@@ -207,7 +207,7 @@ function openOnes(rows: object, entries: readonly Names[]): Map<string, string> 
 }
 
 function takenBy(item: Item, open: ReadonlyMap<string, string>): string | null {
-  if (item.standing === 'closed') return null
+  if (item.phase === 'closed') return null
   const taken = namesOf(item).find((name) => open.has(name))
   return taken === undefined ? null : `the ${taken} belongs to another open item, ${open.get(taken)}`
 }

@@ -10,7 +10,7 @@ import { asFreed, closedBlockers, knownWorkflow, requireItem, workflowOf } from 
 import { itemView, viewItem } from './view.ts'
 
 /** A count stops here; it answers "how far back", not "how many exactly". */
-const positionMax = 100_000
+const maxPosition = 100_000
 
 export const get = operation({
   name: 'queue.get',
@@ -32,7 +32,7 @@ export const list = operation({
     z.strictObject({
       queue: fields.queue,
       states: z.array(fields.text(100)).max(50).optional().describe('Only these states.'),
-      standing: z
+      phase: z
         .enum(['ready', 'suspect', 'waiting', 'held', 'closed'])
         .optional()
         .describe('Only those in this line.'),
@@ -44,10 +44,10 @@ export const list = operation({
   needs: ({ queue }) => ({ defined: { select: 'queue', name: queue } as const, closed: closedBlockers }),
   decide(
     { defined, closed },
-    { queue, states = null, standing = null, quarantined = null, limit, after },
+    { queue, states = null, phase = null, quarantined = null, limit, after },
     { now },
   ) {
-    const wanted = { states, standing, quarantined }
+    const wanted = { states, phase, quarantined }
     const page = {
       select: 'items',
       queue,
@@ -61,7 +61,7 @@ export const list = operation({
     return ask({ page }, (more) => {
       const items = more.page.rows
         .map((item) => asFreed(item, defined, closed))
-        .filter((item) => standing === null || item.standing === standing)
+        .filter((item) => phase === null || item.phase === phase)
       return {
         changes: [],
         result: { items: items.map((item) => viewItem(item, now)), next: more.page.next },
@@ -86,16 +86,16 @@ export const position = operation({
   needs: (input) => ({ ...itemNeeds(input), closed: closedBlockers }),
   decide({ item: found, defined, closed }, input) {
     const item = asFreed(requireItem(found, input.queue, input.ref), defined, closed)
-    if (item.standing !== 'ready') return { changes: [], result: null }
-    const place = {
+    if (item.phase !== 'ready') return { changes: [], result: null }
+    const line = {
       select: 'line',
       queue: item.queue,
       priority: item.priority,
       addedAt: item.addedAt,
       id: item.id,
-      limit: positionMax,
+      limit: maxPosition,
     } as const
-    return ask({ line: place }, ({ line }) => ({ changes: [], result: line.ahead + 1 }))
+    return ask({ line: line }, ({ line }) => ({ changes: [], result: line.ahead + 1 }))
   },
 })
 

@@ -4,14 +4,14 @@ import { dueAt } from '../domain/delay.ts'
 import {
   awaitedFirst,
   isOtherParent,
+  maxStacked,
   nothingAround,
   restacked,
   type Surroundings,
-  stackedMax,
 } from '../domain/dependency.ts'
 import { createItem, type Item } from '../domain/item.ts'
-import { placeOf } from '../domain/line-place.ts'
 import { assertHeadSha } from '../domain/merge.ts'
+import { positionOf } from '../domain/queue-position.ts'
 import { isStackedAnew, submitAgain } from '../domain/submission.ts'
 import type { Change } from '../engines/engine.ts'
 import { DuplicateError, InvalidError } from '../errors.ts'
@@ -23,9 +23,9 @@ import {
   declaredItems,
   dependenciesIn,
   dependencyNeeds,
-  lastPlace,
+  lastPosition,
   newItem,
-  place,
+  position,
   toNewItem,
 } from './queue-add.ts'
 import { ensureQueue } from './queue-define.ts'
@@ -33,7 +33,7 @@ import { itemChange, noSurroundings, surroundingsOf } from './subject.ts'
 import { itemView, viewItem } from './view.ts'
 
 const submitted = lazily(() =>
-  z.object({ outcome: z.enum(['new', 'updated', 'resubmitted']), item: itemView(), ...place() }),
+  z.object({ outcome: z.enum(['new', 'updated', 'resubmitted']), item: itemView(), ...position() }),
 )
 type Submitted = OutputOf<typeof submitted>
 
@@ -66,7 +66,7 @@ export const submit = operation({
       queue: input.queue,
       dedupeKey: dedupeKeyOf(input),
     } as const,
-    line: lastPlace(input.queue, input.priority),
+    line: lastPosition(input.queue, input.priority),
     tokenFloor: { select: 'tokenFloor' } as const,
   }),
   decide(rows, input, context): Step<Submitted> {
@@ -85,7 +85,7 @@ export const submit = operation({
       {
         id: context.ids[0] as string,
         queue: name,
-        attemptsMax: queue.attemptsMax,
+        maxAttempts: queue.maxAttempts,
         dependencies,
         context,
       },
@@ -98,7 +98,7 @@ export const submit = operation({
       const given = { ...rest, headSha, bead, data: input.data as Item['data'] | undefined, ...dependencies }
       const { id, addedAt, waitingFor } = open
       const more = {
-        line: { ...lastPlace(name, input.priority ?? open.priority), addedAt, id },
+        line: { ...lastPosition(name, input.priority ?? open.priority), addedAt, id },
         ...(isStackedAnew(open, given) ? surroundingsOf(id, awaitedFirst(given, open)) : noSurroundings),
         stacked: isOtherParent(open, given.parent) ? stackedOn(id) : null,
         waitedFor: waitingFor.length === 0 ? null : ({ select: 'itemsById', ids: waitingFor } as const),
@@ -116,7 +116,7 @@ export const submit = operation({
           result: {
             outcome: 'updated',
             item: viewItem(after, context.now),
-            ...placeOf(after, { line, before: open, blockers, wall: context.wall }),
+            ...positionOf(after, { line, before: open, blockers, wall: context.wall }),
           },
         }
       })
@@ -160,14 +160,14 @@ export const submit = operation({
         result: {
           outcome,
           item: viewItem(item, context.now),
-          ...placeOf(item, { line: rows.line, before: null, blockers, wall: context.wall }),
+          ...positionOf(item, { line: rows.line, before: null, blockers, wall: context.wall }),
         },
       }
     }
   },
 })
 
-const stackedOn = (id: string) => ({ select: 'stackedOn', id, limit: stackedMax + 1 }) as const
+const stackedOn = (id: string) => ({ select: 'stackedOn', id, limit: maxStacked + 1 }) as const
 
 function dedupeKeyOf(input: { key: string; dedupeKey?: string | undefined }): string {
   const dedupeKey = input.dedupeKey ?? `workspace:${input.key}`

@@ -14,7 +14,7 @@ import {
   processNeeds,
   rulesFor,
 } from './reclaim.ts'
-import { recoveryMax, report } from './recovery.ts'
+import { maxReclaimed, report } from './recovery.ts'
 
 export const reclaimStale = operation({
   name: 'queue.reclaimStale',
@@ -46,8 +46,8 @@ export const reclaimStale = operation({
     }),
   needs: ({ queue, thresholdMs }) => ({
     defined: { select: 'queue', name: queue } as const,
-    silent: { select: 'silentItems', queue, thresholdMs, limit: fields.batchMax } as const,
-    locks: { select: 'lapsedLocks', name: processingLockName(queue), limit: recoveryMax } as const,
+    silent: { select: 'silentItems', queue, thresholdMs, limit: fields.maxBatch } as const,
+    locks: { select: 'lapsedLocks', name: processingLockName(queue), limit: maxReclaimed } as const,
   }),
   decide({ defined, silent, locks }, input, context) {
     if (input.force && !input.reason) {

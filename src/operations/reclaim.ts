@@ -27,7 +27,7 @@ export function rulesFor(
   const process = processOf(item, processes)
   return {
     workflow: defined?.definition ?? builtInWorkflow(item.workflow),
-    crashesMax: defined?.queue.crashesMax ?? 0,
+    maxCrashes: defined?.queue.maxCrashes ?? 0,
     held: process ? (recordedLoss(process, item) ?? process) : null,
     hasEnded: process !== undefined && hasEnded(item, process),
   }

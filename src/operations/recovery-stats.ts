@@ -5,7 +5,7 @@ import type { RecoveryFailure } from '../engines/engine.ts'
 import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
 import { type OutputOf, operation } from './operation.ts'
-import { deathsMax, recoveryTriggers } from './recovery.ts'
+import { maxDeaths, recoveryTriggers } from './recovery.ts'
 
 const counts = lazily(() => ({
   locksCleaned: z.number(),
@@ -46,7 +46,7 @@ export const stats = operation({
       queue: fields.queue.optional(),
       dead: z
         .array(fields.text(100))
-        .max(deathsMax)
+        .max(maxDeaths)
         .default([])
         .describe('Instances that whoever asks has found dead.'),
     }),
@@ -90,7 +90,7 @@ function lastOf([last]: readonly RecoveryFailure[]): RecoveryStats['lastError'] 
   return last ? { at: last.at, trigger: last.trigger, by: last.by, error: last.error } : null
 }
 
-export const errorMax = 2000
+export const maxError = 2000
 
 export const noteFailure = operation({
   name: 'recovery.noteFailure',
@@ -103,7 +103,7 @@ export const noteFailure = operation({
       queue: fields.queue.optional(),
       count: z.int().min(1).max(1_000_000),
       at: fields.wallTime,
-      error: fields.text(errorMax),
+      error: fields.text(maxError),
     }),
   output: () => z.number(),
   needs: ({ queue, trigger }) => ({

@@ -13,7 +13,7 @@ const machine = lazily(() => {
 })
 
 /** The oldest heals; the others matter when it has died, and who died is no longer listed soon after. */
-const healersMax = 10
+const maxHealers = 10
 
 export const look = operation({
   name: 'recovery.look',
@@ -35,7 +35,7 @@ export const look = operation({
       select: 'healers',
       machine: input.machine,
       silentMs: healerSilentMs,
-      limit: healersMax,
+      limit: maxHealers,
     } as const,
   }),
   decide: ({ isDue, healers, self: [self] }, _input, { now }) => ({
@@ -48,7 +48,7 @@ export const look = operation({
   }),
 })
 
-const surveyMax = 1000
+const maxSurveyed = 1000
 
 export const survey = operation({
   name: 'recovery.survey',
@@ -66,7 +66,7 @@ export const survey = operation({
         })
         .optional()
         .describe('List processes.'),
-      limit: z.int().min(1).max(surveyMax).default(surveyMax),
+      limit: z.int().min(1).max(maxSurveyed).default(maxSurveyed),
     }),
   output: () =>
     z.object({

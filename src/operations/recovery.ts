@@ -35,11 +35,11 @@ import {
 import { type HealedLines, healLines, lineNeeds } from './recovery-lines.ts'
 
 /** Rows one transaction takes: keeps it under 20 ms. */
-export const recoveryMax = 100
-const dryRunMax = 10_000
+export const maxReclaimed = 100
+const maxDryRun = 10_000
 
 /** Dead processes one command can name: a dry run all there are, a real run a piece of them. */
-export const deathsMax = dryRunMax
+export const maxDeaths = maxDryRun
 
 export const recoveryTriggers = ['claim', 'completion', 'open', 'timer', 'waiter', 'death', 'manual'] as const
 export type RecoveryTrigger = (typeof recoveryTriggers)[number]
@@ -105,8 +105,8 @@ export const run = operation({
       trigger: z.enum(recoveryTriggers).default('manual'),
       queue: fields.queue.optional(),
       /** Healing before a claim begins with what was asked for; the rest of the piece is anybody's. */
-      first: z.array(fields.queue).max(recoveryMax).default([]),
-      deaths: z.array(death()).max(deathsMax).default([]),
+      first: z.array(fields.queue).max(maxReclaimed).default([]),
+      deaths: z.array(death()).max(maxDeaths).default([]),
       dryRun: z.boolean().default(false).describe('Say what would be done, and do nothing.'),
       maxAgeMs: z
         .int()
@@ -125,7 +125,7 @@ export const run = operation({
     const instances = deaths.map(({ instance }) => instance)
     const name = queue === undefined ? null : processingLockName(queue)
     // A dry run holds nobody up, so it may look at everything.
-    const limit = dryRun ? dryRunMax : recoveryMax
+    const limit = dryRun ? maxDryRun : maxReclaimed
     const lines = lineNeeds(instances, limit)
     const all = !promoteOnly && queue === undefined
     return {
@@ -161,7 +161,7 @@ export const run = operation({
     }
   },
   decide(rows, input, context) {
-    const limit = input.dryRun ? dryRunMax : recoveryMax
+    const limit = input.dryRun ? maxDryRun : maxReclaimed
     const old = <Row extends LeaseColumns>(lapsed: readonly Row[] | null): Row[] =>
       (lapsed ?? []).filter((row) => isExpired(row, context.now - input.maxAgeMs))
     const items = unique(

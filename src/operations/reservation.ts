@@ -1,13 +1,13 @@
 /** Reservations of paths: reserve, whoHas. Renewed and released like any lock, by name and token. */
 import * as z from 'zod'
 import { readPattern } from '../domain/pattern.ts'
-import { pathLengthMax } from '../domain/pattern-syntax.ts'
+import { maxPathLength } from '../domain/pattern-syntax.ts'
 import {
   covering,
-  holdingMax,
-  patternsMax,
+  maxHolding,
+  maxPatterns,
+  maxReservations,
   reservationPrefix,
-  reservationsMax,
   reservePaths,
 } from '../domain/reservation.ts'
 import { lazily } from '../lazily.ts'
@@ -21,10 +21,10 @@ import { leaseLength } from './queue-claim.ts'
 import { lockView, viewLock } from './view.ts'
 
 /** Read before the transaction, where it keeps nobody waiting; what the rules refuse tells more than a schema. */
-const pattern = lazily(() => fields.text(pathLengthMax).refine((text) => readPattern(text) !== null))
+const pattern = lazily(() => fields.text(maxPathLength).refine((text) => readPattern(text) !== null))
 
 const manualLeaseMs = 300_000
-const shownMax = 10
+const maxShown = 10
 
 const reserveOutcome = lazily(() =>
   z.discriminatedUnion('outcome', [
@@ -52,7 +52,7 @@ export const reserve = operation({
       patterns: z
         .array(pattern())
         .min(1)
-        .max(patternsMax)
+        .max(maxPatterns)
         .describe('Glob patterns of paths, such as src/**.'),
       mode: z
         .enum(['shared', 'exclusive'])
@@ -63,14 +63,14 @@ export const reserve = operation({
       leaseMs: fields.leaseMs,
       holding: z
         .array(z.strictObject({ name: fields.name, token: fields.token.unwrap() }))
-        .max(holdingMax)
+        .max(maxHolding)
         .optional()
         .describe('Reservations you hold, each by name and token: they are not in your way.'),
     }),
   output: reserveOutcome,
   needs: (_input, caller) => ({
     process: claimant(caller),
-    reserved: { select: 'reservations', limit: reservationsMax } as const,
+    reserved: { select: 'reservations', limit: maxReservations } as const,
     floor: { select: 'tokenFloor' } as const,
   }),
   decide({ process, reserved, floor }, input, context): Step<ReserveOutcome> {
@@ -100,10 +100,10 @@ export const reserve = operation({
       outcome: 'held',
       holder: first?.agent ?? null,
       expiresAt: first?.expiresAt ?? null,
-      by: reservation.by.slice(0, shownMax).map((lock) => viewLock(lock, now)),
+      by: reservation.by.slice(0, maxShown).map((lock) => viewLock(lock, now)),
     } as const
     // Counted in the audit of what was in the way: how often agents got into each other's.
-    const remarks = reservation.by.slice(0, shownMax).map((lock) => ({
+    const remarks = reservation.by.slice(0, maxShown).map((lock) => ({
       kind: 'lock.refused' as const,
       agent,
       subject: 'lock' as const,
@@ -122,11 +122,11 @@ export const whoHas = operation({
   effect: 'read',
   input: () =>
     z.strictObject({
-      path: fields.text(pathLengthMax).min(1).describe('A path, or the name of a lock.'),
+      path: fields.text(maxPathLength).min(1).describe('A path, or the name of a lock.'),
     }),
   output: () => z.array(lockView()),
   needs: ({ path }) => ({
-    reserved: { select: 'reservations', limit: reservationsMax } as const,
+    reserved: { select: 'reservations', limit: maxReservations } as const,
     named: { select: 'lock', name: path } as const,
     file: { select: 'lock', name: `file:${path}` } as const,
   }),

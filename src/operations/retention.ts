@@ -6,7 +6,7 @@ import { beforeOf, isPast, type Past, past } from './horizon.ts'
 import { ask, operation } from './operation.ts'
 import { progressChange, trimmedRun } from './progress.ts'
 
-const pieceMax = 200
+const maxPerPiece = 200
 /** Enough to see what happened lately; the sums over all of them go on. */
 const recoveriesKept = 1000
 
@@ -36,19 +36,25 @@ export const run = operation({
     }),
   needs: ({ items, runs, answers, instances }) => ({
     items:
-      items && ({ select: 'closedBefore', queue: null, before: beforeOf(items), limit: pieceMax } as const),
+      items &&
+      ({ select: 'closedBefore', queue: null, before: beforeOf(items), limit: maxPerPiece } as const),
     // One run a piece: its items go with it.
     whole:
       items &&
       ({ select: 'progressEndedBefore', before: beforeOf(items), isTrimmed: false, limit: 1 } as const),
     trimmed:
       runs &&
-      ({ select: 'progressEndedBefore', before: beforeOf(runs), isTrimmed: true, limit: pieceMax } as const),
-    answers: answers && ({ select: 'answersBefore', before: beforeOf(answers), limit: pieceMax } as const),
+      ({
+        select: 'progressEndedBefore',
+        before: beforeOf(runs),
+        isTrimmed: true,
+        limit: maxPerPiece,
+      } as const),
+    answers: answers && ({ select: 'answersBefore', before: beforeOf(answers), limit: maxPerPiece } as const),
     instances:
       instances &&
-      ({ select: 'instancesEndedBefore', before: beforeOf(instances), limit: pieceMax } as const),
-    recoveries: { select: 'oldRecoveryRuns', keep: recoveriesKept, limit: pieceMax } as const,
+      ({ select: 'instancesEndedBefore', before: beforeOf(instances), limit: maxPerPiece } as const),
+    recoveries: { select: 'oldRecoveryRuns', keep: recoveriesKept, limit: maxPerPiece } as const,
   }),
   decide({ recoveries, ...ended }, input, context) {
     const { agent } = context
@@ -68,7 +74,7 @@ export const run = operation({
       ...answers.map((before): Change => ({ table: 'answer', before, after: null })),
       ...runs.map((run) => progressChange(run, null, 'progress.removed', context)),
     ]
-    const more = [items, answers, runs, recoveries].some(({ length }) => length === pieceMax)
+    const more = [items, answers, runs, recoveries].some(({ length }) => length === maxPerPiece)
     const counts = {
       items: items.length,
       answers: answers.length,
@@ -86,7 +92,7 @@ export const run = operation({
         queues: [...new Set(recoveries.map(({ queue }) => queue))],
       } as const,
       page: run
-        ? ({ select: 'outcomesOf', run: run.run, outcome: null, after: null, limit: pieceMax } as const)
+        ? ({ select: 'outcomesOf', run: run.run, outcome: null, after: null, limit: maxPerPiece } as const)
         : null,
     }
     return ask(needs, ({ held, totals, page }) => {
@@ -102,7 +108,7 @@ export const run = operation({
         result: {
           ...counts,
           instances: removed.length,
-          more: more || run !== undefined || removed.length === pieceMax,
+          more: more || run !== undefined || removed.length === maxPerPiece,
         },
       }
     })

@@ -1,6 +1,6 @@
 /** Versioned documents: get, set, delete, list, history. */
 import * as z from 'zod'
-import { nameLengthMax } from '../domain/name.ts'
+import { maxNameLength } from '../domain/name.ts'
 import {
   assertStateVersion,
   raiseFloor,
@@ -139,7 +139,7 @@ export const list = operation({
   effect: 'read',
   input: () =>
     z.strictObject({
-      prefix: fields.text(nameLengthMax).optional().describe('Only keys that begin so.'),
+      prefix: fields.text(maxNameLength).optional().describe('Only keys that begin so.'),
       limit: fields.limit,
       after: fields.after,
     }),

@@ -4,7 +4,7 @@ import type { Command } from '../engines/engine.ts'
 import * as agent from './agent.ts'
 import * as clock from './clock.ts'
 import * as event from './event.ts'
-import { batchMax } from './fields.ts'
+import { maxBatch } from './fields.ts'
 import * as fleet from './fleet.ts'
 import * as fleetDoctor from './fleet-doctor.ts'
 import * as fleetExplain from './fleet-explain.ts'
@@ -125,7 +125,7 @@ const all = [
   progressRead.get,
   progressRead.list,
   progressRead.outcomes,
-  progressRead.left,
+  progressRead.remaining,
   progressRead.shouldStop,
   merge.updateRebaseMetadata,
   merge.isFresh,
@@ -255,14 +255,14 @@ export type Execute = <Name extends OperationName>(
 export const operations: ReadonlyMap<string, AnyOperation> = new Map(all.map((each) => [each.name, each]))
 
 /** What a command brings along beside its input: fresh ids and a random number, made where it is made. */
-export function chanceFor(
+export function entropyFor(
   operation: string,
   input: unknown,
   source: { id(): string; random(): number },
-): Command['chance'] {
+): Command['entropy'] {
   // The input was not checked yet, and may be anything.
   const wanted = operations.get(operation)?.freshIds?.(Object(input)) ?? 0
   const ids: string[] = []
-  while (ids.length < Math.min(wanted, batchMax)) ids.push(source.id())
+  while (ids.length < Math.min(wanted, maxBatch)) ids.push(source.id())
   return { ids, random: source.random() }
 }

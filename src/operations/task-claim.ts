@@ -140,7 +140,7 @@ function withProcesses<Output>(
   { now }: Context,
   decide: (processes: readonly Process[] | null) => Decision<Output>,
 ): Step<Output> {
-  const lapsed = items.filter((item) => item?.standing === 'held' && isExpired(item, now)) as Item[]
+  const lapsed = items.filter((item) => item?.phase === 'held' && isExpired(item, now)) as Item[]
   if (lapsed.length === 0) return decide(null)
   return ask(processNeeds(lapsed), ({ processes }) => decide(processes))
 }
@@ -236,7 +236,7 @@ export const claimTaskForAgent = operation({
   },
 })
 
-const holdsMax = 1_000_000
+const maxHolds = 1_000_000
 
 export const claimNext = operation({
   name: 'tasks.claimNext',
@@ -251,11 +251,11 @@ export const claimNext = operation({
     z.strictObject({
       ...wantedTask(),
       leaseMs: claimInput().leaseMs,
-      agentMax: z.int().min(1).max(holdsMax).optional().describe('Most tasks this agent may hold.'),
-      hostMax: z
+      maxPerAgent: z.int().min(1).max(maxHolds).optional().describe('Most tasks this agent may hold.'),
+      maxPerHost: z
         .int()
         .min(1)
-        .max(holdsMax)
+        .max(maxHolds)
         .optional()
         .describe('Most tasks that may be held on this host, by its processes or by hand.'),
     }),
@@ -279,8 +279,8 @@ export const claimNext = operation({
       const result = answerOf(made, context.now) as NextTaskOutcome
       return { changes: changesOf(made, context), result, granted: grantsOf(made) }
     }
-    const { agentMax, hostMax } = input
-    if (agentMax === undefined && hostMax === undefined) return claim()
+    const { maxPerAgent, maxPerHost } = input
+    if (maxPerAgent === undefined && maxPerHost === undefined) return claim()
     return ask({ held: heldBy(request, input) }, ({ held }) => {
       const holds = tooMany(held, input)
       return holds === null ? claim() : { changes: [], result: { outcome: 'full', holds } }
@@ -289,30 +289,33 @@ export const claimNext = operation({
 })
 
 interface HoldLimits {
-  readonly agentMax?: number | undefined
-  readonly hostMax?: number | undefined
+  readonly maxPerAgent?: number | undefined
+  readonly maxPerHost?: number | undefined
 }
 
-function heldBy({ agent, instance, holderHost = null }: TaskRequest, { agentMax, hostMax }: HoldLimits) {
+function heldBy(
+  { agent, instance, holderHost = null }: TaskRequest,
+  { maxPerAgent, maxPerHost }: HoldLimits,
+) {
   return {
     select: 'heldCounts',
     queue: taskQueue,
-    agent: agentMax === undefined ? null : agent,
-    instance: hostMax === undefined ? null : instance,
-    host: hostMax === undefined ? null : holderHost,
+    agent: maxPerAgent === undefined ? null : agent,
+    instance: maxPerHost === undefined ? null : instance,
+    host: maxPerHost === undefined ? null : holderHost,
   } as const
 }
 
 /** How many are held already where a limit is reached, or null. */
 function tooMany(
   held: { byAgent: number; onHost: number },
-  { agentMax, hostMax }: HoldLimits,
+  { maxPerAgent, maxPerHost }: HoldLimits,
 ): number | null {
-  if (agentMax !== undefined && held.byAgent >= agentMax) return held.byAgent
-  return hostMax !== undefined && held.onHost >= hostMax ? held.onHost : null
+  if (maxPerAgent !== undefined && held.byAgent >= maxPerAgent) return held.byAgent
+  return maxPerHost !== undefined && held.onHost >= maxPerHost ? held.onHost : null
 }
 
-const batchMax = 100
+const maxBatch = 100
 
 export const batchClaim = operation({
   name: 'tasks.batchClaim',
@@ -323,7 +326,7 @@ export const batchClaim = operation({
   grants: 'item',
   input: () =>
     z.strictObject({
-      refs: z.array(ref()).min(1).max(batchMax).describe('Ids or keys of the tasks.'),
+      refs: z.array(ref()).min(1).max(maxBatch).describe('Ids or keys of the tasks.'),
       leaseMs: claimInput().leaseMs,
     }),
   output: batchOutcome,

@@ -7,10 +7,10 @@ import { taskQueue } from '../domain/task.ts'
 import type { Change, Context, DefinedQueue } from '../engines/engine.ts'
 import { lazily } from '../lazily.ts'
 import * as fields from './fields.ts'
-import { judgedMax } from './lease-watch.ts'
+import { maxJudged } from './lease-watch.ts'
 import { ask, type OutputOf, operation, type Step } from './operation.ts'
 import { itemReclaim, lossRecords, processNeeds, rulesFor, runRows } from './reclaim.ts'
-import { death, deathsIn, recoveryMax } from './recovery.ts'
+import { death, deathsIn, maxReclaimed } from './recovery.ts'
 
 const report = lazily(() =>
   z.object({
@@ -50,11 +50,11 @@ export const cleanupExpiredLocks = operation({
   output: report,
   needs: () => ({
     defined: { select: 'queue', name: taskQueue } as const,
-    lapsed: { select: 'lapsedItems', queues: [taskQueue], limit: recoveryMax } as const,
+    lapsed: { select: 'lapsedItems', queues: [taskQueue], limit: maxReclaimed } as const,
   }),
   decide({ defined, lapsed }, input, context) {
     const old = lapsed.filter((item) => isExpired(item, context.now - input.maxAgeMs))
-    return free(old, defined, new Map(), input, context, old.length === recoveryMax)
+    return free(old, defined, new Map(), input, context, old.length === maxReclaimed)
   },
 })
 
@@ -67,10 +67,10 @@ export const cleanupDeadAgentLocks = operation({
   facts: ['alive', 'deaths'],
   input: () =>
     z.strictObject({
-      deaths: z.array(death()).max(judgedMax).default([]),
+      deaths: z.array(death()).max(maxJudged).default([]),
       alive: z
         .array(fields.text(100))
-        .max(judgedMax)
+        .max(maxJudged)
         .default([])
         .describe('Instances seen alive: their locks stay, also expired ones.'),
       dryRun: dryRun(),
@@ -78,20 +78,20 @@ export const cleanupDeadAgentLocks = operation({
   output: report,
   needs: ({ deaths }) => ({
     defined: { select: 'queue', name: taskQueue } as const,
-    lapsed: { select: 'lapsedItems', queues: [taskQueue], limit: recoveryMax } as const,
+    lapsed: { select: 'lapsedItems', queues: [taskQueue], limit: maxReclaimed } as const,
     orphans: {
       select: 'itemsOfInstances',
       instances: deaths.map(({ instance }) => instance),
       queue: taskQueue,
-      limit: recoveryMax,
+      limit: maxReclaimed,
     } as const,
   }),
   decide({ defined, lapsed, orphans }, input, context) {
     const deaths = deathsIn(input.deaths)
     const left = lapsed.filter(({ instance }) => instance === null || !input.alive.includes(instance))
     const items = [...new Map([...orphans, ...left].map((item) => [item.id, item])).values()]
-    const more = orphans.length === recoveryMax || lapsed.length === recoveryMax
-    return free(items.slice(0, recoveryMax), defined, deaths, input, context, more)
+    const more = orphans.length === maxReclaimed || lapsed.length === maxReclaimed
+    return free(items.slice(0, maxReclaimed), defined, deaths, input, context, more)
   },
 })
 

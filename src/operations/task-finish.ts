@@ -47,7 +47,7 @@ export const releaseTask = operation({
     const { workflow } = requireQueue(rows.defined, taskQueue)
     if (!rows.item && input.token !== undefined) return { changes: [], result: false }
     const item = requireItem(rows.item, taskQueue, input.ref)
-    if (item.standing !== 'held') {
+    if (item.phase !== 'held') {
       const detail = { act: 'release', state: item.state, currentToken: item.token }
       const subject = { subject: 'item', id: item.id, queue: taskQueue, token: input.token ?? null } as const
       const remark = { kind: 'item.refused', agent: context.agent, ...subject, detail } as const
@@ -109,13 +109,13 @@ function end(
   const item = requireItem(rows.item, taskQueue, input.ref, input.token)
   // Its first answer may have been lost.
   if (to === 'done' && isCompletedUnder(item, input.token)) return same()
-  const isGuarded = item.standing === 'held' || input.token !== undefined
+  const isGuarded = item.phase === 'held' || input.token !== undefined
   const claimant = { agent: context.agent, token: input.token }
   const { late } = isGuarded ? assertHolds(item, claimant, context.now) : { late: false }
   assertVersion(item, input.expectedVersion)
   const noted = noteTask(item, input.note, context.agent, context.wall)
   const result = input.result ?? null
-  if (item.standing === 'held' && to === 'done') {
+  if (item.phase === 'held' && to === 'done') {
     const after = completeItem(noted, workflow, result, context)
     return asTask(finish(changed(item, after, { kind: 'item.completed' }, context, late), context))
   }
@@ -129,13 +129,13 @@ function end(
   }
 }
 
-const handoffMax = 200
+const maxHandoff = 200
 
 export const handoff = operation({
   name: 'tasks.handoff',
   summary: 'Give back every task an agent holds, with a note for whoever comes next; up to 200 a call.',
   effect: 'write',
-  agentTells: 'which',
+  agentIdentifies: 'request',
   input: () =>
     z.strictObject({
       note: note(),
@@ -155,11 +155,11 @@ export const handoff = operation({
   needs: (_input, caller) => ({
     defined: { select: 'queue', name: taskQueue } as const,
     // Another process of the same name is a stranger; what it renews stays its own.
-    held: { select: 'itemsOfAgent', ...caller, queue: taskQueue, limit: handoffMax } as const,
+    held: { select: 'itemsOfAgent', ...caller, queue: taskQueue, limit: maxHandoff } as const,
   }),
   decide({ defined, held }, input, context) {
     const tasks = held.map(({ id, token }) => ({ id, token }))
-    const result = { tasks, more: held.length === handoffMax }
+    const result = { tasks, more: held.length === maxHandoff }
     if (held.length === 0) return { changes: [], result }
     const { workflow } = requireQueue(defined, taskQueue)
     const changes = held.map((item) => {

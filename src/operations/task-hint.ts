@@ -6,7 +6,7 @@ import { lazily } from '../lazily.ts'
 import { type OutputOf, operation } from './operation.ts'
 
 /** More open tasks than this are nobody's plan. */
-const hintedMax = 2000
+const maxHinted = 2000
 
 const hintsView = lazily(() =>
   z.object({
@@ -37,11 +37,11 @@ export const hints = operation({
       states: ['todo', 'in_progress', 'review'],
       lines: ['ready', 'suspect', 'waiting', 'held'],
       failedOnly: false,
-      asideOnly: false,
+      quarantinedOnly: false,
       freedBy: null,
       quarantined: null,
       filter: null,
-      limit: hintedMax,
+      limit: maxHinted,
       after: null,
     } as const,
   }),
@@ -51,7 +51,7 @@ export const hints = operation({
     const nameOf = (id: string) => names.get(id) as string
     const tasks = page.rows.map((item): Hinted => {
       const { labels, paths } = readWords({ ...item, payload: null })
-      const inProgress = item.standing === 'held'
+      const inProgress = item.phase === 'held'
       return { id: item.id, inProgress, labels, paths, waitingFor: item.waitingFor }
     })
     return {

@@ -37,7 +37,7 @@ export const removeTask = operation({
     assertMayRemove(item, { force }, context)
     return ask(dependentsOf(item.id), ({ waiting }) => {
       if (dependents !== 'release') {
-        const some = waiting.slice(0, namedMax).map((dependent) => dependent.item)
+        const some = waiting.slice(0, maxNamed).map((dependent) => dependent.item)
         assertUnneeded(
           item,
           some,
@@ -53,4 +53,4 @@ export const removeTask = operation({
 })
 
 /** So many of those that wait are named in a refusal. */
-const namedMax = 10
+const maxNamed = 10

@@ -6,7 +6,7 @@
  */
 import * as z from 'zod'
 import { compareInLine, type Item } from '../domain/item.ts'
-import { nameLengthMax } from '../domain/name.ts'
+import { maxNameLength } from '../domain/name.ts'
 import { listsOf } from '../domain/ready-word.ts'
 import { taskQueue } from '../domain/task.ts'
 import type { Caller, ItemFilter, Loaded, SearchPlace } from '../engines/engine.ts'
@@ -35,11 +35,11 @@ type WantedTask = z.output<z.ZodObject<ReturnType<typeof wantedTask>>>
 
 /** What a caller asks for as the engines know it; null = anything. A host that is named stands for the caller's own. */
 export function filterFor(
-  { labels, owner, mine, host, priorityMax, anyHost = false }: WantedTask,
+  { labels, owner, mine, host, maxPriority, anyHost = false }: WantedTask,
   caller: Caller,
 ): ItemFilter | null {
   const isAnywhere = anyHost || host !== undefined
-  const wanted = itemFilter({ labels, owner, mine, host, priorityMax }, caller.agent)
+  const wanted = itemFilter({ labels, owner, mine, host, maxPriority }, caller.agent)
   const asked = { ...wanted, ...(isAnywhere ? {} : atHome(caller)) }
   return Object.values(asked).every((value) => value === undefined) ? null : asked
 }
@@ -121,7 +121,7 @@ const searchPlace = lazily(() =>
   z.strictObject({
     by: z.int().min(0).max(100),
     from: z
-      .strictObject({ priority: z.int(), addedAt: fields.wallTime, id: fields.text(nameLengthMax) })
+      .strictObject({ priority: z.int(), addedAt: fields.wallTime, id: fields.text(maxNameLength) })
       .nullable(),
   }),
 )

@@ -1,6 +1,6 @@
 /** Tasks: add, get, list, update, and the question whether an update would conflict. */
 import * as z from 'zod'
-import { blockersMax } from '../domain/dependency.ts'
+import { maxBlockers } from '../domain/dependency.ts'
 import { createItem, type Item, type Json, moveItem, setItemBlockers } from '../domain/item.ts'
 import { decideLines } from '../domain/item-lines.ts'
 import { assertSameWorkflow } from '../domain/queue.ts'
@@ -40,7 +40,7 @@ const words = lazily(() => ({
   host: fields.name.nullable().optional().describe('The machine it belongs on.'),
   priority: fields.priority,
   metadata: fields.json().optional().describe('Any JSON of your own.'),
-  dependsOn: z.array(ref()).max(blockersMax).optional().describe('Tasks that must be done first.'),
+  dependsOn: z.array(ref()).max(maxBlockers).optional().describe('Tasks that must be done first.'),
 }))
 const title = lazily(() => fields.text(500).min(1).describe('What it is, in a line.'))
 
@@ -115,7 +115,7 @@ export const addTask = operation({
         key: input.key,
         priority: input.priority,
         blockers: dependencies(rows, input.dependsOn ?? []),
-        attemptsMax: queue.attemptsMax,
+        maxAttempts: queue.maxAttempts,
         submittedBy: context.agent,
         tokenFloor: rows.tokenFloor,
         ...storeWords({ title: input.title, body, labels, paths, owner, host, metadata: metadata as Json }),
@@ -154,7 +154,7 @@ export const filter = lazily(() => ({
   owner: fields.name.nullable().optional().describe('Whose they are; null = nobody’s.'),
   mine: z.boolean().optional().describe('Yours or nobody’s: not those that have another owner.'),
   host: fields.name.nullable().optional().describe('The machine they belong on; null = none.'),
-  priorityMax: fields.priority.describe('At least this urgent: lower numbers come first.'),
+  maxPriority: fields.priority.describe('At least this urgent: lower numbers come first.'),
 }))
 
 export type TaskFilter = z.output<z.ZodObject<ReturnType<typeof filter>>>
@@ -200,7 +200,7 @@ export const listTasks = operation({
       queue: taskQueue,
       states: statesOf(wanted),
       ...decideLines(
-        { states: statesOf(wanted), standing: null, quarantined: null, isHeld: assignee !== undefined },
+        { states: statesOf(wanted), phase: null, quarantined: null, isHeld: assignee !== undefined },
         builtInWorkflow('task') ?? null,
       ),
       freedBy: null,

@@ -8,7 +8,7 @@ import { type Environment, pause } from '../environment.ts'
 const timeoutMsDefault = 10_000
 /** Nobody waits long for one of many. */
 const broadcastTimeoutMsDefault = 5_000
-const triesMax = 3
+const maxTries = 3
 const pauseMs = { base: 100, factor: 3, max: 1_000, jitter: 0.25 }
 const marginMs = 5_000
 
@@ -24,7 +24,7 @@ export function attemptLeaseMs(adapter: Adapter): number {
     timeoutOf(adapter, { broadcast: false }),
     timeoutOf(adapter, { broadcast: true }),
   )
-  return triesMax * (timeoutMs + pauseMs.max * (1 + pauseMs.jitter)) + marginMs
+  return maxTries * (timeoutMs + pauseMs.max * (1 + pauseMs.jitter)) + marginMs
 }
 
 export interface AttemptLimits {
@@ -47,7 +47,7 @@ export async function attempt(
     const result = await tryOnce(adapter, envelope, environment, stopped)
     // Ended by us and not by the other side: no failure of the attempt, which is made again.
     if (stopped.aborted && result.outcome === 'failed') return null
-    const isLast = number === triesMax
+    const isLast = number === maxTries
     if (result.outcome === 'delivered' || !result.transient || isLast) return result
     await pause(environment, pauseBefore(number, environment.random()), stopped)
   }

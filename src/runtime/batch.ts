@@ -56,7 +56,7 @@ interface Work<Item> {
 }
 type Rest<Item> = AsyncGenerator<Work<Item>>
 
-const windowMax = 200
+const maxWindow = 200
 const gapMsDefault = 200
 
 export class Batch<Item> {
@@ -173,7 +173,7 @@ export class Batch<Item> {
   /** The items without an outcome. Looked up many at a time where the items are at hand. */
   async *#rest(cursor: unknown): Rest<Item> {
     const source = typeof this.#items === 'function' ? this.#items(cursor) : this.#items
-    const most = Symbol.asyncIterator in source ? 1 : windowMax
+    const most = Symbol.asyncIterator in source ? 1 : maxWindow
     let window: Work<Item>[] = []
     for await (const item of source) {
       window.push({ item, key: this.#keyOf(item) })
@@ -195,7 +195,7 @@ export class Batch<Item> {
     const fresh = window.filter(({ key }) => !this.#taken.has(key))
     if (fresh.length === 0) return []
     const keys = fresh.map(({ key }) => key)
-    const left = new Set(await this.#runs.left(this.#run, keys))
+    const left = new Set(await this.#runs.remaining(this.#run, keys))
     // Of items with the same key only the first: the others are the same work.
     const rest = fresh.filter(({ key }) => left.delete(key))
     for (const { key } of rest) this.#taken.add(key)
@@ -243,8 +243,8 @@ export class Batch<Item> {
   }
 
   async #handle({ item, key }: Work<Item>): Promise<void> {
-    const place = { key, settled: false }
-    this.#order.push(place)
+    const entry = { key, settled: false }
+    this.#order.push(entry)
     const outcome = await this.#outcomeOf(item, key)
     if (outcome === null) return
     const cursor = this.#passed()
@@ -254,8 +254,8 @@ export class Batch<Item> {
       ...(cursor === null ? {} : { cursor }),
     })
     // Where none may fail, one that failed is to be done again, so the cursor must not pass it.
-    place.settled = outcome.outcome !== 'failed' || this.#completion === 'processed'
-    if (place.settled) this.#taken.delete(key)
+    entry.settled = outcome.outcome !== 'failed' || this.#completion === 'processed'
+    if (entry.settled) this.#taken.delete(key)
     if (isLast) this.#last = progress
   }
 

@@ -8,15 +8,15 @@ import { firstDutyAt } from '../domain/duty.ts'
 import { HoldfastError } from '../errors.ts'
 import type { LeaseRef } from '../operations/lease.ts'
 
-const leasesMax = 4096
+const maxLeases = 4096
 /** A claim of an item may bring the processing lock of its queue along, which nobody has counted on. */
 const spare = 256
 /** Whoever waits for a lock has a place in line, and room for the lock besides. */
-const placesMax = leasesMax
-const slotsMax = leasesMax + spare + placesMax
+const maxWaiters = maxLeases
+const maxSlots = maxLeases + spare + maxWaiters
 /** Names of locks have up to 200 characters of up to 4 bytes, and a slot number or the id of a place. */
-const idBytesMax = 1024
-const kinds = ['item', 'lock', 'place'] as const
+const maxIdBytes = 1024
+const kinds = ['item', 'lock', 'waiter'] as const
 /** Where each number that is not of a slot lies. */
 const stateAt = { beat: 0, used: 1, held: 2, writes: 3, sleepsUntil: 4 } as const
 const stateSize = Object.keys(stateAt).length
@@ -37,12 +37,12 @@ export interface BoardEntry {
 }
 
 export type BoardLease = BoardEntry & LeaseRef
-export type BoardPlace = BoardEntry & { readonly kind: 'place' }
+export type BoardWaiter = BoardEntry & { readonly kind: 'waiter' }
 
 /** A lease as it is granted. */
 export type GrantedLease = Omit<BoardLease, 'slot' | 'stamp'>
 /** A place in line as it was taken. */
-export type TakenPlace = Omit<BoardPlace, 'slot' | 'stamp'>
+export type TakenWaiter = Omit<BoardWaiter, 'slot' | 'stamp'>
 
 export class Board {
   readonly buffer: SharedArrayBuffer
@@ -59,50 +59,50 @@ export class Board {
   readonly #ids: Buffer
   readonly #free: number[] = []
   /** Slots of places: they take no lease its room. */
-  readonly #places = new Set<number>()
+  readonly #waiters = new Set<number>()
   #wakeCaretaker: () => void = () => {}
 
-  constructor(buffer = new SharedArrayBuffer(slotsMax * (5 * 8 + idBytesMax) + stateSize * 8)) {
+  constructor(buffer = new SharedArrayBuffer(maxSlots * (5 * 8 + maxIdBytes) + stateSize * 8)) {
     this.buffer = buffer
-    const numbers = (block: number, length = slotsMax) =>
-      new BigInt64Array(buffer, block * slotsMax * 8, length)
+    const numbers = (block: number, length = maxSlots) =>
+      new BigInt64Array(buffer, block * maxSlots * 8, length)
     this.#tokens = numbers(0)
     this.#stamps = numbers(1)
     this.#requestedAt = numbers(2)
     this.#leaseMs = numbers(3)
     this.#idLengths = numbers(4)
     this.#state = numbers(5, stateSize)
-    this.#ids = Buffer.from(buffer, 5 * slotsMax * 8 + stateSize * 8)
+    this.#ids = Buffer.from(buffer, 5 * maxSlots * 8 + stateSize * 8)
   }
 
   /** Main thread: throws unless so many more leases can be kept. */
-  assertFree(count: number, most = leasesMax): void {
-    const held = this.#used - this.#free.length - this.#places.size
+  assertFree(count: number, most = maxLeases): void {
+    const held = this.#used - this.#free.length - this.#waiters.size
     if (held + count <= most) return
     throw new HoldfastError('INVALID', {
-      what: `this process holds ${held} leases and asks for ${count} more, and can keep ${leasesMax}`,
+      what: `this process holds ${held} leases and asks for ${count} more, and can keep ${maxLeases}`,
       next: 'finish or release some before claiming more',
-      facts: { held, asked: count, leasesMax },
+      facts: { held, asked: count, maxLeases },
     })
   }
 
   /** Main thread: writes a lease down; from now on it is renewed. */
   write(lease: GrantedLease, deadline: number): number {
-    this.assertFree(1, leasesMax + spare)
+    this.assertFree(1, maxLeases + spare)
     return this.#write(lease, deadline)
   }
 
   /** Main thread: writes a place down; null where there is no room: its waiter has to show itself that it lives. */
-  writePlace(place: TakenPlace): number | null {
-    if (this.#places.size >= placesMax) return null
-    const slot = this.#write(place, place.requestedAt + place.leaseMs)
-    this.#places.add(slot)
+  writeWaiter(waiter: TakenWaiter): number | null {
+    if (this.#waiters.size >= maxWaiters) return null
+    const slot = this.#write(waiter, waiter.requestedAt + waiter.leaseMs)
+    this.#waiters.add(slot)
     return slot
   }
 
-  #write(lease: GrantedLease | TakenPlace, deadline: number): number {
+  #write(lease: GrantedLease | TakenWaiter, deadline: number): number {
     const slot = this.#free.pop() ?? this.#used
-    const length = this.#ids.write(lease.id, slot * idBytesMax, idBytesMax)
+    const length = this.#ids.write(lease.id, slot * maxIdBytes, maxIdBytes)
     this.#idLengths[slot] = BigInt(length * kinds.length + kinds.indexOf(lease.kind))
     this.#leaseMs[slot] = BigInt(lease.leaseMs)
     this.#requestedAt[slot] = toMicroseconds(lease.requestedAt)
@@ -165,7 +165,7 @@ export class Board {
   strike(slot: number): void {
     Atomics.store(this.#tokens, slot, 0n)
     Atomics.sub(this.#state, stateAt.held, 1n)
-    this.#places.delete(slot)
+    this.#waiters.delete(slot)
     this.#free.push(slot)
   }
 
@@ -175,7 +175,7 @@ export class Board {
     if (token <= 0n) return null
     const stamp = Atomics.load(this.#stamps, slot)
     const sized = Number(this.#idLengths[slot])
-    const start = slot * idBytesMax
+    const start = slot * maxIdBytes
     const lease: BoardEntry = {
       slot,
       kind: kinds[sized % kinds.length] as BoardEntry['kind'],
@@ -192,12 +192,12 @@ export class Board {
 
   /** Caretaker: all leases to renew, each with its slot. */
   *leases(): Generator<BoardLease> {
-    for (const entry of this.#entries()) if (entry.kind !== 'place') yield entry as BoardLease
+    for (const entry of this.#entries()) if (entry.kind !== 'waiter') yield entry as BoardLease
   }
 
   /** Caretaker: all places to renew. */
-  *places(): Generator<BoardPlace> {
-    for (const entry of this.#entries()) if (entry.kind === 'place') yield entry as BoardPlace
+  *waiters(): Generator<BoardWaiter> {
+    for (const entry of this.#entries()) if (entry.kind === 'waiter') yield entry as BoardWaiter
   }
 
   *#entries(): Generator<BoardEntry> {

@@ -12,7 +12,7 @@ export interface ThreadData {
   readonly busyTimeoutMs: number
   readonly options: CaretakerOptions
   readonly board: SharedArrayBuffer
-  /** See departure.ts. */
+  /** See thread-exit.ts. */
   readonly cell: SharedArrayBuffer
 }
 

@@ -5,20 +5,20 @@ import { systemEnvironment } from '../host/system.ts'
 import { Board } from './board.ts'
 import { Caretaker } from './caretaker.ts'
 import type { FromThread, ThreadData, ToThread } from './caretaker-messages.ts'
-import { enter, leave } from './departure.ts'
 import { errorAsJson } from './thread.ts'
+import { markClosed, markOpen } from './thread-exit.ts'
 
 const data = workerData as ThreadData
 const port = parentPort as NonNullable<typeof parentPort>
 const tell = (message: FromThread) => port.postMessage(message)
 
 const cell = new Int32Array(data.cell)
-enter(cell)
+markOpen(cell)
 try {
   await begin()
 } catch (error) {
   tell({ type: 'failed', error: errorAsJson(error) })
-  leave(cell)
+  markClosed(cell)
   port.close()
 }
 
@@ -49,7 +49,7 @@ async function begin(): Promise<void> {
     if (message === 'rejoin') return tell({ type: 'instance', instance: await caretaker.rejoin() })
     await caretaker.close()
     await engine.close()
-    leave(cell)
+    markClosed(cell)
     port.close()
   })
   tell({ type: 'ready' })

@@ -12,11 +12,11 @@ import type { Environment } from '../environment.ts'
 import { messageOf } from '../errors.ts'
 import type { LogFacts, LogName } from '../logger.ts'
 import type { LeaseRef } from '../operations/lease.ts'
-import { nearMax, warningsMax } from '../operations/lease-warning.ts'
+import { maxNear, maxWarnings } from '../operations/lease-warning.ts'
 import type { RecoveryTrigger } from '../operations/recovery.ts'
 import {
-  chanceFor,
   type Execute,
+  entropyFor,
   type InputOf,
   type OperationName,
   type ResultOf,
@@ -284,13 +284,13 @@ export class Caretaker {
 
   /** Each piece is a transaction of its own; where there is nothing to tell there is none. */
   async #warnNear(): Promise<void> {
-    for (let told = 1, more = true; more && told > 0 && !this.#closed; ) {
+    for (let warned = 1, more = true; more && warned > 0 && !this.#closed; ) {
       const near = await this.#execute('lease.listNear', {})
-      more = near.length >= nearMax
-      told = 0
-      for (let start = 0; start < near.length; start += warningsMax) {
-        const leases = near.slice(start, start + warningsMax)
-        told += await this.#execute('lease.warnNear', { leases })
+      more = near.length >= maxNear
+      warned = 0
+      for (let start = 0; start < near.length; start += maxWarnings) {
+        const leases = near.slice(start, start + maxWarnings)
+        warned += await this.#execute('lease.warnNear', { leases })
       }
     }
   }
@@ -358,8 +358,8 @@ export class Caretaker {
     operation: Name,
     input: InputOf<Name>,
   ): Promise<ResultOf<Name>> {
-    const chance = chanceFor(operation, input, this.#environment)
-    const command: Command = { operation, input, namespace, caller, chance }
+    const entropy = entropyFor(operation, input, this.#environment)
+    const command: Command = { operation, input, namespace, caller, entropy }
     return this.#executor.execute(command) as Promise<ResultOf<Name>>
   }
 }

@@ -6,8 +6,8 @@ import { pause } from '../environment.ts'
 import { closedError } from '../errors.ts'
 import type { ResultOf } from '../operations/table.ts'
 import type { Session } from '../session.ts'
+import { inTime, untilDeadline } from './deadline.ts'
 import { deathsAmong, type Healing, heal, judgeRunning } from './heal.ts'
-import { inTime, untilDeadline } from './in-time.ts'
 
 export interface ClaimWait<Answer> {
   /** The queue that is looked at. */

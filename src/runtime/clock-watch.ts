@@ -3,7 +3,7 @@ import type { Environment } from '../environment.ts'
 
 const toleranceMs = 2000
 /** Clocks that are only glanced at drift apart by themselves over hours, and are set anew before that shows. */
-const glanceMsMax = 5000
+const maxGlanceMs = 5000
 
 export class ClockWatch {
   readonly #environment: Environment
@@ -30,7 +30,7 @@ export class ClockWatch {
   glance(): ReturnType<ClockWatch['look']> {
     const awakeMs = this.#environment.monotonic() - this.#last.monotonic
     const wallJumpMs = this.#environment.now() - this.#last.wall - awakeMs
-    return awakeMs < glanceMsMax && Math.abs(wallJumpMs) <= toleranceMs ? null : this.look()
+    return awakeMs < maxGlanceMs && Math.abs(wallJumpMs) <= toleranceMs ? null : this.look()
   }
 
   #read() {

@@ -23,7 +23,7 @@ export interface Asked {
 
 export type ToEngine =
   | { readonly type: 'execute'; readonly asked: readonly Asked[] }
-  | { readonly type: 'employ'; readonly options: CaretakerOptions; readonly board: SharedArrayBuffer }
+  | { readonly type: 'startCaretaker'; readonly options: CaretakerOptions; readonly board: SharedArrayBuffer }
   /** `wake`: a lease on the board needs looking after before the caretaker's next duty. */
   | { readonly type: 'wake' }
   | { readonly type: 'rejoin' }
@@ -31,7 +31,7 @@ export type ToEngine =
   | { readonly type: 'listen'; readonly bell: number }
   | { readonly type: 'ignore'; readonly bell: number }
   | { readonly type: 'hears' }
-  | { readonly type: 'dismiss' }
+  | { readonly type: 'stopCaretaker' }
   | { readonly type: 'close'; readonly withinMs: number | undefined }
 
 export type Answered = { readonly id: number } & (
@@ -47,7 +47,7 @@ export type FromEngine =
   | { readonly type: 'rung'; readonly bell: number }
   /** The answer to `hears`. */
   | { readonly type: 'hearing'; readonly hearsRings: boolean }
-  | { readonly type: 'dismissed' }
+  | { readonly type: 'caretakerStopped' }
   | { readonly type: 'recovered'; readonly report: RecoveryReport; readonly ms: number }
   | {
       readonly type: 'recovery-failed'

@@ -56,7 +56,7 @@ async function obey(engine: OpenedEngine, message: ToEngine): Promise<void> {
         (error: unknown) => answer({ id, error: errorAsJson(error) }),
       )
     }
-  } else if (message.type === 'employ') {
+  } else if (message.type === 'startCaretaker') {
     caretaker = new Caretaker(engine, systemEnvironment, new Board(message.board), message.options, {
       lost: (lease) => tell({ type: 'lost', lease }),
       rejoined: (instance) => tell({ type: 'rejoined', instance }),
@@ -78,10 +78,10 @@ async function obey(engine: OpenedEngine, message: ToEngine): Promise<void> {
     tell({ type: 'hearing', hearsRings: engine.hearsRings })
   } else if (message.type === 'rejoin') {
     tell({ type: 'instance', instance: (await caretaker?.rejoin()) ?? null })
-  } else if (message.type === 'dismiss') {
+  } else if (message.type === 'stopCaretaker') {
     await caretaker?.close()
     caretaker = null
-    tell({ type: 'dismissed' })
+    tell({ type: 'caretakerStopped' })
   } else {
     // At once: what the caretaker has asked is given up with the rest.
     await Promise.all([caretaker?.close(), engine.close(message.withinMs)])
@@ -98,9 +98,9 @@ function soon(): NonNullable<typeof news> {
   if (news !== null) return news
   news = { answers: [] }
   setImmediate(() => {
-    const told = news
+    const latest = news
     news = null
-    if (told) tell({ type: 'news', ...told })
+    if (latest) tell({ type: 'news', ...latest })
   })
   return news
 }

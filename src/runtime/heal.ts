@@ -3,7 +3,7 @@ import type { Healer } from '../domain/healer.ts'
 import type { Environment, Verdict } from '../environment.ts'
 import { inPieces } from '../input.ts'
 import type { LogFacts, LogName } from '../logger.ts'
-import { deathsMax, type RecoveryReport, type RecoveryTrigger, recoveryMax } from '../operations/recovery.ts'
+import { maxDeaths, maxReclaimed, type RecoveryReport, type RecoveryTrigger } from '../operations/recovery.ts'
 import type { Execute } from '../operations/table.ts'
 
 export interface Healing {
@@ -27,7 +27,7 @@ export interface Healing {
 }
 
 /** Processes judged in one go: more would keep the loop busy, so the rest come with the next page. */
-const pageMax = 500
+const maxPage = 500
 
 export interface Death {
   readonly instance: string
@@ -49,7 +49,7 @@ export async function judgePage(
     machine: { bootId, hostName, pidNamespace },
     // A store on a disk of this machine has seen nobody else; of other boot ids are containers, and what ran before a restart.
     otherBoots: storeIsLocal,
-    limit: pageMax,
+    limit: maxPage,
     ...(after === null ? {} : { after }),
   })
   const judged = instances.map((instance) => ({
@@ -76,9 +76,9 @@ export async function judgeRunning(judging: Judging): Promise<Judgement[]> {
     const { judged, next } = await judgePage(judging, after)
     all.push(...judged)
     after = next
-    more = next !== null && all.length < deathsMax
+    more = next !== null && all.length < maxDeaths
   }
-  return all.slice(0, deathsMax)
+  return all.slice(0, maxDeaths)
 }
 
 /** Any doubt about a process leaves its leases to lapse by themselves. */
@@ -98,10 +98,10 @@ export async function findDeaths(judging: Judging): Promise<Death[]> {
  */
 export async function heal(healing: Healing, deaths: readonly Death[]): Promise<RecoveryReport> {
   const { dryRun } = healing
-  const pieceMax = dryRun ? deathsMax : recoveryMax
-  const reports = await healUntilOver(healing, deaths.slice(0, pieceMax))
-  for (let start = pieceMax; start < deaths.length && !healing.isOver?.(); start += pieceMax)
-    reports.push(...(await healUntilOver(healing, deaths.slice(start, start + pieceMax))))
+  const maxPerPiece = dryRun ? maxDeaths : maxReclaimed
+  const reports = await healUntilOver(healing, deaths.slice(0, maxPerPiece))
+  for (let start = maxPerPiece; start < deaths.length && !healing.isOver?.(); start += maxPerPiece)
+    reports.push(...(await healUntilOver(healing, deaths.slice(start, start + maxPerPiece))))
   return ended(healing, addReports(reports))
 }
 
@@ -115,11 +115,11 @@ const openMs = 200
  */
 export async function healAtOpen(healing: Healing, deaths: readonly Death[]): Promise<RecoveryReport> {
   const { environment } = healing
-  const reports = [await healPiece(healing, deaths.slice(0, recoveryMax))]
-  if (reports[0]?.more || deaths.length > recoveryMax) {
-    for (let start = 0; start === 0 || start < deaths.length; start += recoveryMax)
+  const reports = [await healPiece(healing, deaths.slice(0, maxReclaimed))]
+  if (reports[0]?.more || deaths.length > maxReclaimed) {
+    for (let start = 0; start === 0 || start < deaths.length; start += maxReclaimed)
       reports.push(
-        ...(await healUntilOver({ ...healing, locksOnly: true }, deaths.slice(start, start + recoveryMax))),
+        ...(await healUntilOver({ ...healing, locksOnly: true }, deaths.slice(start, start + maxReclaimed))),
       )
     const until = environment.monotonic() + openMs
     const isOver = () => environment.monotonic() >= until
@@ -177,7 +177,7 @@ export async function endSilent({
 }
 
 /** The events tell of each; a log that grew with every item would bury the rest. */
-const reclaimedLinesMax = 10
+const maxReclaimedLines = 10
 
 /** One line for what was done, and one for each of the first ten things taken from a lost holder. */
 export function logRecovery(
@@ -187,7 +187,7 @@ export function logRecovery(
   ms: number,
 ): void {
   if (isNothing(report)) return
-  for (const { kind, id, holder, expiredForMs, evidence } of report.reclaimed.slice(0, reclaimedLinesMax)) {
+  for (const { kind, id, holder, expiredForMs, evidence } of report.reclaimed.slice(0, maxReclaimedLines)) {
     log('warn', 'lease.reclaimed', { kind, id, holder, expiredForMs, evidence })
   }
   logSummary(log, report, trigger, ms)

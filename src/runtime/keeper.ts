@@ -6,8 +6,8 @@ import { safetyMarginMs } from '../domain/lease.ts'
 import type { Environment } from '../environment.ts'
 import { LeaseLostError } from '../errors.ts'
 import type { LeaseRef } from '../operations/lease.ts'
-import type { Board, GrantedLease, TakenPlace } from './board.ts'
-import type { Caretaking } from './employ.ts'
+import type { Board, GrantedLease, TakenWaiter } from './board.ts'
+import type { CaretakerHandle } from './caretaker-start.ts'
 
 /** A lease this process holds and renews until its holder asks to release, complete or fail it. */
 export interface Lease {
@@ -31,7 +31,7 @@ export class Keeper {
   readonly #byHand = new Set<RenewalByHand>()
   /** Leases asked for and not granted yet. */
   #expected = 0
-  #caretaking: Caretaking | null = null
+  #caretaker: CaretakerHandle | null = null
   #cancelTimer: () => void = () => {}
   #closed = false
 
@@ -51,10 +51,10 @@ export class Keeper {
    * Employs whoever renews what is on the board, to be stopped at the end. The main loop beats from before that, or a
    * caretaker that is at work before its process hears of it would take the process for wedged.
    */
-  async employ(begin: () => Promise<Caretaking>): Promise<void> {
+  async startCaretaker(begin: () => Promise<CaretakerHandle>): Promise<void> {
     this.#watch()
     try {
-      this.#caretaking = await begin()
+      this.#caretaker = await begin()
     } catch (error) {
       this.#cancelTimer()
       throw error
@@ -63,7 +63,7 @@ export class Keeper {
 
   /** What this process goes on as, if its instance has ended; null once it is closing. */
   async rejoin(): Promise<string | null> {
-    return this.#closed || this.#caretaking === null ? null : this.#caretaking.rejoin()
+    return this.#closed || this.#caretaker === null ? null : this.#caretaker.rejoin()
   }
 
   /** Keeps room for so many leases that may be granted soon; throws where there is none. Returns how to give it back. */
@@ -99,8 +99,8 @@ export class Keeper {
   }
 
   /** Keeps a place in line until it is told to end; null where nobody here can, or there is no more room. */
-  keepPlace(place: TakenPlace): (() => void) | null {
-    const slot = this.#caretaking === null ? null : this.#board.writePlace(place)
+  keepWaiter(waiter: TakenWaiter): (() => void) | null {
+    const slot = this.#caretaker === null ? null : this.#board.writeWaiter(waiter)
     return slot === null ? null : () => this.#board.strike(slot)
   }
 
@@ -200,7 +200,7 @@ export class Keeper {
   async close(): Promise<void> {
     this.#closed = true
     this.#cancelTimer()
-    await this.#caretaking?.stop()
+    await this.#caretaker?.stop()
     this.loseAll('its process closed the store')
   }
 }

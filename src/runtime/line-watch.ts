@@ -7,10 +7,10 @@
 import { renewEveryMs } from '../domain/lease.ts'
 import { type LineLook, waiterLeaseMs } from '../domain/lock-line.ts'
 import { pause } from '../environment.ts'
-import { renewalsMax } from '../operations/lease.ts'
-import { type PlaceRef, placeRef } from '../operations/lock-line.ts'
+import { maxRenewals } from '../operations/lease.ts'
+import { type WaiterTicket, waiterRef } from '../operations/lock-line.ts'
 import type { Session } from '../session.ts'
-import { untilDeadline } from './in-time.ts'
+import { untilDeadline } from './deadline.ts'
 
 /** Who waits here, for as long as it has nothing to ask. */
 export interface LineMember {
@@ -135,9 +135,9 @@ export class LineWatch {
     this.#renewAt = now + renewEveryMs(waiterLeaseMs)
     const unkept = [...this.#members.values()].filter(({ isUnkept }) => isUnkept)
     if (unkept.length === 0) return
-    const places = unkept.map(({ waiter, ticket }) => ({ id: placeRef(this.#name, waiter), token: ticket }))
+    const waiting = unkept.map(({ waiter, ticket }) => ({ id: waiterRef(this.#name, waiter), token: ticket }))
     this.#isRenewing = true
-    void this.#renewAll(places)
+    void this.#renewAll(waiting)
       // Tried again with the next look; a place that is lost is found so there.
       .catch(() => {
         this.#renewAt = now
@@ -147,9 +147,9 @@ export class LineWatch {
       })
   }
 
-  async #renewAll(places: readonly PlaceRef[]): Promise<void> {
-    for (let start = 0; start < places.length; start += renewalsMax)
-      await this.#session.call('locks.renewPlaces', { places: places.slice(start, start + renewalsMax) })
+  async #renewAll(waiting: readonly WaiterTicket[]): Promise<void> {
+    for (let start = 0; start < waiting.length; start += maxRenewals)
+      await this.#session.call('locks.renewWaiters', { waiting: waiting.slice(start, start + maxRenewals) })
   }
 }
 

@@ -1,6 +1,6 @@
 /** Something done again and again at a period of its own, until it is stopped, its signal fires or the store closes. */
 import * as z from 'zod'
-import { leaseMsMax } from '../domain/lease.ts'
+import { maxLeaseMs } from '../domain/lease.ts'
 import { parseInput } from '../operations/operation.ts'
 import type { Session } from '../session.ts'
 
@@ -15,7 +15,7 @@ const everyMsDefault = 5 * 60 * 1000
 const cleanupOptions = {
   name: 'tasks.startLockCleanupBackground',
   input: z.strictObject({
-    everyMs: z.int().min(1).max(leaseMsMax).optional(),
+    everyMs: z.int().min(1).max(maxLeaseMs).optional(),
     signal: z.instanceof(AbortSignal).optional(),
   }),
 }

@@ -4,9 +4,9 @@ import { pause } from '../environment.ts'
 import { closedError, isHoldfastError } from '../errors.ts'
 import type { LeaseRef } from '../operations/lease.ts'
 import type { NamedAcquireOutcome } from '../operations/lock.ts'
-import { placeRef } from '../operations/lock-line.ts'
+import { waiterRef } from '../operations/lock-line.ts'
 import type { CallOptions, Session } from '../session.ts'
-import { inTime, Unanswered, untilDeadline } from './in-time.ts'
+import { inTime, Unanswered, untilDeadline } from './deadline.ts'
 import type { LineWatches } from './line-watch.ts'
 
 export interface LockWait {
@@ -30,7 +30,7 @@ export interface LockAnswer {
 type Waiting = Extract<NamedAcquireOutcome, { outcome: 'waiting' }>
 
 /** A place in line, renewed by the caretaker where there is one. */
-interface Place extends Waiting {
+interface InLine extends Waiting {
   readonly strike: (() => void) | null
 }
 
@@ -39,22 +39,22 @@ export async function waitForLock(session: Session, wait: LockWait): Promise<Loc
   const deadline = environment.monotonic() + wait.waitMs
   /** Tokens of its own agent under which it has tried to enter. */
   const tried = new Set<number>()
-  let place: Place | null = null
+  let inLine: InLine | null = null
   let isSilent = false
   try {
     for (;;) {
       const requestedAt = environment.monotonic()
-      const acquired = acquire(session, wait, place, deadline)
+      const acquired = acquire(session, wait, inLine, deadline)
       const answer = await inTime(session, acquired, deadline, (late) => giveBack(session, wait, late))
       if (answer.outcome !== 'waiting') {
-        place?.strike?.()
-        place = null
+        inLine?.strike?.()
+        inLine = null
         return { answer, requestedAt }
       }
-      place = keep(session, wait, answer, place, requestedAt)
+      inLine = keep(session, wait, answer, inLine, requestedAt)
       const isOver = environment.monotonic() >= deadline
-      if (isOver || !(await turnComes(session, wait, { place, tried }, deadline))) {
-        const { holder, since, expiresAt } = place
+      if (isOver || !(await turnComes(session, wait, { inLine, tried }, deadline))) {
+        const { holder, since, expiresAt } = inLine
         return { answer: { outcome: 'held', holder, since, expiresAt }, requestedAt }
       }
     }
@@ -62,9 +62,9 @@ export async function waitForLock(session: Session, wait: LockWait): Promise<Loc
     isSilent = error instanceof Unanswered
     throw error
   } finally {
-    if (place) {
-      place.strike?.()
-      const left = leaveInTime(session, wait, place, deadline)
+    if (inLine) {
+      inLine.strike?.()
+      const left = leaveInTime(session, wait, inLine, deadline)
       // A store that did not answer in time is not waited for once more.
       if (!isSilent) await left
     }
@@ -76,26 +76,26 @@ function keep(
   session: Session,
   { input }: LockWait,
   waiting: Waiting,
-  former: Place | null,
+  former: InLine | null,
   requestedAt: number,
-): Place {
+): InLine {
   if (former?.waiter === waiting.waiter) return { ...waiting, strike: former.strike }
   former?.strike?.()
-  const id = placeRef(input.name, waiting.waiter)
-  const taken = { kind: 'place', id, token: waiting.ticket, leaseMs: waiterLeaseMs, requestedAt } as const
-  return { ...waiting, strike: session.keeper.keepPlace(taken) }
+  const id = waiterRef(input.name, waiting.waiter)
+  const taken = { kind: 'waiter', id, token: waiting.ticket, leaseMs: waiterLeaseMs, requestedAt } as const
+  return { ...waiting, strike: session.keeper.keepWaiter(taken) }
 }
 
 async function acquire(
   session: Session,
   wait: LockWait,
-  place: Place | null,
+  inLine: InLine | null,
   deadline: number,
 ): Promise<NamedAcquireOutcome> {
   const givenBack = session.endings.settled(wait.isThis)
   if (givenBack !== null) await givenBack
   assertWanted(session, wait)
-  const input = { ...wait.input, wait: true, ...(place ? { waiter: place.waiter } : {}) }
+  const input = { ...wait.input, wait: true, ...(inLine ? { waiter: inLine.waiter } : {}) }
   return await session.call('locks.acquireLock', input, {
     ...wait.options,
     ...untilDeadline(session, deadline),
@@ -106,7 +106,7 @@ async function acquire(
 async function turnComes(
   session: Session,
   wait: LockWait,
-  { place, tried }: { readonly place: Place; readonly tried: Set<number> },
+  { inLine, tried }: { readonly inLine: InLine; readonly tried: Set<number> },
   deadline: number,
 ): Promise<boolean> {
   const { environment } = session
@@ -117,10 +117,10 @@ async function turnComes(
   const { leave, watch } = wait.lines.stand(
     { name, slots: slots as number },
     {
-      waiter: place.waiter,
-      ticket: place.ticket,
+      waiter: inLine.waiter,
+      ticket: inLine.ticket,
       deadline,
-      isUnkept: place.strike === null,
+      isUnkept: inLine.strike === null,
       mayEnter(holder) {
         const isOwn = reentrant && holder.agent === own && (token ?? holder.token) === holder.token
         if (!isOwn || tried.has(holder.token)) return false
@@ -165,12 +165,12 @@ async function leave(session: Session, wait: LockWait, { waiter }: Waiting): Pro
 async function leaveInTime(
   session: Session,
   wait: LockWait,
-  place: Waiting,
+  inLine: Waiting,
   deadline: number,
 ): Promise<void> {
   const by = Math.min(deadline, session.environment.monotonic())
   try {
-    await inTime(session, leave(session, wait, place), by)
+    await inTime(session, leave(session, wait, inLine), by)
   } catch (error) {
     if (!isHoldfastError(error) || error.code !== 'STORE_UNAVAILABLE') throw error
   }

@@ -5,13 +5,13 @@
 import { fitText } from '../domain/text.ts'
 import type { Environment } from '../environment.ts'
 import type { LogFacts } from '../logger.ts'
-import { errorMax, type RecoveryStats } from '../operations/recovery-stats.ts'
+import { maxError, type RecoveryStats } from '../operations/recovery-stats.ts'
 import type { InputOf } from '../operations/table.ts'
 
 type Failure = InputOf<'recovery.noteFailure'>
 
 /** Triggers are few, but a process may claim from any number of queues. */
-const kindsMax = 100
+const maxKinds = 100
 
 export class RecoveryFailures {
   /** Not written down yet, by trigger and queue. */
@@ -41,11 +41,11 @@ export class RecoveryFailures {
 
   note({ trigger, queue, error }: LogFacts): void {
     const at = this.#environment.now()
-    const text = fitText(String(error), errorMax)
+    const text = fitText(String(error), maxError)
     this.last = { at, trigger: String(trigger), by: this.#by, error: text }
     const of = typeof queue === 'string' ? queue : undefined
     const key = `${trigger}\n${of ?? ''}`
-    if (!this.#pending.has(key) && this.#pending.size >= kindsMax) return
+    if (!this.#pending.has(key) && this.#pending.size >= maxKinds) return
     const count = (this.#pending.get(key)?.count ?? 0) + 1
     this.#pending.set(key, { trigger: trigger as Failure['trigger'], queue: of, count, at, error: text })
     void this.flush()

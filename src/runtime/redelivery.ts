@@ -9,9 +9,9 @@ import { safetyMarginMs } from '../domain/lease.ts'
 import { inboxAdapter } from '../domain/recipient.ts'
 import { fitText } from '../domain/text.ts'
 import { isHoldfastError } from '../errors.ts'
-import type { SetAside } from '../operations/message-aside.ts'
-import { adaptersMax, claimMax, type DeliveryClaim } from '../operations/message-retry.ts'
+import { type DeliveryClaim, maxAdapters, maxClaimed } from '../operations/message-retry.ts'
 import type { InputOf } from '../operations/table.ts'
+import type { Undeliverable } from '../operations/undeliverable.ts'
 import type { Session } from '../session.ts'
 import { attempt, attemptLeaseMs } from './attempt.ts'
 
@@ -34,9 +34,9 @@ const lookEveryMs = 10_000
 const soonMs = 20
 /** Every process has an inbox, so each message rings in all of them. */
 const inboxSoonMs = 250
-const jitterMsMax = 250
+const maxJitterMs = 250
 /** Deliveries of one adapter under way at once. */
-const lanesMax = 10
+const maxLanes = 10
 
 export class Redelivery {
   readonly #session: Session
@@ -128,14 +128,14 @@ export class Redelivery {
     const random = this.#session.environment.random()
     const lookMs = lookEveryMs * (0.9 + 0.1 * random)
     if (dueInMs === null) return lookMs
-    return Math.min(lookMs, Math.max(soonMs, dueInMs) + random * Math.min(jitterMsMax, dueInMs / 10))
+    return Math.min(lookMs, Math.max(soonMs, dueInMs) + random * Math.min(maxJitterMs, dueInMs / 10))
   }
 
   async #dueInMs(): Promise<number | null> {
     const names = [...this.#adapters.keys()]
     const due: number[] = []
-    for (let start = 0; start < names.length; start += adaptersMax) {
-      const adapters = names.slice(start, start + adaptersMax)
+    for (let start = 0; start < names.length; start += maxAdapters) {
+      const adapters = names.slice(start, start + maxAdapters)
       const { dueInMs } = await this.#session.call('messages.nextDue', { adapters })
       if (dueInMs !== null) due.push(dueInMs)
     }
@@ -175,8 +175,8 @@ export class Redelivery {
 
   /** Where sending takes time, several lanes of one each: nobody waits for the slowest of a batch. */
   async #sendBy(name: string, adapter: Adapter, counts: RetryCounts): Promise<void> {
-    const lanes = adapter === inbox ? 1 : lanesMax
-    const limit = adapter === inbox ? claimMax : 1
+    const lanes = adapter === inbox ? 1 : maxLanes
+    const limit = adapter === inbox ? maxClaimed : 1
     await settleAll(Array.from({ length: lanes }, () => this.#sendLane(name, adapter, limit, counts)))
   }
 
@@ -184,16 +184,16 @@ export class Redelivery {
     const leaseMs = attemptLeaseMs(adapter)
     while (!this.#stopped.signal.aborted) {
       const requestedAt = this.#session.environment.monotonic()
-      const { claims, deferred, failed, setAside } = await this.#session.call('messages.claimDue', {
+      const { claims, deferred, failed, undeliverable } = await this.#session.call('messages.claimDue', {
         adapters: [name],
         limit,
         leaseMs,
       })
-      if (claims.length + deferred + failed + setAside.length === 0) return
+      if (claims.length + deferred + failed + undeliverable.length === 0) return
       counts.processed += claims.length + deferred + failed
       counts.deferred += deferred
       counts.failed += failed
-      this.#tellAside(setAside, counts)
+      this.#logUndeliverable(undeliverable, counts)
       const deadline = requestedAt + leaseMs - safetyMarginMs(leaseMs)
       await settleAll(claims.map((claim) => this.#send(adapter, claim, deadline, counts)))
     }
@@ -240,17 +240,17 @@ export class Redelivery {
       counts.deferred += settled.deferred
       for (const facts of settled.escalated) logger.warn(facts, 'message.escalated')
       for (const facts of settled.dead) logger.warn(facts, 'message.dead')
-      this.#tellAside(settled.setAside, counts)
+      this.#logUndeliverable(settled.undeliverable, counts)
       isEscalated ||= settled.escalated.length > 0
       more = settled.more
     }
     return isEscalated
   }
 
-  #tellAside(setAside: readonly SetAside[], counts: RetryCounts): void {
-    counts.processed += setAside.length
-    counts.failed += setAside.length
-    for (const { delivery, recipient, error } of setAside) {
+  #logUndeliverable(undeliverable: readonly Undeliverable[], counts: RetryCounts): void {
+    counts.processed += undeliverable.length
+    counts.failed += undeliverable.length
+    for (const { delivery, recipient, error } of undeliverable) {
       this.#session.logger.warn({ delivery, recipient, error }, 'delivery.failed')
     }
   }

@@ -4,9 +4,9 @@ import { jitterMin } from '../domain/duty.ts'
 import { renewEveryMs, safetyMarginMs } from '../domain/lease.ts'
 import type { Environment } from '../environment.ts'
 import { messageOf } from '../errors.ts'
-import { type LeaseRef, renewalsMax } from '../operations/lease.ts'
+import { type LeaseRef, maxRenewals } from '../operations/lease.ts'
 import type { Execute } from '../operations/table.ts'
-import type { Board, BoardEntry, BoardLease, BoardPlace } from './board.ts'
+import type { Board, BoardEntry, BoardLease, BoardWaiter } from './board.ts'
 import type { CaretakerReports } from './caretaker.ts'
 
 export interface RenewalOptions {
@@ -17,7 +17,7 @@ export interface RenewalOptions {
 /** A lease found on the board for the first time, or lost and not struck out yet, is looked at again so soon. */
 export const lookAgainMs = 100
 /** Whoever is silent for longer may not come when its turn does: its places in lines are left to lapse. */
-const placesAliveMs = 2_000
+const waitersAliveMs = 2_000
 
 export class Renewals {
   readonly #environment: Environment
@@ -73,14 +73,14 @@ export class Renewals {
     // One jitter for all that were granted since the last round: what was claimed together is renewed together.
     const jitter = this.#jitter()
     const due = leases.filter((lease) => this.#isDue(lease, now, jitter))
-    const places = now - this.#board.beatAt > placesAliveMs ? [] : [...this.#board.places()]
-    const duePlaces = places.filter((place) => this.#isDue(place, now, jitter))
+    const waiters = now - this.#board.beatAt > waitersAliveMs ? [] : [...this.#board.waiters()]
+    const dueWaiters = waiters.filter((waiter) => this.#isDue(waiter, now, jitter))
     this.#doubtful = false
-    for (let start = 0; start < due.length; start += renewalsMax)
-      await this.#renewSome(due.slice(start, start + renewalsMax))
-    for (let start = 0; start < duePlaces.length; start += renewalsMax)
-      await this.#renewPlaces(duePlaces.slice(start, start + renewalsMax))
-    const kept = [...leases, ...places]
+    for (let start = 0; start < due.length; start += maxRenewals)
+      await this.#renewSome(due.slice(start, start + maxRenewals))
+    for (let start = 0; start < dueWaiters.length; start += maxRenewals)
+      await this.#renewWaiters(dueWaiters.slice(start, start + maxRenewals))
+    const kept = [...leases, ...waiters]
     this.#nextAt = Math.min(...kept.map(({ slot }) => this.#due.get(slot)?.at ?? now + lookAgainMs))
   }
 
@@ -119,18 +119,18 @@ export class Renewals {
   }
 
   /** A place that is gone is found so by its waiter, which stands in line anew. */
-  async #renewPlaces(places: readonly BoardPlace[]): Promise<void> {
+  async #renewWaiters(waiters: readonly BoardWaiter[]): Promise<void> {
     const requestedAt = this.#environment.monotonic()
-    const next = (place: BoardPlace, inMs: number) =>
-      this.#due.set(place.slot, { lease: place, at: requestedAt + inMs })
+    const next = (waiter: BoardWaiter, inMs: number) =>
+      this.#due.set(waiter.slot, { lease: waiter, at: requestedAt + inMs })
     try {
-      const input = { places: places.map(({ id, token }) => ({ id, token })) }
-      await this.#options.execute('locks.renewPlaces', input)
+      const input = { waiters: waiters.map(({ id, token }) => ({ id, token })) }
+      await this.#options.execute('locks.renewWaiters', input)
       const jitter = this.#jitter()
-      for (const place of places) next(place, jitter * renewEveryMs(place.leaseMs))
+      for (const waiter of waiters) next(waiter, jitter * renewEveryMs(waiter.leaseMs))
     } catch (error) {
-      this.#reports.log('warn', 'renew.failed', { leases: places.length, error: messageOf(error) })
-      for (const place of places) next(place, place.leaseMs / 15)
+      this.#reports.log('warn', 'renew.failed', { leases: waiters.length, error: messageOf(error) })
+      for (const waiter of waiters) next(waiter, waiter.leaseMs / 15)
     }
   }
 
@@ -138,8 +138,8 @@ export class Renewals {
   async check(): Promise<void> {
     const leases = [...this.#board.leases()].map(refOf)
     try {
-      for (let start = 0; start < leases.length; start += renewalsMax) {
-        const input = { leases: leases.slice(start, start + renewalsMax) }
+      for (let start = 0; start < leases.length; start += maxRenewals) {
+        const input = { leases: leases.slice(start, start + maxRenewals) }
         const { lost } = await this.#options.execute('lease.check', input)
         for (const ref of lost) this.#reports.lost(ref)
       }

@@ -7,8 +7,8 @@ import { type Sought, searchedTo } from '../operations/task-seek.ts'
 
 /** Of the input of a claim, what says which task is wanted. */
 export function wantedOf(input: unknown): object {
-  const { labels, owner, mine, host, priorityMax, anyHost } = input as Record<string, unknown>
-  return { labels, owner, mine, host, priorityMax, anyHost }
+  const { labels, owner, mine, host, maxPriority, anyHost } = input as Record<string, unknown>
+  return { labels, owner, mine, host, maxPriority, anyHost }
 }
 
 export interface TaskSearch {
@@ -18,7 +18,7 @@ export interface TaskSearch {
 }
 
 /** Where others ring all the time, a walk is never undisturbed: the third reads all of the list at one moment. */
-const disturbedMax = 2
+const maxDisturbed = 2
 
 /** Claims what is found; a task that another took meanwhile is no reason to begin anew. */
 export async function claimFound<Answer>(
@@ -64,7 +64,7 @@ async function walkOnce<Answer>(
   walk: number,
   attempt: (place: SearchPlace) => Promise<Tried<Answer>>,
 ): Promise<{ readonly claimed: Answer } | null> {
-  const isWhole = walk >= disturbedMax
+  const isWhole = walk >= maxDisturbed
   let isDisturbed = false
   const unwake = onRing(() => {
     isDisturbed = true

@@ -9,7 +9,7 @@ import { checkCommand } from '../operations/decide.ts'
 import type { LeaseRef } from '../operations/lease.ts'
 import type { Board } from './board.ts'
 import type { CaretakerOptions } from './caretaker.ts'
-import type { Caretaking } from './employ.ts'
+import type { CaretakerHandle } from './caretaker-start.ts'
 import type { Answered, Asked, EngineThreadData, FromEngine, ToEngine } from './engine-messages.ts'
 import { notStarted, startThread } from './thread.ts'
 
@@ -22,7 +22,7 @@ interface Pending {
 }
 
 /** The caretaker as it was employed: a thread that died is started anew with it. */
-interface Employed {
+interface StartedCaretaker {
   options: CaretakerOptions
   readonly board: Board
   readonly lost: (lease: LeaseRef) => void
@@ -48,7 +48,7 @@ export class ThreadedEngine implements OpenedEngine {
   #status: StoreStatus | null = null
   #asked: Asked[] = []
   #lastId = 0
-  #employed: Employed | null = null
+  #started: StartedCaretaker | null = null
   #onDismissed: () => void = () => {}
   /** Who waits to hear what this process goes on as. */
   readonly #askingInstance = new Set<(instance: string | null) => void>()
@@ -121,7 +121,7 @@ export class ThreadedEngine implements OpenedEngine {
       this.#restart = null
       if (this.#closed) return
       this.#start(
-        () => this.#employAgain(),
+        () => this.#restartCaretaker(),
         (error) => {
           this.#refuseUnsent(error)
           this.#startAgain(error)
@@ -138,12 +138,16 @@ export class ThreadedEngine implements OpenedEngine {
     this.#restart.cancel = this.#options.environment.timer(restartAfterMs, this.#restart.run, true)
   }
 
-  #employAgain(): void {
+  #restartCaretaker(): void {
     for (const bell of this.#listening) this.#post({ type: 'listen', bell })
     // What rang meanwhile was not heard.
     for (const bell of this.#listeners.awaited) this.#listeners.call(bell)
-    if (this.#employed)
-      this.#post({ type: 'employ', options: this.#employed.options, board: this.#employed.board.buffer })
+    if (this.#started)
+      this.#post({
+        type: 'startCaretaker',
+        options: this.#started.options,
+        board: this.#started.board.buffer,
+      })
     this.#flush()
   }
 
@@ -194,7 +198,7 @@ export class ThreadedEngine implements OpenedEngine {
         this.#options.onRecoveryFailed(message.error, message.trigger, message.queue)
         break
       case 'lost':
-        this.#employed?.lost(message.lease)
+        this.#started?.lost(message.lease)
         break
       case 'rejoined':
         this.#goOnAs(message.instance)
@@ -202,7 +206,7 @@ export class ThreadedEngine implements OpenedEngine {
       case 'instance':
         this.#tellWhoAsked(message.instance)
         break
-      case 'dismissed':
+      case 'caretakerStopped':
         this.#onDismissed()
         break
       case 'log':
@@ -226,9 +230,9 @@ export class ThreadedEngine implements OpenedEngine {
   }
 
   #goOnAs(instance: string): void {
-    if (!this.#employed) return
-    this.#employed.options = { ...this.#employed.options, instance }
-    this.#employed.rejoined(instance)
+    if (!this.#started) return
+    this.#started.options = { ...this.#started.options, instance }
+    this.#started.rejoined(instance)
   }
 
   /** Whatever is asked after this is asked of a thread that listens: messages keep their order. */
@@ -287,32 +291,32 @@ export class ThreadedEngine implements OpenedEngine {
   }
 
   /** Runs the caretaker in the engine's thread. */
-  employ(employed: Employed): Caretaking {
-    this.#employed = employed
-    employed.board.onEarlierDuty(() => this.#post({ type: 'wake' }))
-    this.#post({ type: 'employ', options: employed.options, board: employed.board.buffer })
-    return { stop: () => this.#dismiss(), rejoin: () => this.#rejoin(employed) }
+  startCaretaker(started: StartedCaretaker): CaretakerHandle {
+    this.#started = started
+    started.board.onEarlierDuty(() => this.#post({ type: 'wake' }))
+    this.#post({ type: 'startCaretaker', options: started.options, board: started.board.buffer })
+    return { stop: () => this.#stopCaretaker(), rejoin: () => this.#rejoin(started) }
   }
 
-  async #dismiss(): Promise<void> {
-    this.#employed = null
+  async #stopCaretaker(): Promise<void> {
+    this.#started = null
     this.#isLeaving = true
     if (this.#thread === null) return
-    const dismissed = new Promise<void>((resolve) => {
+    const caretakerStopped = new Promise<void>((resolve) => {
       this.#onDismissed = resolve
       this.#thread?.once('exit', () => resolve())
     })
     this.#letGo()
-    this.#post({ type: 'dismiss' })
-    await dismissed
+    this.#post({ type: 'stopCaretaker' })
+    await caretakerStopped
   }
 
-  async #rejoin(employed: Employed): Promise<string> {
-    if (this.#thread === null) return employed.options.instance
+  async #rejoin(started: StartedCaretaker): Promise<string> {
+    if (this.#thread === null) return started.options.instance
     const answer = new Promise<string | null>((resolve) => this.#askingInstance.add(resolve))
     this.#letGo()
     this.#post({ type: 'rejoin' })
-    return (await answer) ?? employed.options.instance
+    return (await answer) ?? started.options.instance
   }
 
   async close(withinMs?: number): Promise<void> {

@@ -3,7 +3,7 @@
  * the others, again and again; so one that has lost twice is preferred from its next read on, and others hold back
  * for a while. Only the order is decided here: every save is still checked by its version.
  */
-import { conflictWaitMs, holdBackMaxMs } from '../domain/state.ts'
+import { conflictWaitMs, maxHoldBackMs } from '../domain/state.ts'
 import { pause } from '../environment.ts'
 import type { StateView } from '../operations/state.ts'
 import type { FoundState } from '../operations/state-update.ts'
@@ -29,10 +29,10 @@ export class UpdateOrder {
     this.#signal = signal
   }
 
-  /** The document, once nobody goes before this update, or after `holdBackMaxMs`. */
+  /** The document, once nobody goes before this update, or after `maxHoldBackMs`. */
   async read(): Promise<StateView | null> {
     const { environment } = this.#session
-    const until = environment.monotonic() + holdBackMaxMs
+    const until = environment.monotonic() + maxHoldBackMs
     for (let look = 1; ; look++) {
       this.#signal?.throwIfAborted()
       const { entry, heldBackMs } = await this.#look()

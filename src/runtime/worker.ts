@@ -89,11 +89,11 @@ interface Running<Payload> {
 
 const defaults = Object.freeze({ concurrency: 1, prefetch: 0, pollEveryMs: 1000, stopOnSignals: true })
 /** Where rings are heard and nobody says how often to look. */
-const pollEveryMsMax = 5000
+const maxPollEveryMs = 5000
 /** As often as a running process heals: a claim heals what a look does not see. */
 const claimEveryMs = 5000
 /** However crowded a queue is, an item that nobody takes is seen within this time. */
-const spreadMsMax = 500
+const maxSpreadMs = 500
 /** How much later to look after the first look in vain; it doubles with each further one. */
 const spreadMsFirst = 4
 /** A queue that nobody rings for is not crowded any more: the spread halves in this time. */
@@ -132,9 +132,9 @@ export const drainDefaultMs = 30_000
 /** For the answers of the store, once the drain is over. */
 export const lastAnswersMs = 2_000
 /** A request that was refused when it was repeated is made once more, to learn why; then the item fails, then it lapses. */
-const finishesMax = 3
+const maxFinishes = 3
 /** A day. Timers of Node know nothing longer than 24 of them: they would fire at once. */
-const timeMsMax = 24 * 60 * 60 * 1000
+const maxTimeMs = 24 * 60 * 60 * 1000
 
 export class Worker<Payload> {
   readonly #session: Session
@@ -204,7 +204,7 @@ export class Worker<Payload> {
     this.#mayRest = options.pollEveryMs === undefined
     assertWhole('concurrency', this.#options.concurrency, 1, 1000)
     assertWhole('prefetch', this.#options.prefetch, 0, 1000)
-    assertWhole('pollEveryMs', this.#options.pollEveryMs, 1, timeMsMax)
+    assertWhole('pollEveryMs', this.#options.pollEveryMs, 1, maxTimeMs)
     this.#listen()
     this.#unexpect = session.onExpectedWork(queue.name, () => this.#expect())
     this.#unsignal = () => options.signal?.removeEventListener('abort', this.#stopUnheard)
@@ -281,7 +281,7 @@ export class Worker<Payload> {
    * their signals and gives their items back.
    */
   async stop({ drainMs = drainDefaultMs }: { drainMs?: number } = {}): Promise<void> {
-    assertWhole('drainMs', drainMs, 0, timeMsMax)
+    assertWhole('drainMs', drainMs, 0, maxTimeMs)
     try {
       await this.#stop(drainMs)
     } finally {
@@ -379,13 +379,13 @@ export class Worker<Payload> {
    */
   #leavesItToOthers(idle: Idleness): boolean {
     const now = this.#environment.monotonic()
-    if (now - (idle.seenAt ?? now) >= spreadMsMax || this.#session.engine.isCrowded?.() !== true) return false
+    if (now - (idle.seenAt ?? now) >= maxSpreadMs || this.#session.engine.isCrowded?.() !== true) return false
     this.#idle = { ...idle, seenAt: idle.seenAt ?? now }
     return true
   }
 
   #cameTooLate(): void {
-    this.#spreadMs = Math.min(spreadMsMax, 2 * Math.max(spreadMsFirst, this.#spreadMs))
+    this.#spreadMs = Math.min(maxSpreadMs, 2 * Math.max(spreadMsFirst, this.#spreadMs))
   }
 
   #ring(): void {
@@ -445,7 +445,7 @@ export class Worker<Payload> {
   /** How long to wait before the next claim, ms; 0 = there may be more. */
   async #claim(limit: number): Promise<number> {
     try {
-      this.#takesLock ??= (await this.#queue.isLocked()) ?? false
+      this.#takesLock ??= (await this.#queue.usesProcessingLock()) ?? false
       const quietMs = await this.#stillQuietMs()
       if (quietMs > 0) {
         this.#emptyClaim = this.#claims
@@ -549,7 +549,7 @@ export class Worker<Payload> {
     const { pollEveryMs } = this.#options
     if (!this.#mayRest || this.#idle === null || !this.#session.engine.hearsRings) return pollEveryMs
     const idleForMs = this.#environment.monotonic() - this.#idle.since
-    return Math.min(Math.max(pollEveryMs, idleForMs), pollEveryMsMax)
+    return Math.min(Math.max(pollEveryMs, idleForMs), maxPollEveryMs)
   }
 
   #start(claimed: Claimed<Payload>): void {
@@ -646,7 +646,7 @@ export class Worker<Payload> {
     const asked = this.#endingOf(lease)
     if (asked !== null) await asked
     let ending = first
-    for (let attempt = 1; lease.isHeld && attempt <= finishesMax; attempt++) {
+    for (let attempt = 1; lease.isHeld && attempt <= maxFinishes; attempt++) {
       try {
         await ending.send()
         break
@@ -672,7 +672,7 @@ export class Worker<Payload> {
     if (answer === null) return false
     if (typeof answer === 'boolean') return true
     const ended = { ...answer, payload: item.payload }
-    if (answer.outcome === 'well') this.#listeners.tell('completed', { item: ended })
+    if (answer.outcome === 'succeeded') this.#listeners.tell('completed', { item: ended })
     else if (answer.failures > item.failures)
       this.#listeners.tell('failed', {
         item: ended,

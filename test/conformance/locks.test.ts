@@ -46,7 +46,7 @@ forEachEngine((engine) => {
 
       expect(await hf.locks.isLockedBy('global')).toBe(true)
       expect(await hf.locks.getCurrentLockInfo()).toMatchObject({ name: 'global', lockedBy: 'ada' })
-      expect(await hf.locks.releaseLock()).toBe(true)
+      expect(await hf.locks.releaseLock('global')).toBe(true)
     })
 
     test('that another holds is answered as held, with holder, since and end [L2]', async () => {
@@ -268,7 +268,7 @@ forEachEngine((engine) => {
       await hf.close()
 
       expect(await other.locks.acquireLock('deploy')).toMatchObject({
-        outcome: 'claimed',
+        outcome: 'acquired',
         recoveredFrom: null,
       })
     })
@@ -286,7 +286,7 @@ forEachEngine((engine) => {
 
       expect(storm.filter((released) => released)).toHaveLength(1)
       expect(storm[42]).toBe(true)
-      expect(await hf.locks.acquireLock('deploy')).toMatchObject({ outcome: 'claimed' })
+      expect(await hf.locks.acquireLock('deploy')).toMatchObject({ outcome: 'acquired' })
     })
   })
 
@@ -410,7 +410,7 @@ forEachEngine((engine) => {
       await take(hf, 'calm', { delayMs: 10_000 })
       await hf.locks.releaseLock('calm')
       const { lock } = await take(victim, 'deploy', { delayMs: 10_000 })
-      expect(await heir.locks.acquireLock('calm')).toMatchObject({ outcome: 'claimed' })
+      expect(await heir.locks.acquireLock('calm')).toMatchObject({ outcome: 'acquired' })
 
       host.kill(101)
       await env.advance(1_000)
@@ -422,7 +422,7 @@ forEachEngine((engine) => {
       expect(during).toMatchObject({ outcome: 'held', holder: null })
       expect(shown).toMatchObject({ isLocked: false, slots: [{ delayed: true, holder: null }] })
       expect(late).toBe(false)
-      expect(await heir.locks.acquireLock('deploy')).toMatchObject({ outcome: 'claimed' })
+      expect(await heir.locks.acquireLock('deploy')).toMatchObject({ outcome: 'acquired' })
     })
 
     test('follows force too, and its row is gone when it is over', async () => {
@@ -500,7 +500,7 @@ forEachEngine((engine) => {
       await letGo()
 
       expect(code).toBe('BUSY')
-      expect(await hf.locks.acquireLock('deploy')).toMatchObject({ outcome: 'claimed' })
+      expect(await hf.locks.acquireLock('deploy')).toMatchObject({ outcome: 'acquired' })
     })
   })
 

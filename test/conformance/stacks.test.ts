@@ -20,7 +20,7 @@ forEachEngine((engine) => {
         stackRoot: root.item.id,
         stackDepth: 2,
         waitingFor: [middle.id],
-        standing: 'waiting',
+        phase: 'waiting',
       })
       expect(position).toBeNull()
       expect(await q.stats()).toMatchObject({ pending: 1, blocked: 2 })
@@ -111,7 +111,7 @@ forEachEngine((engine) => {
         if (how === 'failed') await q.fail('parent', 'no', { agent: 'worker-1', retryable: false })
         else await q.cancel('parent')
 
-        expect(await q.get('child')).toMatchObject({ standing: 'waiting', waitingFor: [parent.item.id] })
+        expect(await q.get('child')).toMatchObject({ phase: 'waiting', waitingFor: [parent.item.id] })
         expect((await q.next({ agent: 'worker-2' })).outcome).toBe('empty')
       },
     )
@@ -127,7 +127,7 @@ forEachEngine((engine) => {
 
       await q.complete('parent', { agent: 'worker-1' })
 
-      expect(await q.get('child')).toMatchObject({ standing: 'ready' })
+      expect(await q.get('child')).toMatchObject({ phase: 'ready' })
     })
 
     test('does not wait for a parent that has closed well already [Q22]', async () => {
@@ -138,7 +138,7 @@ forEachEngine((engine) => {
 
       const { item } = await q.add(null, { key: 'child', parent: 'parent' })
 
-      expect(item).toMatchObject({ standing: 'ready', waitingFor: [], stackDepth: 1 })
+      expect(item).toMatchObject({ phase: 'ready', waitingFor: [], stackDepth: 1 })
     })
 
     test('needs a parent that exists [Q22]', async () => {
@@ -159,7 +159,7 @@ forEachEngine((engine) => {
       const refused = await refusal(() => q.add(null, { key: 'd11', parent: 'd10' }))
 
       expect(await q.get('d10')).toMatchObject({ stackDepth: 10 })
-      expect(refused).toMatchObject({ code: 'INVALID', facts: { depthMax: 10 } })
+      expect(refused).toMatchObject({ code: 'INVALID', facts: { maxDepth: 10 } })
     })
 
     test('cannot be stacked on its own descendant [Q22]', async () => {
@@ -226,8 +226,8 @@ forEachEngine((engine) => {
       await q.next({ agent: 'worker-1' })
       await q.complete('first', { agent: 'worker-1' })
 
-      expect(between).toMatchObject({ standing: 'waiting', blockers: [first, second], waitingFor: [first] })
-      expect(await q.get('last')).toMatchObject({ standing: 'ready', waitingFor: [] })
+      expect(between).toMatchObject({ phase: 'waiting', blockers: [first, second], waitingFor: [first] })
+      expect(await q.get('last')).toMatchObject({ phase: 'ready', waitingFor: [] })
     })
 
     test('names them by id or by key, its own queue first, and in other queues by id [S5c-51]', async () => {
@@ -274,7 +274,7 @@ forEachEngine((engine) => {
 
       expect(byBlocker).toMatchObject({ code: 'INVALID', facts: { blocker: z } })
       expect(byParent.code).toBe('INVALID')
-      expect(item).toMatchObject({ id: x, standing: 'waiting' })
+      expect(item).toMatchObject({ id: x, phase: 'waiting' })
       expect(await q.get('y')).toMatchObject({ id: y, waitingFor: [x] })
     })
 

@@ -3,8 +3,8 @@ import {
   type DoctorFacts,
   examine,
   isUnhealthy,
+  maxVainWaits,
   type StoreFacts,
-  vainWaitsMax,
 } from '../../src/domain/doctor.ts'
 
 const mebibyte = 1024 * 1024
@@ -286,7 +286,7 @@ describe('items that wait for what closed badly', () => {
   })
 
   test('are not counted beyond a bound [S5c-50]', () => {
-    const vainWaits = Array.from({ length: vainWaitsMax }, (_, number) => ({ ...wait, item: `${number}` }))
+    const vainWaits = Array.from({ length: maxVainWaits }, (_, number) => ({ ...wait, item: `${number}` }))
 
     expect(wrong({ vainWaits })[0]?.what).toMatch(/^at least 1000 items wait/)
   })

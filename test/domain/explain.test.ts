@@ -190,7 +190,7 @@ describe('an item', () => {
   test('in a state that is not handed out says which act leads on', () => {
     const review = explained(task, itemIn(task, 'review', { key: 'T-1' }))
     const failed = explained(merge, itemIn(merge, 'failed_retryable'))
-    const unknown = explained(job, itemIn(job, 'pending', { state: 'nowhere', standing: 'waiting' }))
+    const unknown = explained(job, itemIn(job, 'pending', { state: 'nowhere', phase: 'waiting' }))
 
     expect(review.can).toMatchObject([{ operation: 'tasks.completeTask', input: { ref: 'T-1' } }])
     expect(failed.can).toMatchObject([{ operation: 'queue.retry' }])
@@ -297,7 +297,7 @@ describe('a run', () => {
     expect(explainRun(run({ status: 'paused', pauseReason: 'lunch' }), null)).toMatchObject({
       verdict: 'waiting',
       why: 'it is paused: lunch',
-      can: [{ operation: 'progress.resume', input: { run: 'spring', lock: 'press' } }],
+      can: [{ operation: 'runs.resume', input: { run: 'spring', lock: 'press' } }],
     })
   })
 
@@ -320,7 +320,7 @@ describe('a message', () => {
     level: 0,
     policy: makePolicy({}),
     dueAt: null,
-    placeAt: null,
+    allowedAt: null,
     escalation: null,
     note: null,
     createdAt: at.wall,

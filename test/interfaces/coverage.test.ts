@@ -42,7 +42,7 @@ const unoffered: Record<string, string> = {
   'queue.fail backoff': 'a person says whether to try again, and the queue says when',
   'queue.failMerge backoff': 'as for queue.fail',
   'queue.list states': 'queue quarantine asks for one thing; queue list offers it',
-  'queue.list standing': 'queue quarantine asks for one thing; queue list offers it',
+  'queue.list phase': 'queue quarantine asks for one thing; queue list offers it',
   'locks.acquireLock wait': '--wait takes a duration',
   'locks.acquireLock waiter': '--wait keeps its place itself',
   'locks.reserve holding': 'the tokens kept beside the store say it',

@@ -69,7 +69,7 @@ const arrows: Record<string, readonly string[]> = {
   session: [
     ...vocabulary,
     'input',
-    'caller-frames',
+    'caller-stack',
     'domain',
     'port',
     'engines',
@@ -77,7 +77,7 @@ const arrows: Record<string, readonly string[]> = {
     'runtime',
     'environment',
   ],
-  'caller-frames': ['errors'],
+  'caller-stack': ['errors'],
   payload: [...vocabulary, 'domain'],
   input: ['errors', 'issue', 'operations'],
   // Opens two engines at once and carries rows between them; heals the one before.

@@ -91,7 +91,7 @@ async function textOf(call: Call): Promise<TextSource> {
 }
 
 /** More is in the JSON. */
-const linesMax = 50
+const maxLines = 50
 
 function reportText(report: ImportReport, view: View): Drawing {
   const { imported, known, lapsed, flagged, skipped, bad } = report
@@ -101,11 +101,11 @@ function reportText(report: ImportReport, view: View): Drawing {
     ...lapsed.map((id) => ['lapsed', id, 'held there; nobody holds it here, it comes back by itself']),
     ...skipped.map(({ id, why }) => ['skipped', id, why]),
   ]
-  const table = view.table(['what', 'which', 'why'], rows.slice(0, linesMax))
+  const table = view.table(['what', 'which', 'why'], rows.slice(0, maxLines))
   return lines([
     `${report.dryRun ? 'would take over' : 'took over'} ${imported.length}, ${known.length} here before, ${skipped.length} skipped${bad.length > 0 ? `, ${counted(bad.length, 'bad row')}` : ''}`,
     ...(rows.length > 0 ? [table] : []),
-    ...(rows.length > linesMax ? [view.colors.dim(`${rows.length - linesMax} more with --json`)] : []),
+    ...(rows.length > maxLines ? [view.colors.dim(`${rows.length - maxLines} more with --json`)] : []),
   ])
 }
 
@@ -146,7 +146,7 @@ export const importVerbs: readonly Verb[] = [
     file: 'a JSON export of evaluation-locks and evaluation-progress; - is stdin',
     options: [skipBad],
     help: `${again}\n  holdfast import evaluation-locks export.json --dry-run`,
-    look: 'progress list',
+    look: 'runs list',
     take: async (hf, call, options) => importEvaluationLocks(hf, await textOf(call), options),
   }),
   source({

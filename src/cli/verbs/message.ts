@@ -48,7 +48,7 @@ const inbox = verb({
       next,
       view,
     ),
-  hint: ({ messages: [first] }) => (first ? `answer with: holdfast msg ack ${first.id}` : null),
+  hint: ({ messages: [first] }) => (first ? `answer with: holdfast msg receive-ack ${first.id}` : null),
 })
 
 const answerTexts: Readonly<Record<string, string>> = {
@@ -67,7 +67,7 @@ function answerText({ outcome, message }: AckAnswer | MessageAnswer): string {
 }
 
 const ack = verb({
-  name: 'ack',
+  name: 'receive-ack',
   operation: 'messages.receiveAck',
   positional: ['message'],
   text: answerText,

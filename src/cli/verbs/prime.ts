@@ -56,8 +56,8 @@ function pageText(page: PrimePage): Drawing {
 }
 
 const commands = [
-  '- `holdfast task next` claims a task under a lease of 30 min; `task renew`, `task update --note`, `task done` go on with it',
-  '- `holdfast msg inbox`, `msg ack <id>`, `msg send <to> <text>`',
+  '- `holdfast task next` claims a task under a lease of 30 min; `task renew`, `task update --note`, `task complete` go on with it',
+  '- `holdfast msg inbox`, `msg receive-ack <id>`, `msg send <to> <text>`',
   "- `holdfast lock reserve 'src/x/**'` before you edit; `lock who-has <path>` says who did",
   '- `holdfast explain <id>` says why something is waiting, held or stuck',
   '- Exit code 5 means the lease is lost: stop working on that thing. 6 means nothing to do.',

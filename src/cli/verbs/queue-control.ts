@@ -31,8 +31,8 @@ const priority = verb({
   text: (item) => `${itemLine(item)}, priority ${item.priority}`,
 })
 
-const unquarantine = verb({
-  name: 'unquarantine',
+const releaseFromQuarantine = verb({
+  name: 'release-from-quarantine',
   noun: 'item',
   operation: 'queue.releaseFromQuarantine',
   positional: ['queue', 'ref'],
@@ -146,7 +146,7 @@ export const queueControlVerbs = [
   retry,
   cancel,
   priority,
-  unquarantine,
+  releaseFromQuarantine,
   pause,
   resume,
   define,

@@ -25,8 +25,8 @@ const queues = verb({
         queue.name,
         queue.workflow,
         queue.slots,
-        queue.attemptsMax,
-        queue.crashesMax === 0 ? 'any' : queue.crashesMax,
+        queue.maxAttempts,
+        queue.maxCrashes === 0 ? 'any' : queue.maxCrashes,
         pausedSince(queue, view),
       ]),
     ),
@@ -52,8 +52,8 @@ const position = verb({
   name: 'position',
   operation: 'queue.position',
   positional: ['queue', 'ref'],
-  text: (place) => (place === null ? 'not in line' : String(place)),
-  json: (place) => ({ position: place }),
+  text: (position) => (position === null ? 'not in line' : String(position)),
+  json: (position) => ({ position: position }),
 })
 
 const stats = verb({
@@ -97,8 +97,8 @@ export function describeQueue(queue: QueueView, view: View): Drawing {
     ['queue', queue.name],
     ['workflow', queue.workflow],
     ['slots', queue.slots],
-    ['attempts', queue.attemptsMax],
-    ['crashes', queue.crashesMax === 0 ? 'any' : queue.crashesMax],
+    ['attempts', queue.maxAttempts],
+    ['crashes', queue.maxCrashes === 0 ? 'any' : queue.maxCrashes],
     ['lease', queue.leaseMs === null ? null : formatDuration(queue.leaseMs)],
     ['manual lease', queue.manualLeaseMs === null ? null : formatDuration(queue.manualLeaseMs)],
     ['backoff', queue.backoff && backoffText(queue.backoff)],
@@ -117,7 +117,7 @@ const quarantine = verb({
   summary: 'Items that were set aside because they lost holder after holder, and why.',
   positional: ['queue'],
   fixed: { quarantined: true },
-  hides: ['states', 'standing'],
+  hides: ['states', 'phase'],
   text: ({ items, next }, view) =>
     withNext(
       view.table(

@@ -126,7 +126,7 @@ const claimed = {
   text: claimText,
   hint: (claim: TaskClaimOutcome | NextTaskOutcome) =>
     claim.outcome === 'claimed'
-      ? `${leaseLeft(claim.task.lease?.remainingMs ?? 0)}; then: holdfast task done ${quotedWord(claim.task.key ?? claim.task.id)}`
+      ? `${leaseLeft(claim.task.lease?.remainingMs ?? 0)}; then: holdfast task complete ${quotedWord(claim.task.key ?? claim.task.id)}`
       : null,
   grants: (claim: TaskClaimOutcome | NextTaskOutcome) =>
     claim.outcome === 'claimed' ? [itemGrant(claim.task)] : [],
@@ -216,7 +216,7 @@ const review = verb({
 })
 
 const done = verb({
-  name: 'done',
+  name: 'complete',
   noun: 'task',
   operation: 'tasks.completeTask',
   positional: ['ref'],

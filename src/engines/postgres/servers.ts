@@ -16,7 +16,7 @@ import { assertOwnSchema, unsafeSchema } from './ownership.ts'
 import type { Row } from './plan.ts'
 import { inSchema } from './schema-name.ts'
 import { commitSetting } from './settings.ts'
-import { openOrTake } from './spare.ts'
+import { openOrTake } from './spare-connection.ts'
 import { readBranch, selectBranch, selectHere } from './timeline.ts'
 
 /** What a server said of itself when it was met. */

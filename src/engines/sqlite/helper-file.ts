@@ -18,7 +18,7 @@ import {
   statSync,
 } from 'node:fs'
 import { dirname } from 'node:path'
-import { bellsMax } from '../../domain/bell.ts'
+import { maxBells } from '../../domain/bell.ts'
 import { isOwn, isShared } from '../../host/access.ts'
 import type { StoreWarning } from '../engine.ts'
 
@@ -177,7 +177,7 @@ export function helperWarnings(store: string): StoreWarning[] {
   const found = lstatSync(folder, { throwIfNoEntry: false })
   const fault = folderFault(found, store)
   if (fault !== null) return [warning(folder, fault), ...fileWarnings(store, [turnEnd])]
-  const bells = found === undefined ? [] : Array.from({ length: bellsMax }, (_, bell) => bellEnd(bell))
+  const bells = found === undefined ? [] : Array.from({ length: maxBells }, (_, bell) => bellEnd(bell))
   // One is enough to send somebody to look at the folder.
   return [...fileWarnings(store, [turnEnd]), ...fileWarnings(store, bells).slice(0, 1)]
 }

@@ -38,7 +38,7 @@ export function accessWarnings(location: string, mode: number): StoreWarning[] {
 }
 
 /** What may go wrong in a place that is not refused. */
-export function placeWarnings(location: string, { host }: Environment): StoreWarning[] {
+export function fileSystemWarnings(location: string, { host }: Environment): StoreWarning[] {
   const name = host.userFileSystem(dirname(location))
   if (name === null) return []
   const what = `${location} is on ${name}; whether its locks and shared memory work for every process that can see the file is not known`

@@ -9,14 +9,14 @@ import { type HoldfastError, isHoldfastError, revive } from './errors.ts'
 const named = new WeakSet<Error>()
 
 /** The error itself, or a copy where another caller has it; `reaction` is the function that was told of the rejection. */
-export function withCallerFrames(error: unknown, reaction: (error: unknown) => unknown): unknown {
+export function withCallerStack(error: unknown, reaction: (error: unknown) => unknown): unknown {
   if (!(error instanceof Error)) return error
-  if (named.has(error)) return isHoldfastError(error) ? withCallerFrames(copyOf(error), reaction) : error
+  if (named.has(error)) return isHoldfastError(error) ? withCallerStack(copyOf(error), reaction) : error
   named.add(error)
   const { stack } = error
   if (typeof stack !== 'string') return error
   // What was refused before anything was awaited has these frames already.
-  const frames = framesBelow(reaction).filter((frame) => !stack.includes(placeOf(frame)))
+  const frames = framesBelow(reaction).filter((frame) => !stack.includes(locationIn(frame)))
   if (frames.length > 0) error.stack = [stack, ...frames].join('\n')
   return error
 }
@@ -30,7 +30,7 @@ function framesBelow(reaction: (error: unknown) => unknown): string[] {
 }
 
 /** Function and line: the column of a call is another than that of the await before it. */
-function placeOf(frame: string): string {
+function locationIn(frame: string): string {
   return frame.replace(/^\s+at (async )?/, '').replace(/\d+\)?$/, '')
 }
 

@@ -5,7 +5,7 @@
 import type { Worker } from 'node:worker_threads'
 
 /** A thread that opens a store: 1 in its cell while it is inside. */
-export interface Stay {
+export interface OpenThread {
   readonly thread: Worker
   readonly cell: Int32Array<SharedArrayBuffer>
 }
@@ -13,30 +13,30 @@ export interface Stay {
 /** One piece of healing or a checkpoint; who takes longer is not waited for. */
 const patienceMs = 2000
 
-const stays = new Set<Stay>()
+const threads = new Set<OpenThread>()
 
 /** Returns how to forget a thread that has ended. */
-export function letOutAtExit(stay: Stay): () => void {
-  if (stays.size === 0) process.on('exit', letAllOut)
-  stays.add(stay)
+export function waitForThreadAtExit(open: OpenThread): () => void {
+  if (threads.size === 0) process.on('exit', waitForThreads)
+  threads.add(open)
   return () => {
-    stays.delete(stay)
-    if (stays.size === 0) process.off('exit', letAllOut)
+    threads.delete(open)
+    if (threads.size === 0) process.off('exit', waitForThreads)
   }
 }
 
-function letAllOut(): void {
-  for (const { thread } of stays) thread.postMessage('stop')
-  for (const { cell } of stays) Atomics.wait(cell, 0, 1, patienceMs)
+function waitForThreads(): void {
+  for (const { thread } of threads) thread.postMessage('stop')
+  for (const { cell } of threads) Atomics.wait(cell, 0, 1, patienceMs)
 }
 
 /** In the thread: from before the store is opened. */
-export function enter(cell: Int32Array<SharedArrayBuffer>): void {
+export function markOpen(cell: Int32Array<SharedArrayBuffer>): void {
   Atomics.store(cell, 0, 1)
 }
 
 /** In the thread: after the store is closed. */
-export function leave(cell: Int32Array<SharedArrayBuffer>): void {
+export function markClosed(cell: Int32Array<SharedArrayBuffer>): void {
   Atomics.store(cell, 0, 0)
   Atomics.notify(cell, 0)
 }

@@ -7,7 +7,7 @@ import { isWithin } from './location.ts'
 const besideStore = ['', '-wal', '-shm', '-journal']
 
 /** Why a store file does not serve there; null when it does. `folder` itself was looked at before. */
-export function faultOfPlace(file: string, folder: string): string | null {
+export function faultOfLocation(file: string, folder: string): string | null {
   if (file === folder || !isWithin(file, folder)) return `it lies outside ${folder}`
   for (let above = dirname(file); above !== folder; above = dirname(above))
     if (isLink(above)) return `${above} is a symbolic link`

@@ -10,11 +10,11 @@ import type { Change, DefinedQueue } from '../engine.ts'
 import type { Connection } from './connection.ts'
 
 /** Held items kept at most; what a process holds beyond that is simply read again. */
-const itemsMax = 10_000
+const maxItems = 10_000
 /** Likewise names of queues, and of locks, held or free. */
-const namesMax = 10_000
+const maxNames = 10_000
 
-export class Known {
+export class RowCache {
   /** Held items by id. */
   readonly items = new Map<string, Item>()
   readonly queues = new Map<string, DefinedQueue | null>()
@@ -44,14 +44,14 @@ export class Known {
   #noteItem(before: Item | null, after: Item | null): void {
     // A held item may be told to wait too, for when it is given back.
     if (after && after.waitingFor.length > 0) this.hasBlockers = true
-    if (after?.standing === 'held') {
-      if (this.items.size >= itemsMax) this.items.clear()
+    if (after?.phase === 'held') {
+      if (this.items.size >= maxItems) this.items.clear()
       this.items.set(after.id, after)
       this.#noteLapse(after.expiresAt)
       return
     }
-    if (before?.standing === 'held') this.items.delete(before.id)
-    if (after?.standing === 'suspect') this.hasSuspects = true
+    if (before?.phase === 'held') this.items.delete(before.id)
+    if (after?.phase === 'suspect') this.hasSuspects = true
     if (after === null) {
       if (before?.key != null) this.noteFloor(before.token)
       return
@@ -77,19 +77,19 @@ export class Known {
 
   /** Read: the queue of this name, or that there is none. */
   rememberQueue(name: string, queue: DefinedQueue | null): void {
-    if (this.queues.size >= namesMax) this.queues.clear()
+    if (this.queues.size >= maxNames) this.queues.clear()
     this.queues.set(name, queue)
   }
 
   /** Read: this instance has not ended. */
   rememberRunning(instance: string): void {
-    if (this.running.size >= namesMax) this.running.clear()
+    if (this.running.size >= maxNames) this.running.clear()
     this.running.add(instance)
   }
 
   /** Read: nobody waits for this lock, and these slots of it are taken. */
   rememberLine(name: string, locks: readonly Lock[], floor: number): void {
-    if (this.locks.size >= namesMax) this.locks.clear()
+    if (this.locks.size >= maxNames) this.locks.clear()
     this.locks.set(name, locks)
     this.floor = floor
   }
@@ -100,14 +100,14 @@ export class Known {
 }
 
 /** What is known, by namespace. */
-export class Memory {
-  readonly #namespaces = new Map<string, Known>()
+export class RowCaches {
+  readonly #namespaces = new Map<string, RowCache>()
   #version: unknown = null
 
-  of(namespace: string): Known {
+  of(namespace: string): RowCache {
     const known = this.#namespaces.get(namespace)
     if (known) return known
-    const fresh = new Known()
+    const fresh = new RowCache()
     this.#namespaces.set(namespace, fresh)
     return fresh
   }

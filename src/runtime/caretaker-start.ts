@@ -8,11 +8,11 @@ import type { LeaseRef } from '../operations/lease.ts'
 import type { Board } from './board.ts'
 import { Caretaker, type CaretakerOptions } from './caretaker.ts'
 import type { FromThread, ThreadData, ToThread } from './caretaker-messages.ts'
-import { letOutAtExit } from './departure.ts'
 import { notStarted, startThread } from './thread.ts'
+import { waitForThreadAtExit } from './thread-exit.ts'
 import { ThreadedEngine } from './threaded-engine.ts'
 
-export interface Employment {
+export interface CaretakerSetup {
   readonly url: string
   readonly engine: OpenedEngine
   readonly environment: Environment
@@ -30,21 +30,29 @@ export interface Employment {
 const restartAfterMs = 1000
 
 /** The caretaker as its process sees it. */
-export interface Caretaking {
+export interface CaretakerHandle {
   stop(): Promise<void>
   /** Joins the fleet again if this instance has ended; answers what the process goes on as. */
   rejoin(): Promise<string>
 }
 
 /** Once it is at work: from then on every lease is renewed in time. */
-export async function employCaretaker(employment: Employment): Promise<Caretaking> {
-  const { engine, lost, board, options, rejoined } = employment
-  if (engine instanceof ThreadedEngine) return engine.employ({ options, board, lost, rejoined })
-  const isPrivate = employment.engine.status.location === ':memory:'
-  return employment.environment.isLocal || isPrivate ? employHere(employment) : employThread(employment)
+export async function startCaretaker(setup: CaretakerSetup): Promise<CaretakerHandle> {
+  const { engine, lost, board, options, rejoined } = setup
+  if (engine instanceof ThreadedEngine) return engine.startCaretaker({ options, board, lost, rejoined })
+  const isPrivate = setup.engine.status.location === ':memory:'
+  return setup.environment.isLocal || isPrivate ? startInProcess(setup) : startInThread(setup)
 }
 
-function employHere({ engine, environment, lost, board, logger, options, rejoined }: Employment): Caretaking {
+function startInProcess({
+  engine,
+  environment,
+  lost,
+  board,
+  logger,
+  options,
+  rejoined,
+}: CaretakerSetup): CaretakerHandle {
   const caretaker = new Caretaker(engine, environment, board, options, {
     lost,
     rejoined,
@@ -55,9 +63,9 @@ function employHere({ engine, environment, lost, board, logger, options, rejoine
   return { stop: () => caretaker.close(), rejoin: () => caretaker.rejoin() }
 }
 
-async function employThread(employment: Employment): Promise<Caretaking> {
-  const { url, engine, environment, lost, board, logger, durability, busyTimeoutMs } = employment
-  let { options } = employment
+async function startInThread(setup: CaretakerSetup): Promise<CaretakerHandle> {
+  const { url, engine, environment, lost, board, logger, durability, busyTimeoutMs } = setup
+  let { options } = setup
   let closing = false
   let thread: Worker | null = null
   /** Who waits to hear what this process goes on as. */
@@ -98,7 +106,7 @@ async function employThread(employment: Employment): Promise<Caretaking> {
     thread = started
     let isReady = false
     let cause: unknown = 'its thread was ended'
-    const forget = letOutAtExit({ thread: started, cell })
+    const forget = waitForThreadAtExit({ thread: started, cell })
     started.on('message', (message: FromThread) => {
       if (message.type === 'lost') lost(message.lease)
       else if (message.type === 'storeLost') engine.lose?.(message.how)
@@ -132,7 +140,7 @@ async function employThread(employment: Employment): Promise<Caretaking> {
 
   function goOnAs(instance: string): void {
     options = { ...options, instance }
-    employment.rejoined(instance)
+    setup.rejoined(instance)
   }
 
   function tellWhoAsked(instance: string): void {

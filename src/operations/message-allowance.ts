@@ -1,10 +1,10 @@
 /** Limits a minute, while several deliveries or escalations are decided at once. */
-import { type Allowance, type Marks, takePlace } from '../domain/allowance.ts'
+import { type Allowance, type Marks, takeAllowance } from '../domain/allowance.ts'
 import type { Change } from '../engines/engine.ts'
 import { allowanceChange } from './message-thread.ts'
 
 /** Each place is given once; one that lies ahead belongs to whom was put off to it. */
-export class Places {
+export class Allowances {
   readonly #before: ReadonlyMap<string, Allowance>
   readonly #marks = new Map<string, Marks>()
   readonly #now: number
@@ -16,7 +16,7 @@ export class Places {
 
   take(name: string, limit: number): number {
     const known = this.#marks.get(name) ?? this.#before.get(name)?.marks ?? []
-    const { at, marks } = takePlace(known, limit, this.#now)
+    const { at, marks } = takeAllowance(known, limit, this.#now)
     this.#marks.set(name, marks)
     return at
   }

@@ -4,15 +4,15 @@
  * was ready, so it serves until something may be: this process made an item ready, another rang, or a moment passed.
  */
 
-import type { LinePlace } from '../../domain/item.ts'
+import type { LinePosition } from '../../domain/item.ts'
 import type { Environment } from '../../environment.ts'
 
 /** A ring may be lost, and not everything that moves an item to the front rings. */
 const servesMs = 100
 
-export class LinePlaces {
+export class LineStarts {
   readonly #environment: Environment
-  readonly #places = new Map<string, LinePlace>()
+  readonly #starts = new Map<string, LinePosition>()
   #forgottenAt = Number.NEGATIVE_INFINITY
   /** Counts how often everything was forgotten. */
   #age = 0
@@ -25,19 +25,19 @@ export class LinePlaces {
     return this.#age
   }
 
-  of(line: string): LinePlace | null {
+  of(line: string): LinePosition | null {
     if (this.#environment.monotonic() - this.#forgottenAt >= servesMs) this.forget()
-    return this.#places.get(line) ?? null
+    return this.#starts.get(line) ?? null
   }
 
   /** The first that was found; `age` as it was when it was searched for. */
-  note(line: string, place: LinePlace, age: number): void {
-    if (age === this.#age) this.#places.set(line, place)
+  note(line: string, start: LinePosition, age: number): void {
+    if (age === this.#age) this.#starts.set(line, start)
   }
 
   forget(): void {
     this.#age++
     this.#forgottenAt = this.#environment.monotonic()
-    this.#places.clear()
+    this.#starts.clear()
   }
 }

@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'vitest'
-import { lineMax, placeOf } from '../../src/domain/line-place.ts'
+import { maxLine, positionOf } from '../../src/domain/queue-position.ts'
 import { at, itemIn, job, merge, newItem } from './samples.ts'
 
 const facts = { line: { ahead: 4, total: 9 }, before: null, blockers: [], wall: at.wall }
 
 describe('the place of an item', () => {
   test('is behind what is ready before it, and it counts itself [S5c-43]', () => {
-    expect(placeOf(newItem(job), facts)).toEqual({ position: 5, totalPending: 10, reason: null })
+    expect(positionOf(newItem(job), facts)).toEqual({ position: 5, totalPending: 10, reason: null })
   })
 
   test.each([
@@ -16,7 +16,7 @@ describe('the place of an item', () => {
   ])('that was counted already and %s [S5c-43]', (_, priority, position, totalPending) => {
     const before = newItem(job)
 
-    const place = placeOf({ ...before, priority }, { ...facts, before })
+    const place = positionOf({ ...before, priority }, { ...facts, before })
 
     expect(place).toEqual({ position, totalPending, reason: null })
   })
@@ -25,19 +25,19 @@ describe('the place of an item', () => {
     const before = newItem(job)
     const delayed = newItem(job, { runAt: at.wall + 60_000 })
 
-    expect(placeOf(delayed, { ...facts, before })).toMatchObject({ position: null, totalPending: 8 })
+    expect(positionOf(delayed, { ...facts, before })).toMatchObject({ position: null, totalPending: 8 })
   })
 
   test('that joins the line counts from then on [S5c-43]', () => {
     const before = newItem(job, { runAt: at.wall + 60_000 })
 
-    expect(placeOf(newItem(job), { ...facts, before })).toMatchObject({ position: 5, totalPending: 10 })
+    expect(positionOf(newItem(job), { ...facts, before })).toMatchObject({ position: 5, totalPending: 10 })
   })
 
   test('far back is not counted to the end [S5c-43]', () => {
-    const line = { ahead: lineMax, total: lineMax }
+    const line = { ahead: maxLine, total: maxLine }
 
-    expect(placeOf(newItem(job), { ...facts, line })).toMatchObject({
+    expect(positionOf(newItem(job), { ...facts, line })).toMatchObject({
       position: null,
       reason: '1000 or more are ahead of it',
     })
@@ -79,7 +79,7 @@ describe('an item without a place says why', () => {
       'it waits for b3, which is cancelled (and 1 more that closed badly): ',
     ],
   ])('when %s [S5c-43] [S5c-50]', (_, item, reason) => {
-    const place = placeOf(item, { ...facts, blockers: [blocker, failed, cancelled] })
+    const place = positionOf(item, { ...facts, blockers: [blocker, failed, cancelled] })
 
     expect(place.position).toBeNull()
     expect(place.reason).toContain(reason)

@@ -1,5 +1,5 @@
 /** The batch was rolled back and should be run again: something was in its way. */
-export class Again extends Error {
+export class RetryBatch extends Error {
   /** Leases have lapsed or delays ended: heal first. */
   readonly heals: boolean
   /** Damaged items are to be looked for, and passed over. */
