@@ -13,6 +13,7 @@ import { Fleet } from './fleet.ts'
 import { defaultAgent } from './host/agent-id.ts'
 import { systemEnvironment } from './host/system.ts'
 import { assertSignal, inPieces, knownOptionsOf, optionsOf, orReject } from './input.ts'
+import { LockGrants } from './lock-grants.ts'
 import { Locks } from './locks.ts'
 import { type Logger, silentLogger, stderrLogger, sturdy } from './logger.ts'
 import { Messages } from './messages.ts'
@@ -32,6 +33,7 @@ import {
 } from './operations/table.ts'
 import { type OpenOptions, parseOptions, type Settings } from './options.ts'
 import { Queue, type QueueOptions } from './queue.ts'
+import { Runs } from './runs.ts'
 import { Board } from './runtime/board.ts'
 import { startCaretaker } from './runtime/caretaker-start.ts'
 import { type ClaimWait, waitForWork } from './runtime/claim-wait.ts'
@@ -212,8 +214,10 @@ export class Holdfast {
   readonly #redelivery: Redelivery
   #closing: Promise<void> | null = null
 
-  /** Named locks, reservations of paths, progress of runs. */
+  /** Named locks, and reservations of paths. */
   readonly locks: Locks
+  /** How far runs are: counts that only the holder of a run's lock can raise. */
+  readonly runs: Runs
   /** Versioned documents: `hf.state(key)`, and `hf.state.list({ prefix })`. */
   readonly state: States
   /** Tasks: work that people and agents talk about, claimed under leases. */
@@ -227,7 +231,9 @@ export class Holdfast {
 
   constructor(session: Session, atOpen: RecoveryReport | null) {
     this.#session = session
-    this.locks = new Locks(session, atOpen)
+    const grants = new LockGrants(session)
+    this.runs = new Runs(session, grants)
+    this.locks = new Locks(session, { grants, runs: this.runs }, atOpen)
     this.state = statesOf(session)
     this.tasks = new Tasks(session)
     this.agents = new Agents(session)

@@ -1,8 +1,8 @@
-/** `hf.locks`: named locks, with a line for those who wait, reservations of paths, and progress of runs. */
+/** `hf.locks`: named locks, with a line for those who wait, and reservations of paths. */
 import { settlesWithin } from './environment.ts'
 import { InvalidError, isHoldfastError } from './errors.ts'
 import { askInPieces, assertSignal, given, knownOptionsOf, optionsOf, orReject, sumOf } from './input.ts'
-import { LockGrants } from './lock-grants.ts'
+import type { LockGrants } from './lock-grants.ts'
 import { isReservation, type LeaseRef, lockNameOf } from './operations/lease.ts'
 import type { NamedAcquireOutcome } from './operations/lock.ts'
 import type { LockInfo } from './operations/lock-read.ts'
@@ -12,7 +12,7 @@ import type { ReserveOutcome } from './operations/reservation.ts'
 import type { InputOf, ResultOf } from './operations/table.ts'
 import type { LockView } from './operations/view.ts'
 import { assertWait, type ClaimOptions, type Own, type TokenOptions } from './queue.ts'
-import { defaultLock, Runs } from './runs.ts'
+import { defaultLock, type Runs } from './runs.ts'
 import { Batch, type BatchHandler, type BatchItems, type BatchOptions } from './runtime/batch.ts'
 import { assertBatch } from './runtime/batch-options.ts'
 import type { Lease } from './runtime/keeper.ts'
@@ -51,19 +51,21 @@ export interface ReserveOptions extends Omit<ClaimOptions, 'token'> {
   readonly holding?: readonly { readonly name: string; readonly token: number }[]
 }
 
+export interface GrantedLock<Held extends Lease | null = Lease | null> {
+  readonly outcome: 'acquired'
+  readonly lock: LockView
+  /** Null for a manual lock, which nobody renews. */
+  readonly lease: Held
+  /** Whose lapsed lock it was; null when it was free. */
+  readonly recoveredFrom: { readonly holder: string | null; readonly token: number } | null
+}
+
 export type AcquiredLock<Held extends Lease | null = Lease | null> =
-  | {
-      readonly outcome: 'claimed'
-      readonly lock: LockView
-      /** Null for a manual lock, which nobody renews. */
-      readonly lease: Held
-      /** Whose lapsed lock it was; null when it was free. */
-      readonly recoveredFrom: { readonly holder: string | null; readonly token: number } | null
-    }
+  | GrantedLock<Held>
   | Extract<NamedAcquireOutcome, { outcome: 'held' }>
 
 export type ReservedPaths<Held extends Lease | null = Lease | null> =
-  | { readonly outcome: 'claimed'; readonly lock: LockView; readonly lease: Held }
+  | { readonly outcome: 'acquired'; readonly lock: LockView; readonly lease: Held }
   | Extract<ReserveOutcome, { outcome: 'held' }>
 
 export interface RunBatchOptions<Item>
@@ -87,11 +89,16 @@ export interface StartupReport {
 
 const maxKept = 500
 
+/** What locks and runs share: a run goes on under the grant of its lock. */
+interface LockParts {
+  readonly grants: LockGrants
+  readonly runs: Runs
+}
+
 export class Locks {
-  /** How far runs are. */
-  readonly progress: Runs
   readonly #session: Session
   readonly #grants: LockGrants
+  readonly #runs: Runs
   readonly #lines: LineWatches
   readonly #closing = new AbortController()
   /** Waits and batches under way. */
@@ -99,12 +106,12 @@ export class Locks {
   /** What healing did when the store was opened, until somebody asks. */
   #atOpen: RecoveryReport | null
 
-  constructor(session: Session, atOpen: RecoveryReport | null) {
+  constructor(session: Session, { grants, runs }: LockParts, atOpen: RecoveryReport | null) {
     this.#session = session
-    this.#grants = new LockGrants(session)
+    this.#grants = grants
+    this.#runs = runs
     this.#lines = new LineWatches(session)
     this.#atOpen = atOpen
-    this.progress = new Runs(session, this.#grants)
   }
 
   /**
@@ -161,10 +168,16 @@ export class Locks {
     }
   }
 
-  /** Gives a lock back by its token. False, and nothing changed, when that is not the current one. */
-  async releaseLock(name = defaultLock, options: TokenOptions = {}): Promise<boolean> {
-    const token = this.#grants.tokenFor(name, optionsOf('locks.releaseLock', options))
-    const request = requestOf('locks.releaseLock', { name, token }, options)
+  /**
+   * Releases a lock, given its name or the answer that granted it, which knows its holder and token. Returns false, and
+   * changes nothing, when the token is not the current one.
+   */
+  async releaseLock(
+    lock: string | { readonly lock: LockView },
+    options: TokenOptions = {},
+  ): Promise<boolean> {
+    const { name, by } = grantMeant(lock, optionsOf('locks.releaseLock', options))
+    const request = requestOf('locks.releaseLock', { name, token: this.#grants.tokenFor(name, by) }, by)
     return (await this.#grants.release(request)).released
   }
 
@@ -309,7 +322,7 @@ export class Locks {
     const { token } = acquired.lock.lease
     try {
       const lease = acquired.lease ?? unrenewed(lock)
-      const parts = { session: this.#session, runs: this.progress, run, lock, lease }
+      const parts = { session: this.#session, runs: this.#runs, run, lock, lease }
       const closing = this.#closing.signal
       const progress = await new Batch({ ...parts, closing }, items, handler, batch).work()
       return { outcome: progress.status, progress }
@@ -344,5 +357,17 @@ function unrenewed(lock: string): never {
   throw new InvalidError({
     what: `lock ${lock} would not be renewed while the batch runs`,
     next: 'open the store with background: true',
+  })
+}
+
+/** The lock to release, and as whom. No name means no lock: a default would let go of another's work by mistake. */
+function grantMeant(lock: unknown, options: TokenOptions): { name: string; by: TokenOptions } {
+  if (typeof lock === 'string') return { name: lock, by: options }
+  const { name, holder, lease } = (lock as { lock?: Partial<LockView> } | null)?.lock ?? {}
+  if (typeof name === 'string' && typeof lease?.token === 'number')
+    return { name, by: { ...(holder == null ? {} : { agent: holder }), token: lease.token, ...options } }
+  throw new InvalidError({
+    what: 'locks.releaseLock: no lock was named',
+    next: 'pass its name, or what acquireLock or reserve returned when it was granted',
   })
 }

@@ -173,8 +173,8 @@ export type ManyClaims<Payload, Held extends Lease | null = Lease | null> =
     }
   | Exclude<ClaimManyOutcome, { outcome: 'claimed' }>
 export type ProcessingLock<Held extends Lease | null = Lease | null> =
-  | { readonly outcome: 'claimed'; readonly lock: LockView; readonly lease: Held }
-  | Exclude<AcquireOutcome, { outcome: 'claimed' }>
+  | { readonly outcome: 'acquired'; readonly lock: LockView; readonly lease: Held }
+  | Exclude<AcquireOutcome, { outcome: 'acquired' }>
 
 /** A claim, but for the round it is asked in. */
 interface ClaimRequest<Name extends ItemClaim> {
@@ -671,7 +671,7 @@ export class Queue<Payload = unknown> {
       { token: this.#lockToken(options) },
       options,
     )
-    if (answer.outcome !== 'claimed') return answer
+    if (answer.outcome !== 'acquired') return answer
     return { ...answer, lease: this.#grantedLock(answer.lock, requestedAt, options) }
   }
 

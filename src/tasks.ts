@@ -197,9 +197,9 @@ export class Tasks {
   }
 
   /**
-   * Reads, lets `change` say what to change, writes; after a conflict again, in all `maxAttempts` times (5), then
-   * VERSION_MISMATCH. `change` may run several times, so it must have no effects of its own. Null from it leaves the
-   * task as it is.
+   * Reads, lets `change` say what to change, writes; after a conflict again. `maxAttempts` (5) counts attempts in all,
+   * the first included; then VERSION_MISMATCH. `change` may run several times, so it must have no effects of its own.
+   * Null from it leaves the task as it is.
    */
   async updateWithRetry(
     ref: string,

@@ -98,7 +98,7 @@ export const catalogue: readonly Group[] = [
     load: async () => (await import('./verbs/locks.ts')).locksVerbs,
   },
   {
-    name: 'progress',
+    name: 'runs',
     section: 'Work:',
     summary: 'how far runs are, under the locks held for them',
     load: async () => (await import('./verbs/progress.ts')).progressVerbs,

@@ -70,7 +70,7 @@ async function takeLock(hf: Holdfast, name: string, request: RunRequest): Promis
     waitMs,
     signal,
   })
-  if (acquired.outcome !== 'claimed') return acquired
+  if (acquired.outcome !== 'acquired') return acquired
   const { token } = acquired.lock.lease
   const giveBack = async () => ((await hf.locks.releaseLock(name, { token })) ? 'released' : 'lost')
   return {

@@ -412,7 +412,7 @@ export function reclaimItem(item: Item, workflow: Workflow, loss: Loss, at: Cloc
   return enter({ ...item, ...markLoss(item, loss, at.wall) }, lostTo(item, workflow), workflow, at.wall)
 }
 
-/** A held row that the rules cannot place (its state is unknown) is taken out of the line, for a person to see. */
+/** Quarantines a held item that no rule covers, since its state is unknown: a person has to look at it. */
 export function quarantineItem(item: Item, reason: string, at: Clocks): Item {
   return {
     ...item,

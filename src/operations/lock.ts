@@ -54,7 +54,7 @@ const held = lazily(() => ({
 const acquireOutcome = lazily(() =>
   z.discriminatedUnion('outcome', [
     z.object({
-      outcome: z.literal('claimed'),
+      outcome: z.literal('acquired'),
       lock: lockView(),
       /** Whose lapsed lock it was; null when it was free. */
       recoveredFrom: z.object({ holder: z.string().nullable(), token: z.number() }).nullable(),
@@ -94,7 +94,11 @@ export const acquireLock = operation({
         grantChange(before, after, context),
         ...leaving(line.own, 'it got the lock', context),
       ],
-      result: { outcome: 'claimed', lock: viewLock(after, context.now), recoveredFrom: recoveredFrom(taken) },
+      result: {
+        outcome: 'acquired',
+        lock: viewLock(after, context.now),
+        recoveredFrom: recoveredFrom(taken),
+      },
       granted: [{ kind: 'lock', id: lockRef(after), token: after.token }],
     }
     const lost = [...(taken === null ? [] : [taken]), ...(turn.outcome === 'granted' ? turn.ended : [])]

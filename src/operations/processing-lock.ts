@@ -19,7 +19,7 @@ const lockNeeds = (of: { queue: string }) => ({
 })
 
 const acquireOutcome = lazily(() =>
-  z.discriminatedUnion('outcome', [z.object({ outcome: z.literal('claimed'), lock: lockView() }), held()]),
+  z.discriminatedUnion('outcome', [z.object({ outcome: z.literal('acquired'), lock: lockView() }), held()]),
 )
 export type AcquireOutcome = OutputOf<typeof acquireOutcome>
 
@@ -56,7 +56,7 @@ export const acquireProcessingLock = operation({
         : lockChange(acquired.before, acquired.after, context)
     return {
       changes: [...endings(acquired, context), change],
-      result: { outcome: 'claimed', lock: viewLock(acquired.after, context.now) },
+      result: { outcome: 'acquired', lock: viewLock(acquired.after, context.now) },
       granted: [{ kind: 'lock', id: lockRef(acquired.after), token: acquired.after.token }],
     }
   },

@@ -28,7 +28,7 @@ const maxShown = 10
 
 const reserveOutcome = lazily(() =>
   z.discriminatedUnion('outcome', [
-    z.object({ outcome: z.literal('claimed'), lock: lockView() }),
+    z.object({ outcome: z.literal('acquired'), lock: lockView() }),
     z.object({
       outcome: z.literal('held'),
       holder: z.string().nullable(),
@@ -91,7 +91,7 @@ export const reserve = operation({
       const { after } = reservation
       return {
         changes: [{ table: 'lock', before: null, after, event: { kind: 'lock.acquired', agent } }],
-        result: { outcome: 'claimed', lock: viewLock(after, now) },
+        result: { outcome: 'acquired', lock: viewLock(after, now) },
         granted: [{ kind: 'lock', id: lockRef(after), token: after.token }],
       }
     }

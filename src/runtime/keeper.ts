@@ -48,7 +48,7 @@ export class Keeper {
   }
 
   /**
-   * Employs whoever renews what is on the board, to be stopped at the end. The main loop beats from before that, or a
+   * Starts the caretaker that renews what is on the board; `close` stops it. The main loop beats from before that, or a
    * caretaker that is at work before its process hears of it would take the process for wedged.
    */
   async startCaretaker(begin: () => Promise<CaretakerHandle>): Promise<void> {

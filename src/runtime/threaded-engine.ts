@@ -21,7 +21,7 @@ interface Pending {
   readonly reject: (error: unknown) => void
 }
 
-/** The caretaker as it was employed: a thread that died is started anew with it. */
+/** How the caretaker was started: a thread that died is started again the same way. */
 interface StartedCaretaker {
   options: CaretakerOptions
   readonly board: Board

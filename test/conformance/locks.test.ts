@@ -49,6 +49,30 @@ forEachEngine((engine) => {
       expect(await hf.locks.releaseLock('global')).toBe(true)
     })
 
+    test('is released by name or by its grant, never by saying nothing [S6-C1]', async () => {
+      const { hf } = await engine.open({ agent: 'ada' })
+      const grant = await take(hf, 'deploy')
+      const forBob = await take(hf, 'press', { agent: 'bob' })
+      const paths = await hf.locks.reserve('src/**')
+      const other = await hf.locks.acquireLock('press')
+      await hf.locks.acquireLock()
+
+      for (const nothing of [[], [undefined], [null], [{}], [{ lock: 'deploy' }], [other]])
+        expect(await refusal(() => Reflect.apply(hf.locks.releaseLock, hf.locks, nothing))).toMatchObject({
+          code: 'INVALID',
+          message: expect.stringContaining('no lock was named'),
+        })
+      // @ts-expect-error A name or the grant is required.
+      expect(await refusalCode(() => hf.locks.releaseLock())).toBe('INVALID')
+      expect(await hf.locks.isLockedBy('global')).toBe(true)
+
+      expect(await hf.locks.releaseLock(grant)).toBe(true)
+      expect(await hf.locks.releaseLock(grant)).toBe(false)
+      expect(await hf.locks.releaseLock(forBob)).toBe(true)
+      expect(paths.outcome === 'acquired' && (await hf.locks.releaseLock(paths))).toBe(true)
+      expect((await hf.locks.list()).locks).toMatchObject([{ name: 'global' }])
+    })
+
     test('that another holds is answered as held, with holder, since and end [L2]', async () => {
       const { hf, env, store } = await engine.open({ agent: 'ada' })
       const other = await store.open({ agent: 'bob' })

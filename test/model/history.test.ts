@@ -10,6 +10,7 @@ import {
   isHoldfastError,
   type Locks,
   type Queue,
+  type Runs,
 } from 'holdfast'
 import { type Replica, renewalFields, replay } from 'holdfast/testing'
 import { expect, test } from 'vitest'
@@ -80,6 +81,7 @@ const onLock =
       name: string,
       options: { agent: string; token?: number },
       choice: number,
+      runs: Runs,
     ) => Promise<unknown>,
   ): Act =>
   (history, choice, other) =>
@@ -88,6 +90,7 @@ const onLock =
       lockName(choice),
       { agent: agentOf(other), ...(other % 3 > 0 ? {} : { token: pick(history.tokens, choice) ?? 1 }) },
       choice,
+      history.hf.runs,
     )
 
 const lockActs: Record<string, Act> = {

@@ -27,12 +27,12 @@ const acquire = verb({
   makesStore: true,
   help: 'Exit code 4: another holds it. `holdfast run --lock` holds one for as long as a command runs.',
   text(answer, view) {
-    if (answer.outcome !== 'claimed') return heldBy(answer.holder, answer.expiresAt, view)
+    if (answer.outcome !== 'acquired') return heldBy(answer.holder, answer.expiresAt, view)
     const { recoveredFrom } = answer
     const from = recoveredFrom === null ? '' : `, taken over from ${recoveredFrom.holder ?? 'nobody known'}`
     return `${lockLine(answer.lock, view)}${from}`
   },
-  grants: (answer) => (answer.outcome === 'claimed' ? [lockGrant(answer.lock)] : []),
+  grants: (answer) => (answer.outcome === 'acquired' ? [lockGrant(answer.lock)] : []),
 })
 
 /** With `--wait` in line, first come first served. */
@@ -53,7 +53,7 @@ async function acquireWaiting(call: Call<'locks.acquireLock'>): Promise<NamedAcq
           ...(call.instance === undefined ? {} : { instance: call.instance }),
         })),
       }
-      if (answer.outcome === 'claimed' || call.options.wait !== true) return answer
+      if (answer.outcome === 'acquired' || call.options.wait !== true) return answer
     }
   })
 }
@@ -154,10 +154,10 @@ const reserve = verb({
   makesStore: true,
   help: "Renewed and released as a lock, by the name it got.\n  holdfast lock reserve 'src/parser/**' --reason 'rewriting it'",
   text: (answer, view) =>
-    answer.outcome === 'claimed'
+    answer.outcome === 'acquired'
       ? lockLine(answer.lock, view)
       : lines([heldBy(answer.holder, answer.expiresAt, view), lockTable(answer.by, view)]),
-  grants: (answer) => (answer.outcome === 'claimed' ? [lockGrant(answer.lock)] : []),
+  grants: (answer) => (answer.outcome === 'acquired' ? [lockGrant(answer.lock)] : []),
 })
 
 /** The tokens are those kept by the commands that reserved them. */

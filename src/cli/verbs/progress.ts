@@ -131,7 +131,7 @@ const outcomes = verb({
     ),
 })
 
-const left = verb({
+const remaining = verb({
   name: 'remaining',
   operation: 'runs.remaining',
   positional: ['run', 'keys'],
@@ -160,6 +160,6 @@ export const progressVerbs = [
   show,
   list,
   outcomes,
-  left,
+  remaining,
   shouldStop,
 ]
