@@ -84,6 +84,7 @@ export const check = operation({
   summary: 'Which of these leases are lost; changes nothing.',
   effect: 'read',
   class: 'client',
+  isUrgent: true,
   input,
   output: () => z.object({ lost: z.array(lease()) }),
   needs: ({ leases }) => leaseNeeds(leases),
@@ -101,7 +102,6 @@ export const ending = operation({
   summary: 'How the holder itself ended a lease; null when it was taken away, or runs on. Changes nothing.',
   effect: 'read',
   class: 'client',
-  isUrgent: true,
   input: lease,
   output: () => z.object({ kind: z.enum(eventKinds), state: z.string().nullable() }).nullable(),
   needs: ({ kind, id }) => ({

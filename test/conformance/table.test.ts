@@ -6,6 +6,31 @@ import { faultOf } from '../support/answers.ts'
 import { present, refusal } from '../support/outcomes.ts'
 import { forEachEngine } from '../support/stores.ts'
 
+test('what is urgent, adds work or grants a lease is said by its row [S6-3]', () => {
+  const named = (says: 'isUrgent' | 'addsWork' | 'grants' | 'answersAgent') =>
+    [...operations.values()].filter((row) => row[says]).map(({ name }) => name)
+
+  expect(named('isUrgent').sort()).toEqual([
+    'instance.beat',
+    'lease.check',
+    'lease.renew',
+    'locks.renewPlaces',
+  ])
+  expect(named('addsWork').sort()).toEqual(['queue.add', 'queue.addMany', 'queue.submit'])
+  expect(named('grants').sort()).toEqual([
+    'locks.acquireLock',
+    'locks.reserve',
+    'queue.acquireProcessingLock',
+    'queue.claimMany',
+    'queue.next',
+    'queue.nextWithLock',
+    'tasks.batchClaim',
+    'tasks.claimNext',
+    'tasks.claimTaskForAgent',
+  ])
+  expect(named('answersAgent').sort()).toEqual(['fleet.prime', 'messages.inbox', 'tasks.listTasks'])
+})
+
 forEachEngine((engine) => {
   test('an answer with a field more or less is found, also deep inside [S6-2]', async () => {
     const { hf } = await engine.open({ background: false })
