@@ -360,7 +360,10 @@ export class Worker<Payload> {
     this.#spreadMs *= 0.5 ** ((now - this.#heardAt) / spreadHalfLifeMs)
     this.#heardAt = now
     const delayMs = this.#spreadMs * this.#environment.random()
-    if (delayMs < 1) return this.#ring()
+    if (delayMs < 1) {
+      this.#ring()
+      return
+    }
     // Not listening meanwhile: to hear a hundred rings a second costs forty processes a whole core.
     this.#unwake()
     this.#cancelDelay = this.#environment.timer(delayMs, () => {
