@@ -124,7 +124,7 @@ export class Renewals {
     const next = (waiter: BoardWaiter, inMs: number) =>
       this.#due.set(waiter.slot, { lease: waiter, at: requestedAt + inMs })
     try {
-      const input = { waiters: waiters.map(({ id, token }) => ({ id, token })) }
+      const input = { waiting: waiters.map(({ id, token }) => ({ id, token })) }
       await this.#options.execute('locks.renewWaiters', input)
       const jitter = this.#jitter()
       for (const waiter of waiters) next(waiter, jitter * renewEveryMs(waiter.leaseMs))
