@@ -1,4 +1,4 @@
-/** `hf.agents`: who takes part, and which processes stand behind them. */
+/** `hf.agents`: agents and their processes. */
 import { shown } from './domain/text.ts'
 import type { Liveness } from './environment.ts'
 import { NotFoundError } from './errors.ts'

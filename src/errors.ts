@@ -132,7 +132,7 @@ export class AttemptsExhaustedError extends HoldfastError {
   constructor(facts: { subject: string; failures: number; maxAttempts: number }) {
     super('ATTEMPTS_EXHAUSTED', {
       what: `${facts.subject} failed ${facts.failures} times, its limit is ${facts.maxAttempts}`,
-      next: 'submit it again when the cause is mended',
+      next: 'submit it again when the cause is fixed',
       facts,
     })
   }

@@ -69,7 +69,7 @@ export class Fleet {
     return { store: this.#session.engine.status, ...fleet }
   }
 
-  /** What a word may mean: an item or task by id or key, a lock, a message, a run, an agent, a queue. */
+  /** Find what a word refers to: an item, task, lock, message, run, agent or queue. */
   async find(ref: string): Promise<FleetThing[]> {
     return (await this.#session.call('fleet.find', { ref })).found
   }

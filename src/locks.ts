@@ -26,13 +26,13 @@ export interface AcquireOptions extends ClaimOptions {
   readonly reason?: string
   /** On whose behalf. */
   readonly user?: string
-  /** What it is held for; progress is attached to it. */
+  /** The run it is held for; progress is recorded under that name. */
   readonly run?: string
   /** How many may hold it at once; default 1. The same everywhere. */
   readonly slots?: number
-  /** Its holder may acquire it again, and releases as often. */
+  /** Its holder may acquire it again, and must release it as many times. */
   readonly reentrant?: boolean
-  /** Nobody gets it for so long after its holder was lost; default 0. */
+  /** How long to keep it free after its holder is lost; default 0. */
   readonly delayMs?: number
   /** Stands in line for up to so long; default 0: answers at once. */
   readonly waitMs?: number
@@ -41,13 +41,13 @@ export interface AcquireOptions extends ClaimOptions {
 }
 
 export interface ReserveOptions extends Omit<ClaimOptions, 'token'> {
-  /** Shared ones may overlap; default exclusive. */
+  /** Shared reservations may overlap each other; default exclusive. */
   readonly mode?: 'shared' | 'exclusive'
   /** Why; kept in the audit. */
   readonly reason?: string
   /** On whose behalf. */
   readonly user?: string
-  /** Reservations you hold, each by name and token: they are not in your way. Never filled in for you. */
+  /** Reservations you hold, each by name and token, to be exempt from the overlap check. Never filled in for you. */
   readonly holding?: readonly { readonly name: string; readonly token: number }[]
 }
 

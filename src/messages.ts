@@ -47,47 +47,47 @@ export interface SendOptions extends AnswerOptions {
   readonly type?: MessageType
   /** What it is about: a task, a conversation. */
   readonly context?: string
-  /** The message this one replies to; a reply acknowledges it. */
+  /** The message this one replies to; a reply also acknowledges it. */
   readonly parent?: string
   /** 0 (first) to 10 (last); default 5. */
   readonly priority?: number
   /** How many recipients must answer. */
   readonly quorum?: 'all' | 'any' | number
-  /** How long to wait before the first retry, ms; 30 s unless told otherwise. */
+  /** Wait before the first retry, ms; default 30 s. */
   readonly timeoutMs?: number
-  /** Waits before each retry, ms; [30 s, 60 s, 120 s] unless told otherwise. The last is also waited after the last retry, and by a ladder that is not given. */
+  /** Waits before each retry, ms; default [30 s, 60 s, 120 s]. The last one is also the wait after the last retry, and that of an escalation level without a ladder. */
   readonly delaysMs?: readonly number[]
   /** Escalate with the last retry instead of waiting for an answer to it. */
   readonly escalateImmediately?: boolean
-  /** Whom to tell when nobody answers, level by level; everybody unless told otherwise. */
+  /** Whom to escalate to, level by level; default everybody. */
   readonly ladder?: readonly EscalationLevel[]
-  /** Escalations beyond so many a minute are put off; 5 unless told otherwise, 0 = no limit. */
+  /** Escalations per minute; more are delayed. Default 5, 0 = no limit. */
   readonly escalationsPerMinute?: number
 }
 export interface NackOptions extends AnswerOptions {
   /** Why; the sender sees it. */
   readonly reason?: string
-  /** Send it again instead of giving it up. */
+  /** Ask for it to be sent again instead of refusing it. */
   readonly retry?: boolean
-  /** With retry: not before so long, ms. */
+  /** With retry: wait at least this long, ms. */
   readonly retryAfterMs?: number
 }
 export interface MessagePageOptions {
   /** How many at most, up to 1000. */
   readonly limit?: number
-  /** `next` of the page before. */
+  /** `next` of the previous page. */
   readonly after?: string
 }
 export interface RegisterOptions extends AnswerOptions {
-  /** Which adapter delivers to it; inbox unless told otherwise. */
+  /** Which adapter delivers to it; default inbox. */
   readonly adapter?: string
   /** What that adapter needs to find it, such as a channel. */
   readonly address?: string | null
-  /** Messages it may send a minute; default 10, 0 = no limit. */
+  /** Messages it may send per minute; default 10, 0 = no limit. */
   readonly sendsPerMinute?: number
-  /** Answers it may give a minute; default 100, 0 = no limit. */
+  /** Acknowledgements it may send per minute; default 100, 0 = no limit. */
   readonly acksPerMinute?: number
-  /** Deliveries it gets a minute; 0 = no limit, the default. */
+  /** Deliveries to it per minute; default 0 = no limit. */
   readonly deliveriesPerMinute?: number
 }
 
@@ -153,7 +153,7 @@ export class Messages {
     return this.#redelivery.pass()
   }
 
-  /** Messages that still wait for their answer, oldest first. */
+  /** List messages that are still waiting for an acknowledgement, oldest first. */
   checkPendingAcks(options: InputOf<'messages.checkPendingAcks'> = {}): Promise<MessagePage> {
     return this.#session.ask('messages.checkPendingAcks', {}, options)
   }
@@ -178,7 +178,7 @@ export class Messages {
     return sumOf(pieces, ({ cancelled }) => cancelled)
   }
 
-  /** One message with what became of it at each recipient. */
+  /** Show a message and its deliveries. */
   get(message: string): Promise<MessageView | null> {
     return this.#session.call('messages.get', { message })
   }

@@ -54,11 +54,11 @@ export interface QueueOptions<Payload> {
   readonly maxAttempts?: number
   /** Crashes without progress before quarantine; 0 = never. */
   readonly maxCrashes?: number
-  /** Length of leases of its items and its lock that a process renews, at least 500 ms; default that of the process. */
+  /** Length of leases on its items and lock that a process renews, at least 500 ms; default that of the process. */
   readonly leaseMs?: number
-  /** Length of leases of its items and its lock that nobody renews; default 300 s, of tasks 30 min. */
+  /** Length of leases on its items and lock that nobody renews; default 300 s, 30 min for tasks. */
   readonly manualLeaseMs?: number
-  /** How the waits before other tries grow. */
+  /** How the waits between retries grow. */
   readonly backoff?: BackoffOptions
   /** Any Standard Schema (zod, valibot, arktype, …). The payload is stored as JSON has it; claims give what the schema makes of it. */
   readonly schema?: PayloadSchema<Payload>
@@ -71,7 +71,7 @@ export interface MutationOptions {
   readonly idempotencyKey?: string
 }
 export interface TokenOptions extends MutationOptions {
-  /** Token of the grant; may be left out where it is remembered. */
+  /** Token of the lease; may be omitted where it is remembered. */
   readonly token?: number
 }
 export interface ClaimOptions extends TokenOptions {
@@ -109,7 +109,7 @@ export interface AddOptions extends MutationOptions {
   readonly dedupeKey?: string
   /** Id or key of the item this one is stacked on. */
   readonly parent?: string
-  /** Items that must close well first: ids, or keys of this queue. */
+  /** Items that must succeed first: ids, or keys in this queue. */
   readonly blockers?: readonly string[]
   /** Not before this time, ms since 1970. */
   readonly runAt?: number | Date
@@ -117,7 +117,7 @@ export interface AddOptions extends MutationOptions {
   readonly delayMs?: number
   /** Attempts in all, the first included: once this many have failed, it fails for good. Default is the queue's. */
   readonly maxAttempts?: number
-  /** The workflow's own facts. */
+  /** Data of the workflow itself. */
   readonly data?: Record<string, unknown>
 }
 export interface SubmitOptions<Payload> extends Omit<AddOptions, 'key' | 'parent' | 'runAt'> {
@@ -133,7 +133,7 @@ export interface SubmitOptions<Payload> extends Omit<AddOptions, 'key' | 'parent
   readonly payload?: Payload
 }
 export interface FailOptions extends TokenOptions {
-  /** Whether another try may help; default is the workflow's. */
+  /** Whether a retry may help; default that of the workflow. */
   readonly retryable?: boolean
   /** How the waits before other tries grow; default is the queue's. */
   readonly backoff?: BackoffOptions
@@ -147,13 +147,13 @@ export interface OperatorOptions extends MutationOptions {
 export interface ListOptions {
   /** Only these states. */
   readonly states?: readonly string[]
-  /** Only those in this line. */
+  /** Only those in this phase. */
   readonly phase?: 'ready' | 'suspect' | 'waiting' | 'held' | 'closed'
-  /** Only what is set aside. */
+  /** Only quarantined items. */
   readonly quarantined?: boolean
   /** How many at most, up to 1000. */
   readonly limit?: number
-  /** `next` of the page before. */
+  /** `next` of the previous page. */
   readonly after?: string
 }
 
@@ -984,7 +984,7 @@ export function assertWait(what: string, waitMs: number, idempotencyKey: string 
   }
   if (waitMs === 0 || idempotencyKey === undefined) return
   throw new InvalidError({
-    what: `${what}: a wait is many requests, and an idempotency key means one`,
+    what: `${what}: a wait makes many requests, and an idempotency key covers only one`,
     next: 'leave out waitMs or the key',
   })
 }

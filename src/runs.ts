@@ -17,17 +17,17 @@ export interface StartOptions extends TokenOptions {
 }
 
 export interface RecordOptions extends TokenOptions {
-  /** So many more are done. */
+  /** How many more are done. */
   readonly done?: number
-  /** So many more failed. */
+  /** How many more failed. */
   readonly failed?: number
-  /** So many more were skipped. */
+  /** How many more were skipped. */
   readonly skipped?: number
   /** How many items there are. */
   readonly total?: number
-  /** Where to go on; any JSON. */
+  /** Where to continue; any JSON. */
   readonly cursor?: unknown
-  /** What became of single items. Each key counts once, by its latest outcome. */
+  /** Outcomes of single items. Each key counts once, by its latest outcome. */
   readonly outcomes?: readonly {
     readonly key: string
     readonly outcome: 'done' | 'failed' | 'skipped'
@@ -99,7 +99,7 @@ export class Runs {
     return this.#session.ask('runs.list', {}, options)
   }
 
-  /** What became of the items of a run, by key. */
+  /** List the outcome of each item of a run, by key. */
   outcomes(
     run: string,
     options: Omit<InputOf<'runs.outcomes'>, 'run'> = {},

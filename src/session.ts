@@ -452,7 +452,7 @@ export class Session {
       this.failures.note({ trigger: 'manual', queue: options.queue, error: error.message })
       throw new HoldfastError(error.code, {
         what: `recovery failed: ${error.what}`,
-        next: `${error.next}; what was given back before stays given back, and repeating it is safe`,
+        next: `${error.next}; what was already released stays released, and retrying is safe`,
         facts: error.facts,
         cause: error,
       })

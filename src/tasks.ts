@@ -37,11 +37,11 @@ export type Task = TaskView
 interface TaskFields {
   /** What is to be done. */
   readonly body?: string
-  /** Words to find it by. */
+  /** Labels to filter by. */
   readonly labels?: readonly string[]
   /** Files and folders it touches. */
   readonly paths?: readonly string[]
-  /** Whose task it is, apart from who works on it. */
+  /** Owner of the task, regardless of who works on it. */
   readonly owner?: string | null
   /** The machine it belongs on. */
   readonly host?: string | null
@@ -54,25 +54,25 @@ interface TaskFields {
 }
 /** A new task; `key` is a name of your own for it, unique while it is open. */
 export interface AddTaskOptions extends TaskFields, MutationOptions {
-  /** A name of your own for it, such as T-12; unique while it is open. */
+  /** Your own name for it, such as T-12; unique while it is open. */
   readonly key?: string
 }
 /** What changes; whatever is left out stays. */
 export interface TaskChanges extends TaskFields {
-  /** What it is, in a line. */
+  /** A one-line title. */
   readonly title?: string
   /** A state that is not held; In Progress is reached by a claim. */
   readonly status?: Exclude<TaskStatus, 'In Progress'>
-  /** How far the work has come; only its holder can say. */
+  /** Progress of the work; only its holder can set it. */
   readonly progress?: unknown
-  /** Kept with the task, also when its holder is lost. */
+  /** Kept with the task, even when its holder is lost. */
   readonly note?: string
 }
 /** A change, and under which conditions it is made. */
 export interface UpdateTaskOptions extends TaskChanges, TokenOptions {
   /** Refuse unless the item is at this version. */
   readonly expectedVersion?: number
-  /** Also while another holds it; needs a reason. */
+  /** Even while another agent holds it; needs a reason. */
   readonly force?: boolean
   /** Why; kept in the audit. */
   readonly reason?: string
@@ -81,20 +81,20 @@ export interface UpdateTaskOptions extends TaskChanges, TokenOptions {
 export interface RemoveTaskOptions extends MutationOptions {
   /** Why; kept in the audit. */
   readonly reason: string
-  /** Also while it is held; its holder loses it. */
+  /** Even while it is held; the holder loses it. */
   readonly force?: boolean
-  /** What becomes of tasks that wait for it: they wait for it no longer. */
+  /** What to do with tasks that depend on it: release them. */
   readonly dependents?: 'release'
   /** Refuse unless the item is at this version. */
   readonly expectedVersion?: number
 }
 /** Which tasks are meant: with all of these labels, of this owner and host (null = of none), at least this urgent. */
 export interface TaskFilter {
-  /** Tasks that have all of these. */
+  /** Only tasks with all of these labels. */
   readonly labels?: readonly string[]
-  /** Whose they are; null = nobody’s. */
+  /** Owner; null = none. */
   readonly owner?: string | null
-  /** Yours or nobody’s: not those that have another owner. */
+  /** Only tasks that you own or that nobody owns. */
   readonly mine?: boolean
   /** The machine they belong on; null = none. */
   readonly host?: string | null
@@ -109,19 +109,19 @@ export interface ListTasksOptions extends TaskFilter {
   readonly assignee?: string
   /** How many at most, up to 1000. */
   readonly limit?: number
-  /** `next` of the page before. */
+  /** `next` of the previous page. */
   readonly after?: string
 }
 /** How a task is claimed; `fromReview` also takes it back out of review, `force` also from the one it is offered to. */
 export interface ClaimTaskOptions extends ClaimOptions {
   /** Also take it back out of review. */
   readonly fromReview?: boolean
-  /** Also take it when it is offered to another: an operator's act. */
+  /** Take it even if it is offered to another agent. For operators. */
   readonly force?: boolean
 }
 /** Which task is wanted, and how many this agent and this host may hold. */
 export interface ClaimNextOptions extends TaskFilter, Omit<ClaimOptions, 'token'> {
-  /** Also tasks that belong on other machines than the one that asks. */
+  /** Include tasks that belong on other machines. */
   readonly anyHost?: boolean
   /** Most tasks this agent may hold. */
   readonly maxPerAgent?: number

@@ -119,7 +119,7 @@ async function askFirst(verb: Verb, call: CommandCall): Promise<boolean> {
   if (call.io.canAsk) return !(await confirm(question))
   throw new InvalidError({
     what: `${question} Nobody can be asked here`,
-    next: 'look with --dry-run first; with --yes it is done without a question',
+    next: 'try --dry-run first; --yes skips the question',
   })
 }
 

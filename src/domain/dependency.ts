@@ -22,7 +22,7 @@ export const nothingAround: Surroundings = { dependents: [], awaited: [] }
 
 const waitsForNothing = { parent: null, ancestors: [], blockers: [], waitingFor: [] } as const
 
-/** Parent and blockers are one mechanism: the item waits until each has closed well. */
+/** Parent and blockers are one mechanism: the item waits until each has succeeded. */
 export function dependenciesOf(input: NewItem): Dependencies {
   const { parent } = input
   const ancestors = stackOf(parent ?? null)

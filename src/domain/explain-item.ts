@@ -68,7 +68,7 @@ function explainWaiting(facts: ItemFacts): Explanation {
     const failed = item.failures > 0 ? `, because it failed ${times(item.failures)}` : ''
     return explanation('waiting', `it is not due before ${formatDuration(inMs)} from now${failed}`, {
       evidence: story(item),
-      next: [{ what: 'it is put in line', inMs }],
+      next: [{ what: 'it becomes ready', inMs }],
     })
   }
   const state = knownState(workflow, item.state)
@@ -97,12 +97,12 @@ function explainBlocked({ item, blockers }: ItemFacts): Explanation {
   const count = item.waitingFor.length
   const others = count === 1 ? 'another item' : `${count} other items`
   return isHopeless
-    ? explanation('stuck', `it waits for ${others}, not all of which can still close well`, {
+    ? explanation('stuck', `it waits for ${others}, not all of which can still succeed`, {
         evidence: [...evidence, ...story(item)],
       })
-    : explanation('waiting', `it waits until ${others} closed well`, {
+    : explanation('waiting', `it waits until ${others} ${count === 1 ? 'has' : 'have'} succeeded`, {
         evidence: [...evidence, ...story(item)],
-        next: [{ what: 'it is put in line when the last of them closed well', inMs: null }],
+        next: [{ what: 'it becomes ready when the last of them succeeds', inMs: null }],
       })
 }
 

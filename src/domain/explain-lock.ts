@@ -20,7 +20,7 @@ export function explainLock({ name, slots, waiting }: LockFacts): Explanation {
   if (lock.delayedSince !== null) {
     return explanation('waiting', 'its holder was lost, and it is kept free for the delay it had asked for', {
       evidence: line,
-      next: [{ what: 'whoever is first in line gets it', inMs: Math.max(0, holder.remainingMs) }],
+      next: [{ what: 'the first in line gets it', inMs: Math.max(0, holder.remainingMs) }],
     })
   }
   if (holder.status === 'expired' || holder.status === 'stale') {

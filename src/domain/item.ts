@@ -50,7 +50,7 @@ export interface Item extends LeaseColumns {
   readonly ancestors: readonly string[]
   /** Ids this item was declared to depend on. */
   readonly blockers: readonly string[]
-  /** Those of them that have not closed well yet. */
+  /** Those of them that have not succeeded yet. */
   readonly waitingFor: readonly string[]
   /** Not claimable before this wall time; null once it has come. */
   readonly runAt: number | null
@@ -58,7 +58,7 @@ export interface Item extends LeaseColumns {
   readonly offeredTo: string | null
   readonly attempts: number
   readonly failures: number
-  /** Crashes of its own since its last new progress. */
+  /** Crashes blamed on it since its last new progress. */
   readonly crashes: number
   /** How often it was lost along with others since then. */
   readonly exposures: number
@@ -472,7 +472,7 @@ export function promoteItem(item: Item, workflow: Workflow): Item {
   return settle({ ...item, runAt: null, offeredTo: null, version: item.version + 1 }, workflow)
 }
 
-/** A blocker has closed well. Null when the item did not wait for it. */
+/** A blocker has succeeded. Null when the item did not wait for it. */
 export function unblockItem(item: Item, workflow: Workflow, blocker: string): Item | null {
   if (!item.waitingFor.includes(blocker)) return null
   const waitingFor = item.waitingFor.filter((id) => id !== blocker)
@@ -491,7 +491,7 @@ export function assertUnneeded(item: Item, waiting: readonly Pick<Item, 'id'>[],
 }
 
 /**
- * As it is for whoever looks: without the blockers that have closed well and from which it is yet to be freed. Its
+ * As it is for whoever looks: without the blockers that have succeeded and from which it is yet to be freed. Its
  * version is that of its row.
  */
 export function withoutClosedBlockers(item: Item, workflow: Workflow, closed: readonly string[]): Item {

@@ -157,7 +157,7 @@ function limitedEffort(maxSteps: number): Effort {
       if (left >= 0) return
       throw new InvalidError({
         what: `comparing with the patterns that are reserved takes more than ${maxSteps} steps`,
-        next: 'begin patterns with names of folders, or use fewer at once',
+        next: 'start patterns with folder names, or use fewer at once',
         facts: { maxSteps },
       })
     },

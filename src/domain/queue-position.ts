@@ -8,7 +8,7 @@ const maxNames = 3
 
 /** Where an item stands in line. */
 export interface QueuePosition {
-  /** 1-based place among what can be claimed; null: see `reason`. */
+  /** 1-based position among items that can be claimed; null: see `reason`. */
   readonly position: number | null
   /** Items ready to be claimed, counted up to 1,000. */
   readonly totalPending: number
@@ -54,8 +54,8 @@ function whyBlocked({ waitingFor }: Item, blockers: readonly Item[]): string {
   const failed = awaited.filter((each): each is Item => each.outcome === 'failed')
   const [first] = failed
   if (first === undefined) return `it waits for ${named(awaited)}`
-  const others = failed.length === 1 ? '' : ` (and ${failed.length - 1} more that closed badly)`
-  return `it waits for ${nameOf(first)}, which is ${first.state}${others}: nobody can claim it before that is retried or submitted again and closes well`
+  const others = failed.length === 1 ? '' : ` (and ${failed.length - 1} more that failed)`
+  return `it waits for ${nameOf(first)}, which is ${first.state}${others}: nobody can claim it before that is retried or submitted again and succeeds`
 }
 
 function named(items: readonly Pick<Item, 'id' | 'key'>[]): string {

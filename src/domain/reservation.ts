@@ -123,7 +123,7 @@ function assertOwnShare(live: readonly Lock[], { agent, patterns, quotas }: Rese
   if (steps <= maxOwnSteps) return
   throw new InvalidError({
     what: `comparing with what ${agent} would have reserved takes others ${steps} steps, more than ${maxOwnSteps}`,
-    next: 'begin patterns with names of folders, and use fewer braces and wildcards',
+    next: 'start patterns with folder names, and use fewer braces and wildcards',
     facts: { agent, steps, maxSteps: maxOwnSteps },
   })
 }

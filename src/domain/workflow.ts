@@ -233,9 +233,10 @@ function shapeFaults(workflow: Workflow): string[] {
   if (!initial) faults.push(`initial state "${workflow.initial}" does not exist`)
   if (initial?.held || initial?.closed) faults.push(`initial state "${workflow.initial}" is held or closed`)
   if (!states.some(([, state]) => state.claimTo)) faults.push('no state can be claimed')
-  if (!states.some(([, state]) => state.closed === 'succeeded')) faults.push('no state is closed well')
+  if (!states.some(([, state]) => state.closed === 'succeeded'))
+    faults.push('no state is closed as succeeded')
   if (workflow.cancelTo !== undefined && knownState(workflow, workflow.cancelTo)?.closed !== 'failed') {
-    faults.push(`cancelTo "${workflow.cancelTo}" must be a state closed badly`)
+    faults.push(`cancelTo "${workflow.cancelTo}" must be a state that is closed as failed`)
   }
   if (
     workflow.slots !== undefined &&
@@ -271,9 +272,10 @@ function stateFaults(workflow: Workflow, name: string, state: State): string[] {
     faults.push(`${name} is held and closed or claimable at once`)
   if (state.closed && (state.moves.length > 0 || isClaimable))
     faults.push(`${name} is closed but can be left`)
-  if (state.closed === 'succeeded' && state.retryTo) faults.push(`${name} is closed well but can be retried`)
+  if (state.closed === 'succeeded' && state.retryTo)
+    faults.push(`${name} is closed as succeeded but can be retried`)
   if (state.completeTo !== undefined && knownState(workflow, state.completeTo)?.closed !== 'succeeded') {
-    faults.push(`completeTo of ${name} must be a state closed well`)
+    faults.push(`completeTo of ${name} must be a state that is closed as succeeded`)
   }
   const acts = [state.completeTo, state.failTo, state.failRetryableTo, state.returnTo]
   if (!state.held && acts.some((to) => to !== undefined))

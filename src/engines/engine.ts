@@ -176,7 +176,7 @@ export interface SealedEvents {
   readonly count: number
 }
 
-/** An item that closed well or was removed, and for which more items waited than that transaction freed. */
+/** An item that succeeded or was removed, and for which more items waited than that transaction freed. */
 export interface Cascade {
   readonly blocker: string
   readonly at: number
@@ -316,10 +316,10 @@ export interface Selectors {
   transitiveBlockers: [{ ids: readonly string[]; limit: number }, readonly string[]]
   /** Open items that are stacked on an item, also through others; at most `limit`. */
   stackedOn: [{ id: string; limit: number }, readonly Item[]]
-  /** Of the first `window` waits of open items: those for one that closed badly, or is gone. */
+  /** Of the first `window` waits of open items: those for one that failed, or is gone. */
   vainWaits: [{ window: number; limit: number }, readonly VainWait[]]
   /**
-   * Items still waiting for one that closed well and is closed, or was removed, each with that blocker; and cascades with
+   * Items still waiting for one that succeeded and is closed, or was removed, each with that blocker; and cascades with
    * nothing left to free: a blocker that started over is waited for until its next end. `more`: there are other cascades.
    */
   freedDependents: [

@@ -160,7 +160,7 @@ export function positionOf(table: TransferTable, row: TransferRow): Position {
 export function interrupted(location: string): HoldfastError {
   return new HoldfastError('BUSY', {
     what: `another copy to ${location} is under way; this one stopped`,
-    next: 'let that one end',
+    next: 'wait for that one to finish',
     facts: { location },
   })
 }

@@ -54,7 +54,7 @@ export function assertNoneBad(
   if (first === undefined || skipBad === true) return
   const others = bad.length === 1 ? '' : `, and ${bad.length - 1} more`
   throw new InvalidError({
-    what: `${counted(bad.length, 'row')} of ${what} cannot be taken over: ${first.row}: ${first.why}${others}`,
+    what: `${counted(bad.length, 'row')} of ${what} cannot be imported: ${first.row}: ${first.why}${others}`,
     next: `nothing was imported and the file was left as it is; fix ${bad.length === 1 ? 'it' : 'them'}${skipBad === 'never' ? '' : ', or leave bad rows out (--skip-bad)'}`,
     facts: {
       rows: bad.slice(0, maxListed).map(({ row, why }) => ({ row, why })),

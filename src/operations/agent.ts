@@ -34,7 +34,7 @@ export const register = operation({
 
 export const beat = operation({
   name: 'agents.beat',
-  summary: 'An agent shows that it lives; false when its process was never registered or has ended.',
+  summary: 'Record that an agent is alive; false when its process is not registered or has ended.',
   effect: 'write',
   agentIdentifies: 'request',
   facts: ['dead'],
@@ -44,7 +44,7 @@ export const beat = operation({
         .array(fields.text(100))
         .max(maxDeaths)
         .default([])
-        .describe('Instances that whoever asks has found dead: they show no sign of life.'),
+        .describe('Instances that the caller has found dead, by lack of any sign of life.'),
     }),
   output: () => z.boolean(),
   needs: (_input, { agent, instance }) => ({
@@ -73,14 +73,14 @@ export const beat = operation({
 const agentView = lazily(() =>
   instanceView().extend({
     crashes: z.number().describe('Leases its agent lost in the last hour.'),
-    suspect: z.boolean().describe('Its last three grants all ended as crashes.'),
+    suspect: z.boolean().describe('Its last three claims all ended in a crash.'),
   }),
 )
 export type AgentView = OutputOf<typeof agentView>
 
 export const list = operation({
   name: 'agents.list',
-  summary: 'Running processes of the fleet, with what speaks against them.',
+  summary: 'List running processes and anything suspicious about them.',
   effect: 'read',
   input: () => z.strictObject({ limit: fields.limit }),
   output: () => z.array(agentView()),

@@ -4,7 +4,7 @@ import { operation } from './operation.ts'
 
 export const read = operation({
   name: 'clock.read',
-  summary: 'The lease clock of this store, by which `expiresAt` is counted, and wall time beside it.',
+  summary: "Get the store's lease clock, which `expiresAt` uses, and its wall time.",
   effect: 'read',
   class: 'client',
   input: () => z.strictObject({}),

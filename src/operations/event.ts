@@ -53,7 +53,7 @@ export const list = operation({
       before: z.int().min(0).optional().describe('Only events before this sequence number.'),
       subject: z.enum(subjects).optional().describe('Only events of this kind of thing.'),
       id: fields.text(300).optional().describe('Only events of the thing with this id; needs its kind.'),
-      newest: z.boolean().optional().describe('The last ones, still oldest first.'),
+      newest: z.boolean().optional().describe('The newest ones, still oldest first.'),
       limit: z
         .int()
         .min(0)
@@ -200,14 +200,14 @@ function foldedImages(images: readonly ImageRow[], range: readonly StoredEvent[]
 
 export const images = operation({
   name: 'events.images',
-  summary: 'Things as they were where the kept events begin; a replay starts from these.',
+  summary: 'List the state at which the kept events begin; a replay starts from it.',
   effect: 'read',
   input: () =>
     z.strictObject({
       after: z
         .strictObject({ subject: fields.text(100), id: fields.text(300) })
         .optional()
-        .describe('The last one of the page before.'),
+        .describe('The last one of the previous page.'),
       limit: fields.limit,
     }),
   output: () =>

@@ -30,17 +30,17 @@ export function text(maxLength: number): z.ZodString {
 /** A schema never changes, and making one costs a command a tenth of a millisecond. */
 const texts = new Map<number, z.ZodString>()
 
-/** `next` of the page before. */
-export const after = text(500).optional().describe('`next` of the page before.')
+/** `next` of the previous page. */
+export const after = text(500).optional().describe('`next` of the previous page.')
 
 export const name = z.string().refine(isName, { error: `must be ${nameRule}` })
 export const queue = name.describe('Name of the queue.')
-export const ref = text(maxNameLength).min(1).describe('Id of the item, or its key.')
+export const ref = text(maxNameLength).min(1).describe('Id or key of the item.')
 export const token = z
   .int()
   .nonnegative()
   .optional()
-  .describe('Token of the grant; may be left out where it is remembered.')
+  .describe('Token of the lease; may be omitted where it is remembered.')
 export const leaseMs = z
   .int({ error: 'must be a whole number of milliseconds' })
   .min(0, { error: 'a lease cannot be negative' })
@@ -71,7 +71,7 @@ export const expectedVersion = z
   .positive()
   .optional()
   .describe('Refuse unless the item is at this version.')
-export const dryRun = z.boolean().optional().describe('Say what would be done, and do nothing.')
+export const dryRun = z.boolean().optional().describe('Report what would be done, and do nothing.')
 export const limit = z.int().min(1).max(maxPage).optional().describe(`How many at most, up to ${maxPage}.`)
 export const wallTime = z.int().min(0).max(8_640_000_000_000_000)
 
@@ -121,7 +121,7 @@ export const payload = asJsonText().optional().describe('Any JSON value.')
 export const result = asJsonText().optional().describe('Any JSON value; kept with the item.')
 export const data: ByName<z.ZodType<Json, unknown>> = json()
   .pipe(byName(z.string().max(100), z.custom<Json>()))
-  .describe("The workflow's own facts.") as never
+  .describe('Data of the workflow itself.') as never
 
 /** What was put together must not be larger than what could have been given at once. */
 export function assertSize(what: string, value: unknown): void {
@@ -163,4 +163,4 @@ export const workflow = z
     slots: z.int().optional(),
     states: byName(stateName, state),
   })
-  .describe('Its states, and which act leads from one to which.')
+  .describe('Its states, and which action leads from one to the next.')

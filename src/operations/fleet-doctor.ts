@@ -46,7 +46,7 @@ const storeFacts = lazily(() =>
       .array(z.strictObject({ check: text(100), what: text(10_000), remedy: text(10_000) }))
       .max(20)
       .default([])
-      .describe('What is not as it should be with the store as such.'),
+      .describe('Problems with the store itself.'),
     recoveryError: text(10_000).nullable(),
   }),
 )
@@ -70,18 +70,18 @@ export type DoctorReport = OutputOf<typeof doctorView>
 
 export const doctor = operation({
   name: 'fleet.doctor',
-  summary: 'What is wrong with the store and its fleet; each finding with its remedy.',
+  summary: 'Check the store and its fleet, and suggest a remedy for each problem.',
   effect: 'read',
   facts: ['judged', 'store'],
   input: () =>
     z.strictObject({
       judged: judged(),
-      store: storeFacts().describe('What whoever looks knows of the store itself.'),
+      store: storeFacts().describe('What the caller knows about the store itself.'),
       longTransactionMs: z
         .int()
         .min(0)
         .default(longTransactionMs)
-        .describe('Transactions of other programs that are open for so long are named.'),
+        .describe('Report transactions of other programs that have been open for this long.'),
     }),
   output: doctorView,
   needs: (input) => ({

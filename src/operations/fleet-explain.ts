@@ -56,7 +56,7 @@ const maxHistory = 10
 
 export const find = operation({
   name: 'fleet.find',
-  summary: 'What a word may mean: an item or task by id or key, a lock, a message, a run, an agent, a queue.',
+  summary: 'Find what a word refers to: an item, task, lock, message, run, agent or queue.',
   effect: 'read',
   input: () =>
     z.strictObject({

@@ -42,7 +42,7 @@ const primeView = lazily(() =>
     queues: z.array(
       z.object({ name: z.string(), ready: boundedCount(), held: boundedCount(), paused: z.boolean() }),
     ),
-    moreQueues: z.boolean().describe('There are queues that are not shown.'),
+    moreQueues: z.boolean().describe('There are more queues than shown.'),
     advice: z.array(z.object({ what: z.string(), operation: z.string().nullable() })),
   }),
 )
@@ -51,7 +51,8 @@ export type PrimePage = OutputOf<typeof primeView>
 
 export const prime = operation({
   name: 'fleet.prime',
-  summary: 'One page for an agent that starts: who am I, what do I hold, unread messages, what is next.',
+  summary:
+    'Print print one page of context for an agent that starts: who it is, what it holds, unread messages, what is next.',
   effect: 'read',
   answersAgent: true,
   facts: ['judged'],

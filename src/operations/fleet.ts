@@ -46,7 +46,7 @@ export const judged = lazily(() =>
     )
     .max(maxJudged)
     .default([])
-    .describe('What this machine can say of running processes.'),
+    .describe('What this machine knows about running processes.'),
 )
 
 export const holdingView = lazily(() =>
@@ -66,7 +66,7 @@ export const holdingView = lazily(() =>
 
 /** Counted up to 10,000: a look costs the same however much there is. `queue.stats` counts everything. */
 export const boundedCount = lazily(() =>
-  z.object({ count: z.number(), more: z.boolean().describe('There are others; counting stopped.') }),
+  z.object({ count: z.number(), more: z.boolean().describe('There are more; counting stopped.') }),
 )
 
 const alertView = lazily(() =>
@@ -110,8 +110,8 @@ const statusView = lazily(() =>
           paused: z.boolean(),
         }),
       )
-      .describe('By name; the hundred most worth a look where there are more.'),
-    moreQueues: z.boolean().describe('There are queues that are not shown.'),
+      .describe('By name; if there are many, the hundred that most need attention.'),
+    moreQueues: z.boolean().describe('There are more queues than shown.'),
     held: z.object({
       total: z.number(),
       expired: z.number(),
@@ -188,7 +188,7 @@ export function countHeld(items: HeldRows['items']): (queue: string) => BoundedC
 
 export const status = operation({
   name: 'fleet.status',
-  summary: 'The whole fleet at a glance: queues, what is held by whom, agents, runs, messages, alerts.',
+  summary: 'Show the whole fleet: queues, who holds what, agents, runs, messages, alerts.',
   effect: 'read',
   facts: ['judged'],
   input: () => z.strictObject({ judged: judged() }),

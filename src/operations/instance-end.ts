@@ -24,7 +24,7 @@ interface Holdings {
 
 export const end = operation({
   name: 'instance.end',
-  summary: 'A process leaves the fleet in good order, and what it holds goes back.',
+  summary: 'End a process in good order and release what it holds.',
   effect: 'write',
   class: 'client',
   input: () => z.strictObject({ id: fields.text(100).min(1), reason: fields.text(200) }),

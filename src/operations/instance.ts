@@ -21,11 +21,11 @@ import { healer } from './recovery.ts'
 const id = lazily(() => fields.text(100).min(1))
 
 export const identity = lazily(() => ({
-  bootId: fields.text(200).describe('Which start of the machine.'),
-  pidNamespace: fields.text(200).describe('Which container, as the kernel names it.'),
+  bootId: fields.text(200).describe('Boot id of the machine.'),
+  pidNamespace: fields.text(200).describe('Pid namespace, as the kernel names it.'),
   hostName: fields.text(300).describe('Name of the machine.'),
   pid: z.int().min(0).describe('Number of the process.'),
-  startTime: fields.text(100).nullable().describe('When it was started, as the kernel counts.'),
+  startTime: fields.text(100).nullable().describe('Start time, as the kernel counts.'),
 }))
 
 export const instanceView = lazily(() =>
@@ -52,7 +52,7 @@ export const instanceView = lazily(() =>
 
 export const start = operation({
   name: 'instance.start',
-  summary: 'A process joins the fleet.',
+  summary: 'Register a process with the fleet.',
   effect: 'write',
   class: 'client',
   input: () => z.strictObject({ id: id(), ...identity() }),
@@ -76,7 +76,7 @@ const maxKnown = 500
 
 export const join = operation({
   name: 'instance.join',
-  summary: 'The process that a single claim names: known already, or from now on.',
+  summary: 'Find or register the process that a claim names.',
   effect: 'write',
   class: 'client',
   freshIds: () => 1,
@@ -114,7 +114,7 @@ function requireSame(known: Instance, process: ProcessIdentity): Instance {
 
 export const beat = operation({
   name: 'instance.beat',
-  summary: 'A process shows that it lives and when it last looked for things to heal.',
+  summary: 'Record that a process is alive and when it last swept.',
   effect: 'write',
   class: 'client',
   isUrgent: true,
@@ -131,14 +131,14 @@ export const beat = operation({
 
 export const list = operation({
   name: 'instance.list',
-  summary: 'Running processes that one of this machine can judge, page by page.',
+  summary: 'List running processes that this machine can judge.',
   effect: 'read',
   class: 'internal',
   input: () => {
     const { bootId, hostName, pidNamespace } = identity()
     return z.strictObject({
       machine: z.strictObject({ bootId, hostName, pidNamespace }),
-      otherBoots: z.boolean().describe('Also those of earlier starts of this machine.'),
+      otherBoots: z.boolean().describe('Include those from before this machine restarted.'),
       limit: fields.limit,
       after: fields.after,
     })
@@ -147,7 +147,7 @@ export const list = operation({
     const awakeAt = z
       .number()
       .nullable()
-      .describe('Of other boots: awake time of its machine at its last beat or renewal.')
+      .describe('For another boot: awake time of its machine at its last beat or renewal.')
     return z.object({
       instances: z.array(instanceView().extend({ awakeAt })),
       next: z.string().nullable(),
@@ -181,7 +181,7 @@ const maxEnded = 100
 
 export const listEndedHolders = operation({
   name: 'instance.listEndedHolders',
-  summary: 'Processes that have left the fleet and still hold something.',
+  summary: 'List ended processes that still hold something.',
   effect: 'read',
   class: 'internal',
   input: () => z.strictObject({}),
@@ -194,7 +194,7 @@ const maxSilent = 500
 
 export const listSilent = operation({
   name: 'instance.listSilent',
-  summary: 'Running processes that should beat and have not done so for 10 minutes.',
+  summary: 'List running processes that have missed their beats for 10 minutes.',
   effect: 'read',
   class: 'internal',
   input: () => z.strictObject({}),
@@ -207,7 +207,7 @@ export const listSilent = operation({
 
 export const endSilent = operation({
   name: 'instance.endSilent',
-  summary: 'End processes that were silent for 10 minutes and hold nothing; those that live join again.',
+  summary: 'End processes that have been silent for 10 minutes and hold nothing. Live ones join again.',
   effect: 'write',
   class: 'internal',
   input: () => z.strictObject({ ids: z.array(id()).max(maxSilent), healer: healer().optional() }),

@@ -28,7 +28,7 @@ export type NearLease = OutputOf<typeof leaseRef>
 
 export const listNear = operation({
   name: 'lease.listNear',
-  summary: 'Leases near their end whose holders were not told yet.',
+  summary: 'List leases close to expiry whose holders have not been warned.',
   effect: 'read',
   class: 'internal',
   input: () => z.strictObject({}),
@@ -42,7 +42,7 @@ export const listNear = operation({
 
 export const warnNear = operation({
   name: 'lease.warnNear',
-  summary: 'Tell holders whose lease is near its end, once for each grant.',
+  summary: 'Warn holders whose lease is close to expiry, once per grant.',
   effect: 'write',
   class: 'internal',
   input: () => z.strictObject({ leases: z.array(leaseRef()).max(maxWarnings) }),

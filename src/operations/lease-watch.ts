@@ -72,7 +72,7 @@ const staleLocks = lazily(() =>
         ids: z.array(z.string()),
       }),
     ),
-    suspectAgents: z.array(z.string()).describe('Agents whose last three grants all ended as crashes.'),
+    suspectAgents: z.array(z.string()).describe('Agents whose last three claims all ended in a crash.'),
   }),
 )
 export type StaleLocks = OutputOf<typeof staleLocks>
@@ -84,7 +84,7 @@ export const crashNeeds = {
 
 export const detectStaleLocks = operation({
   name: 'recovery.detectStaleLocks',
-  summary: 'Everything held, soonest expiry first, and what looks wrong with it; changes nothing.',
+  summary: 'Report everything held, soonest expiry first, and what looks wrong. Changes nothing.',
   effect: 'read',
   facts: ['deaths'],
   input: () =>
@@ -94,8 +94,8 @@ export const detectStaleLocks = operation({
         .int()
         .min(0)
         .optional()
-        .describe('Near its end, as given; default 5 min, or a third of a shorter lease.'),
-      staleMs: z.int().min(0).optional().describe('Stale when expired for longer; default 5 min.'),
+        .describe('Expires within this time; default 5 min, or a third of a shorter lease.'),
+      staleMs: z.int().min(0).optional().describe('Stale when expired for longer than this; default 5 min.'),
       deaths: deaths(),
     }),
   output: staleLocks,
@@ -168,7 +168,7 @@ export type LockStatus = OutputOf<typeof lockStatus>
 
 export const getLockStatus = operation({
   name: 'tasks.getLockStatus',
-  summary: 'The lock of one task: whose, since when, for how long; null when nobody has it.',
+  summary: 'Get the lock of a task: holder, since when, until when; null when it is free.',
   effect: 'read',
   facts: ['deaths'],
   input: () => z.strictObject({ ref: ref(), deaths: deaths() }),

@@ -53,7 +53,7 @@ export const leaseNeeds = (leases: readonly LeaseRef[]) => ({
 
 export const renew = operation({
   name: 'lease.renew',
-  summary: 'Renew leases by id and token; says which of them are lost.',
+  summary: 'Renew leases by id and token, and report which are lost.',
   effect: 'write',
   class: 'client',
   isUrgent: true,
@@ -81,7 +81,7 @@ export const renew = operation({
 
 export const check = operation({
   name: 'lease.check',
-  summary: 'Which of these leases are lost; changes nothing.',
+  summary: 'Report which of these leases are lost. Changes nothing.',
   effect: 'read',
   class: 'client',
   isUrgent: true,
@@ -99,7 +99,7 @@ const endingWindow = 100
 
 export const ending = operation({
   name: 'lease.ending',
-  summary: 'How the holder itself ended a lease; null when it was taken away, or runs on. Changes nothing.',
+  summary: 'Say how the holder ended a lease; null when it was taken away or still runs.',
   effect: 'read',
   class: 'client',
   input: lease,

@@ -19,7 +19,7 @@ const token = lazily(() => fields.token.describe('Only the slot under this token
 
 export const forceRelease = operation({
   name: 'locks.forceRelease',
-  summary: 'Take a lock from its holder, whose signal fires; a delay it had asked for is kept.',
+  summary: "Force-release a lock. The holder's signal fires; a lock delay still applies.",
   effect: 'admin',
   tokenIdentifies: 'request',
   input: () =>
@@ -46,7 +46,7 @@ const maxDryRun = 10_000
 
 export const forceReleaseAgent = operation({
   name: 'locks.forceReleaseAgent',
-  summary: 'Take every named lock and reservation from an agent; at most 200 a call.',
+  summary: 'Force-release every named lock and reservation of an agent; at most 200 per call.',
   effect: 'admin',
   input: () =>
     z.strictObject({ agent: fields.name.describe('Whose locks.'), reason: reason(), dryRun: fields.dryRun }),
@@ -76,7 +76,7 @@ function forced(before: Lock, reason: string, context: Context): Change {
 
 export const transfer = operation({
   name: 'locks.transfer',
-  summary: 'Give a lock to another agent under a new token; its former holder is refused from then on.',
+  summary: 'Transfer a lock to another agent under a new token. The former holder is fenced off.',
   effect: 'admin',
   tokenIdentifies: 'request',
   input: () =>

@@ -60,7 +60,7 @@ export type LocksImported = OutputOf<typeof output>
 
 export const importLocks = operation({
   name: 'locks.import',
-  summary: 'Take over locks and runs of another program; the locks arrive lapsed.',
+  summary: 'Import locks and runs from another tool. The locks arrive lapsed.',
   effect: 'admin',
   class: 'client',
   input: () =>

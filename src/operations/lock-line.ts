@@ -10,14 +10,14 @@ import { type OutputOf, operation } from './operation.ts'
 
 export const look = operation({
   name: 'locks.lookAtLine',
-  summary: 'Which waiters should ask for a lock now; changes nothing.',
+  summary: 'Say which waiters should ask for a lock now. Changes nothing.',
   effect: 'read',
   class: 'client',
   input: () =>
     z.strictObject({
       name: newName(),
       slots: slotCount().optional(),
-      waiter: fields.text(100).describe('The first of the places that the caller has in this line.'),
+      waiter: fields.text(100).describe("The first of the caller's waiters in this line."),
     }),
   output: () =>
     z.object({
@@ -50,7 +50,7 @@ function waiterOf(ref: string): string {
 
 export const renew = operation({
   name: 'locks.renewWaiters',
-  summary: 'Show that waiters live; a place whose turn has come is not renewed.',
+  summary: 'Keep waiters in line. A waiter whose turn has come is not renewed.',
   effect: 'write',
   class: 'client',
   isUrgent: true,
@@ -76,7 +76,7 @@ export const renew = operation({
 
 export const leave = operation({
   name: 'locks.leaveLine',
-  summary: 'Give up a place in line.',
+  summary: 'Leave the line for a lock.',
   effect: 'write',
   class: 'client',
   input: () => z.strictObject({ name: newName(), waiter: fields.text(100), reason: fields.reason }),

@@ -40,7 +40,7 @@ export type LockInfo = OutputOf<typeof lockInfo>
 
 export const getCurrentLockInfo = operation({
   name: 'locks.getCurrentLockInfo',
-  summary: 'Who holds a lock, for what, since and until when, and how far its run is.',
+  summary: 'Show who holds a lock, why, since and until when, and the progress of its run.',
   effect: 'read',
   input: () => z.strictObject({ name: name() }),
   output: lockInfo,
@@ -74,7 +74,7 @@ export const getCurrentLockInfo = operation({
 
 export const isLockedBy = operation({
   name: 'locks.isLockedBy',
-  summary: 'Whether a lock is held now by an agent (default: the caller) or for a run.',
+  summary: 'Say whether a lock is held by an agent (default: the caller) or for a run.',
   effect: 'read',
   input: () =>
     z.strictObject({
@@ -96,7 +96,7 @@ export const isLockedBy = operation({
 
 export const isAnyLocked = operation({
   name: 'locks.isAnyLocked',
-  summary: 'Whether any named lock is held now; processing locks and reservations do not count.',
+  summary: 'Say whether any named lock is held. Processing locks and reservations do not count.',
   effect: 'read',
   input: () => z.strictObject({}),
   output: () => z.boolean(),
@@ -106,11 +106,11 @@ export const isAnyLocked = operation({
 
 export const list = operation({
   name: 'locks.list',
-  summary: 'Locks, processing locks and reservations by name, lapsed ones marked as stale.',
+  summary: 'List locks, processing locks and reservations; lapsed ones are marked stale.',
   effect: 'read',
   input: () =>
     z.strictObject({
-      prefix: fields.text(200).optional().describe('Only names that begin so.'),
+      prefix: fields.text(200).optional().describe('Only names with this prefix.'),
       agent: fields.name.optional().describe('Only what this agent holds.'),
       limit: fields.limit,
       after: fields.after,
@@ -135,7 +135,7 @@ function pageOf(after: string): string {
   if (/#\d{1,9}$/.test(after)) return after
   throw new InvalidError({
     what: `"${after.slice(0, 60)}" is not a page of this list`,
-    next: 'pass `next` of the page before, unchanged',
+    next: 'pass `next` of the previous page, unchanged',
   })
 }
 

@@ -35,14 +35,17 @@ const acquireInput = lazily(() =>
     name: newName().describe('Name of the lock.'),
     reason: fields.reason,
     user: user(),
-    run: fields.name.optional().describe('What it is held for; progress is attached to it.'),
+    run: fields.name.optional().describe('The run it is held for; progress is recorded under that name.'),
     leaseMs: fields.leaseMs,
     slots: slotCount().optional().describe('How many may hold it at once; default 1.'),
-    reentrant: z.boolean().optional().describe('Its holder may acquire it again, and releases as often.'),
-    delayMs: fields.leaseMs.describe('Nobody gets it for so long after its holder was lost; default 0.'),
+    reentrant: z
+      .boolean()
+      .optional()
+      .describe('Its holder may acquire it again, and must release it as many times.'),
+    delayMs: fields.leaseMs.describe('How long to keep it free after its holder is lost; default 0.'),
     token: fields.token,
-    wait: z.boolean().optional().describe('Stand in line when it is held.'),
-    waiter: fields.text(100).optional().describe('The place in line, as an earlier call answered it.'),
+    wait: z.boolean().optional().describe('Wait in line when it is held.'),
+    waiter: fields.text(100).optional().describe("The waiter's id, as returned by an earlier call."),
   }),
 )
 
@@ -73,7 +76,7 @@ export type NamedAcquireOutcome = OutputOf<typeof acquireOutcome>
 
 export const acquireLock = operation({
   name: 'locks.acquireLock',
-  summary: 'Take a named lock: free, lapsed or, re-entrant, your own; else say who has it, or stand in line.',
+  summary: 'Acquire a named lock, or say who holds it, or wait in line.',
   effect: 'write',
   introduces: 'unbound',
   waits: true,
@@ -226,7 +229,7 @@ function pausing<Result>(
 
 export const renewLock = operation({
   name: 'locks.renewLock',
-  summary: 'Renew a lock by its token: it runs for its length from now. LEASE_LOST once it is not yours.',
+  summary: 'Renew a lock for its full length. LEASE_LOST once it is not yours.',
   effect: 'write',
   tokenIdentifies: 'grant',
   input: () => z.strictObject({ name: lockName(), token: fields.token, leaseMs: fields.leaseMs }),

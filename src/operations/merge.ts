@@ -20,7 +20,7 @@ const target = lazily(() => sha().describe('The commit the target is at.'))
 
 export const updateRebaseMetadata = operation({
   name: 'queue.updateRebaseMetadata',
-  summary: 'Record a finished rebase (head and what it stands on) and go from rebasing to testing.',
+  summary: 'Record a finished rebase (its head and base) and move from rebasing to testing.',
   effect: 'write',
   input: () =>
     z.strictObject({
@@ -55,7 +55,7 @@ export const updateRebaseMetadata = operation({
 
 export const isFresh = operation({
   name: 'queue.isFresh',
-  summary: 'Was the change tested against what the target is now? No baseline counts as no.',
+  summary: 'Say whether the change was tested against the current target.',
   effect: 'read',
   input: () => z.strictObject({ queue: fields.queue, ref: fields.ref, mainSha: target() }),
   output: () => z.boolean(),
@@ -68,7 +68,7 @@ export const isFresh = operation({
 
 export const returnToRebasing = operation({
   name: 'queue.returnToRebasing',
-  summary: 'Send a change that is ready to merge back to rebasing because the target moved on.',
+  summary: 'Return a change to rebasing because the target has moved.',
   effect: 'write',
   input: () => z.strictObject({ ...itemInput(), mainSha: target() }),
   output: itemView,
@@ -99,8 +99,8 @@ export const beginMerge = operation({
       ...itemInput(),
       mainSha: target()
         .optional()
-        .describe('The commit the target is at: refused unless the change was tested against it.'),
-      journal: fields.data.optional().describe('What the next worker needs to see whether it landed.'),
+        .describe('The commit the target is at. Refused unless the change was tested against it.'),
+      journal: fields.data.optional().describe('What the next worker needs to tell whether it landed.'),
     }),
   output: itemView,
   needs: itemNeeds,
@@ -121,7 +121,7 @@ export const beginMerge = operation({
 
 export const completeMerge = operation({
   name: 'queue.completeMerge',
-  summary: 'The change has landed as this commit; frees the items stacked on it.',
+  summary: 'Record that the change has landed as this commit, and free the changes stacked on it.',
   effect: 'write',
   input: () => z.strictObject({ ...itemInput(), mergedSha: sha().describe('The commit it landed as.') }),
   output: itemView,
@@ -141,7 +141,7 @@ export const completeMerge = operation({
 
 export const failMerge = operation({
   name: 'queue.failMerge',
-  summary: 'The merge failed; terminal unless said to be retryable.',
+  summary: 'Report a failed merge. Terminal unless marked retryable.',
   effect: 'write',
   input: () => z.strictObject(failInput()),
   output: itemView,

@@ -44,7 +44,7 @@ type AckRows = Loaded<ReturnType<typeof ackNeeds>>
 
 export const receiveAck = operation({
   name: 'messages.receiveAck',
-  summary: 'Acknowledge a message as one of its recipients; repeating it is harmless.',
+  summary: 'Acknowledge a message as one of its recipients. Safe to repeat.',
   effect: 'write',
   agentIdentifies: 'request',
   introduces: 'everybody',
@@ -139,20 +139,20 @@ function actOn(
 
 export const nack = operation({
   name: 'messages.nack',
-  summary: 'Refuse a message, or ask for it again, with a reason.',
+  summary: 'Refuse a message, or ask for it to be sent again, with a reason.',
   effect: 'write',
   agentIdentifies: 'request',
   introduces: 'everybody',
   input: () =>
     ref().extend({
       reason: note().describe('Why; the sender sees it.'),
-      retry: z.boolean().default(false).describe('Send it again instead of giving it up.'),
+      retry: z.boolean().default(false).describe('Ask for it to be sent again instead of refusing it.'),
       retryAfterMs: z
         .int()
         .min(0)
         .max(maxExtendMs)
         .default(0)
-        .describe('With retry: not before so long, ms.'),
+        .describe('With retry: wait at least this long, ms.'),
     }),
   output: answer,
   needs: ({ message }) => ({ found: byRef(message) }),
@@ -174,13 +174,8 @@ export const progressAck = operation({
   introduces: 'everybody',
   input: () =>
     ref().extend({
-      note: note().describe('How far it is; the sender sees it.'),
-      extendMs: z
-        .int()
-        .min(1_000)
-        .max(maxExtendMs)
-        .default(60_000)
-        .describe('How much time it needs from now, ms.'),
+      note: note().describe('Progress; the sender sees it.'),
+      extendMs: z.int().min(1_000).max(maxExtendMs).default(60_000).describe('Time it still needs, ms.'),
     }),
   output: answer,
   needs: ({ message }) => ({ found: byRef(message) }),
@@ -193,7 +188,7 @@ export const progressAck = operation({
 
 export const markAsRead = operation({
   name: 'messages.markAsRead',
-  summary: 'Mark a message as read; it still waits for its answer.',
+  summary: 'Mark a message as read. It still needs an acknowledgement.',
   effect: 'write',
   agentIdentifies: 'request',
   introduces: 'everybody',

@@ -46,25 +46,25 @@ function viewRecipient({ registeredAt, version, ...shown }: Recipient): Recipien
 
 export const register = operation({
   name: 'messages.register',
-  summary: 'Make a recipient known, or change its limits; only it changes how it is reached.',
+  summary: 'Register a recipient or change its limits. Only the recipient can change its own adapter.',
   effect: 'write',
   input: () =>
     z.strictObject({
       name: fields.name.describe('Name of the recipient.'),
-      adapter: fields.name.optional().describe('Which adapter delivers to it; inbox unless told otherwise.'),
+      adapter: fields.name.optional().describe('Which adapter delivers to it; default inbox.'),
       address: fields.name
         .nullable()
         .optional()
         .describe('What that adapter needs to find it, such as a channel.'),
       sendsPerMinute: perMinute()
         .optional()
-        .describe('Messages it may send a minute; default 10, 0 = no limit.'),
+        .describe('Messages it may send per minute; default 10, 0 = no limit.'),
       acksPerMinute: perMinute()
         .optional()
-        .describe('Answers it may give a minute; default 100, 0 = no limit.'),
+        .describe('Acknowledgements it may send per minute; default 100, 0 = no limit.'),
       deliveriesPerMinute: perMinute()
         .optional()
-        .describe('Deliveries it gets a minute; 0 = no limit, the default.'),
+        .describe('Deliveries to it per minute; default 0 = no limit.'),
     }),
   output: recipientView,
   needs: ({ name }) => ({ known: { select: 'recipients', names: [name], limit: 1 } as const }),
@@ -81,7 +81,7 @@ export const register = operation({
 
 export const introduce = operation({
   name: 'messages.introduce',
-  summary: 'Whoever reads its inbox can be written to from then on.',
+  summary: 'Make whoever reads an inbox addressable.',
   effect: 'write',
   class: 'client',
   input: () => z.strictObject({}),
@@ -98,7 +98,7 @@ export const introduce = operation({
 
 export const clearPendingAcks = operation({
   name: 'messages.clearPendingAcks',
-  summary: 'Cancel messages that still wait for their answer, a bounded piece at a time.',
+  summary: 'Cancel messages that are still waiting for an acknowledgement, a page at a time.',
   effect: 'write',
   input: () =>
     z.strictObject({
@@ -132,7 +132,7 @@ export const clearPendingAcks = operation({
 
 export const redrive = operation({
   name: 'messages.redrive',
-  summary: 'Send a dead letter again, from the first attempt on, to those who did not answer.',
+  summary: 'Send a dead letter again, from the first attempt, to everybody who did not answer.',
   effect: 'write',
   input: () => z.strictObject({ message: messageRef(), reason: fields.reason }),
   output: messageView,
@@ -165,12 +165,12 @@ export const redrive = operation({
 
 export const retain = operation({
   name: 'messages.retain',
-  summary: 'Remove finished messages with their deliveries, unused names, and counts of limits long over.',
+  summary: 'Remove finished messages, unused names and old rate limits.',
   effect: 'admin',
   class: 'internal',
   input: () =>
     z.strictObject({
-      past: past().nullable().describe('Messages that had ended then are removed; null: none.'),
+      past: past().nullable().describe('Remove messages that ended before this; null: none.'),
     }),
   output: () => z.object({ messages: z.number(), more: z.boolean() }),
   needs: ({ past }) => ({

@@ -30,7 +30,7 @@ export type ImportEntry = z.input<ReturnType<typeof importEntry>>
 
 export const importPending = operation({
   name: 'messages.import',
-  summary: 'Take over pending messages of another program; those already taken are left as they are.',
+  summary: 'Import pending messages from another tool. Importing twice is a no-op.',
   effect: 'admin',
   class: 'client',
   input: () =>

@@ -16,7 +16,7 @@ const sender = lazily(() => fields.name.optional().describe('Only those of this 
 
 export const get = operation({
   name: 'messages.get',
-  summary: 'One message with its deliveries, or null.',
+  summary: 'Get a message with its deliveries; null when there is none.',
   effect: 'read',
   input: () => z.strictObject({ message: messageRef() }),
   output: () => messageView().nullable(),
@@ -42,8 +42,8 @@ export const inbox = operation({
   answersAgent: true,
   input: () =>
     z.strictObject({
-      unread: z.boolean().default(false).describe('Only what was not marked as read.'),
-      all: z.boolean().default(false).describe('Also what was answered or has ended.'),
+      unread: z.boolean().default(false).describe('Only unread messages.'),
+      all: z.boolean().default(false).describe('Include answered and finished messages.'),
       ...page(),
     }),
   output: letterPage,
@@ -94,7 +94,7 @@ function viewPage({ rows, next }: { rows: readonly Message[]; next: string | nul
 
 export const checkPendingAcks = operation({
   name: 'messages.checkPendingAcks',
-  summary: 'Messages that still wait for their answer, oldest first.',
+  summary: 'List messages that are still waiting for an acknowledgement, oldest first.',
   effect: 'read',
   input: pageInput,
   output: messagePage,
@@ -104,7 +104,7 @@ export const checkPendingAcks = operation({
 
 export const getPendingCount = operation({
   name: 'messages.getPendingCount',
-  summary: 'How many messages still wait for their answer.',
+  summary: 'Count messages that are still waiting for an acknowledgement.',
   effect: 'read',
   input: () => z.strictObject({ sender: sender() }),
   output: () => z.number(),
@@ -114,7 +114,7 @@ export const getPendingCount = operation({
 
 export const listDeadLetters = operation({
   name: 'messages.listDeadLetters',
-  summary: 'Messages nobody answered on any level, oldest first.',
+  summary: 'List dead letters: messages nobody answered at any level, oldest first.',
   effect: 'read',
   input: pageInput,
   output: messagePage,

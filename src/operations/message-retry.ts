@@ -54,7 +54,7 @@ export type DeliveryClaim = DeliveryClaims['claims'][number]
 
 export const claimDue = operation({
   name: 'messages.claimDue',
-  summary: 'Claim deliveries that are due and that the given adapters can make.',
+  summary: 'Claim due deliveries that the given adapters can send.',
   effect: 'write',
   class: 'internal',
   input: () =>
@@ -152,7 +152,7 @@ function claimOne(
 
 export const record = operation({
   name: 'messages.record',
-  summary: 'Record what came of an attempt, under the token of its claim.',
+  summary: 'Record the result of a delivery attempt, under its token.',
   effect: 'write',
   class: 'internal',
   input: () =>
@@ -173,7 +173,7 @@ export const record = operation({
     if (!before || !message) {
       throw new NotFoundError({
         what: `there is no delivery "${id}"`,
-        next: 'it was finished and removed; leave it',
+        next: 'it was finished and removed; leave it alone',
         facts: { delivery: id },
       })
     }

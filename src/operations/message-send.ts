@@ -48,13 +48,15 @@ const input = lazily(() =>
   z.strictObject({
     to: z
       .union([everybody(), fields.name, recipientNames()])
-      .describe('One recipient, several, or * for everybody else who is known.'),
+      .describe('One recipient, several, or * for everybody else.'),
     type: messageType()
       .default('INFO')
       .describe('What kind of message it is: QUESTION, INFO, BLOCKED, …, or a word of your own.'),
     content: messageContent().describe('Any JSON value, at most 10 KB as text.'),
     context: fields.text(200).min(1).optional().describe('What it is about: a task, a conversation.'),
-    parent: messageRef().optional().describe('The message this one replies to; a reply acknowledges it.'),
+    parent: messageRef()
+      .optional()
+      .describe('The message this one replies to; a reply also acknowledges it.'),
     priority: fields.priority,
     quorum: z
       .union([z.enum(['all', 'any']), z.int().min(1).max(maxRecipients)])
@@ -65,13 +67,13 @@ const input = lazily(() =>
       .min(1_000, { error: 'must be at least 1 s' })
       .max(300_000, { error: 'must be at most 300 s' })
       .optional()
-      .describe('How long to wait before the first retry, ms; 30 s unless told otherwise.'),
+      .describe('Wait before the first retry, ms; default 30 s.'),
     delaysMs: z
       .array(wait().min(1))
       .max(20)
       .optional()
       .describe(
-        'Waits before each retry, ms; [30 s, 60 s, 120 s] unless told otherwise. The last is also waited after the last retry, and by a ladder that is not given.',
+        'Waits before each retry, ms; default [30 s, 60 s, 120 s]. The last one is also the wait after the last retry, and that of an escalation level without a ladder.',
       ),
     escalateImmediately: z
       .boolean()
@@ -81,13 +83,13 @@ const input = lazily(() =>
       .array(z.strictObject({ to: z.union([everybody(), recipientNames()]), waitMs: wait() }))
       .max(maxLevels)
       .optional()
-      .describe('Whom to tell when nobody answers, level by level; everybody unless told otherwise.'),
+      .describe('Whom to escalate to, level by level; default everybody.'),
     escalationsPerMinute: z
       .int()
       .min(0)
       .max(1000)
       .optional()
-      .describe('Escalations beyond so many a minute are put off; 5 unless told otherwise, 0 = no limit.'),
+      .describe('Escalations per minute; more are delayed. Default 5, 0 = no limit.'),
   }),
 )
 type Input = OutputOf<typeof input>
@@ -113,7 +115,7 @@ export type Sent = OutputOf<typeof sent>
 
 export const sendWithAck = operation({
   name: 'messages.sendWithAck',
-  summary: 'Send a message that must be acknowledged; it is sent again, and escalated, until it is.',
+  summary: 'Send a message that must be acknowledged. It is retried and escalated until it is.',
   effect: 'write',
   introduces: 'everybody',
   freshIds: () => 1,

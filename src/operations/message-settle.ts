@@ -40,7 +40,7 @@ export type Settled = OutputOf<typeof settled>
 
 export const settle = operation({
   name: 'messages.settle',
-  summary: 'Give up deliveries nobody answered in time; escalate, or end, the messages that need it.',
+  summary: 'Expire unanswered deliveries, and escalate or end their messages.',
   effect: 'write',
   class: 'internal',
   input: () => z.strictObject({}),
@@ -168,7 +168,7 @@ function summary(
 
 export const nextDue = operation({
   name: 'messages.nextDue',
-  summary: 'How long until something is due for redelivery.',
+  summary: 'Say how long until the next redelivery is due.',
   effect: 'read',
   class: 'internal',
   input: () => z.strictObject({ adapters: adaptersField() }),

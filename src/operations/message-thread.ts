@@ -16,7 +16,7 @@ export const messageRef = lazily(() =>
   z
     .string()
     .regex(/^[A-Za-z0-9_-]{1,64}(?:\.\d{1,6})?$/, { error: 'must be the id of a message or its beginning' })
-    .describe('Id of the message, of one of its attempts, or a unique beginning of it.'),
+    .describe('Id of the message or of one of its attempts, or a unique prefix.'),
 )
 
 /** The id without the number of an attempt. */

@@ -25,7 +25,7 @@ export type AcquireOutcome = OutputOf<typeof acquireOutcome>
 
 export const acquireProcessingLock = operation({
   name: 'queue.acquireProcessingLock',
-  summary: "Take a queue's processing lock: free, lapsed, or your own (renewed).",
+  summary: "Acquire a queue's processing lock. Your own lock is renewed; a lapsed one is taken over.",
   effect: 'write',
   introduces: 'unbound',
   claims: ({ queue }) => queue,
@@ -64,7 +64,7 @@ export const acquireProcessingLock = operation({
 
 export const releaseProcessingLock = operation({
   name: 'queue.releaseProcessingLock',
-  summary: 'Give the processing lock back; its item stays claimed. False when it is not yours.',
+  summary: 'Release the processing lock; its item stays claimed. False when it is not yours.',
   effect: 'write',
   tokenIdentifies: 'grant',
   input: () => z.strictObject(input()),
@@ -102,7 +102,7 @@ export const releaseProcessingLock = operation({
 
 export const getProcessingLock = operation({
   name: 'queue.getProcessingLock',
-  summary: 'The processing lock, lapsed or not; null when nobody has it.',
+  summary: 'Get the processing lock, lapsed or not; null when it is free.',
   effect: 'read',
   input: () => z.strictObject({ queue: fields.queue }),
   output: () => lockView().nullable(),
@@ -112,7 +112,7 @@ export const getProcessingLock = operation({
 
 export const isLockStale = operation({
   name: 'queue.isLockStale',
-  summary: 'Whether the processing lock is there and has lapsed.',
+  summary: 'Say whether the processing lock exists and has lapsed.',
   effect: 'read',
   input: () => z.strictObject({ queue: fields.queue }),
   output: () => z.boolean(),
@@ -133,7 +133,7 @@ function companion(lock: Lock, items: readonly Item[] | null): Item | undefined 
 
 export const renewLock = operation({
   name: 'queue.renewLock',
-  summary: 'Renew the processing lock and the item claimed with it: both run for their length from now.',
+  summary: 'Renew the processing lock and the item claimed with it, both for their full length.',
   effect: 'write',
   tokenIdentifies: 'grant',
   input: () => z.strictObject({ ...input(), leaseMs: fields.leaseMs }),
@@ -154,7 +154,7 @@ export const renewLock = operation({
 
 export const extendLock = operation({
   name: 'queue.extendLock',
-  summary: 'Add time to the processing lock and the item claimed with it; refused once it lapsed.',
+  summary: 'Extend the processing lock and the item claimed with it. Refused once the lock has lapsed.',
   effect: 'write',
   tokenIdentifies: 'grant',
   input: () =>

@@ -10,7 +10,7 @@ import { progressView, viewProgress } from './progress-view.ts'
 
 export const get = operation({
   name: 'runs.get',
-  summary: 'How far a run is; null when there is none.',
+  summary: 'Get the progress of a run; null when there is none.',
   effect: 'read',
   input: () => z.strictObject({ run: runName() }),
   output: () => progressView().nullable(),
@@ -23,7 +23,7 @@ export const get = operation({
 
 export const list = operation({
   name: 'runs.list',
-  summary: 'Runs by name, of all or of one status.',
+  summary: 'List runs by name, optionally of one status.',
   effect: 'read',
   input: () =>
     z.strictObject({
@@ -57,12 +57,12 @@ const outcomeView = lazily(() =>
 
 export const outcomes = operation({
   name: 'runs.outcomes',
-  summary: 'What became of the items of a run, by key.',
+  summary: 'List the outcome of each item of a run, by key.',
   effect: 'read',
   input: () =>
     z.strictObject({
       run: runName(),
-      outcome: outcomeView().shape.outcome.optional().describe('Only those that ended so.'),
+      outcome: outcomeView().shape.outcome.optional().describe('Only those with this outcome.'),
       limit: fields.limit,
       after: fields.after,
     }),
@@ -87,12 +87,12 @@ export const outcomes = operation({
 
 export const remaining = operation({
   name: 'runs.remaining',
-  summary: 'Which of these items of a run are still to be done.',
+  summary: 'List which of these items of a run are still to be done.',
   effect: 'read',
   input: () =>
     z.strictObject({
       run: runName(),
-      keys: z.array(fields.name).max(maxOutcomes).describe('The items to ask for.'),
+      keys: z.array(fields.name).max(maxOutcomes).describe('The keys to check.'),
     }),
   output: () => z.array(z.string()),
   needs: ({ run, keys }) => ({
@@ -118,7 +118,7 @@ export type StopAnswer = OutputOf<typeof stopAnswer>
 
 export const shouldStop = operation({
   name: 'runs.shouldStop',
-  summary: 'Whether the runner must not begin another item: its lock is lost, or the run does not run.',
+  summary: 'Say whether the runner must stop: its lock is lost, or the run is not running.',
   effect: 'read',
   input: () => z.strictObject({ run: runName(), token: fields.token }),
   output: stopAnswer,

@@ -47,18 +47,18 @@ export type RecordedProgress = OutputOf<typeof recorded>
 
 export const record = operation({
   name: 'runs.record',
-  summary: 'Add to the counts of a run, guarded by the token of its lock; a pause stays a pause.',
+  summary: 'Add to the counts of a run, under the token of its lock. A paused run stays paused.',
   effect: 'write',
   input: () =>
     z.strictObject({
       run: runName(),
       token: fields.token,
-      done: count().optional().describe('So many more are done.'),
-      failed: count().optional().describe('So many more failed.'),
-      skipped: count().optional().describe('So many more were skipped.'),
+      done: count().optional().describe('How many more are done.'),
+      failed: count().optional().describe('How many more failed.'),
+      skipped: count().optional().describe('How many more were skipped.'),
       total: total(),
       cursor: cursor(),
-      outcomes: z.array(outcome()).max(maxOutcomes).optional().describe('What became of single items.'),
+      outcomes: z.array(outcome()).max(maxOutcomes).optional().describe('Outcomes of single items.'),
     }),
   output: recorded,
   needs: ({ run, outcomes }) => ({

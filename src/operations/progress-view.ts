@@ -32,7 +32,7 @@ export const progressView = lazily(() =>
     version: z.number(),
   }),
 )
-/** How far a run is. */
+/** Get the progress of a run. */
 export type ProgressView = OutputOf<typeof progressView>
 
 export function viewProgress(progress: Progress, now: number): ProgressView {

@@ -25,7 +25,7 @@ export const runName = lazily(() => fields.name.describe('Name of the run.'))
 export const maxOutcomes = 500
 export const count = lazily(() => z.int().min(0).max(1_000_000_000))
 export const total = lazily(() => count().optional().describe('How many items there are.'))
-export const cursor = lazily(() => fields.json().optional().describe('Where to go on; any JSON.'))
+export const cursor = lazily(() => fields.json().optional().describe('Where to continue; any JSON.'))
 const why = fields.reason
 
 export const runOf = ({ run }: { run: string }) => ({ known: { select: 'progressOf', runs: [run] } as const })
@@ -92,7 +92,7 @@ export function progressChange(
 
 export const start = operation({
   name: 'runs.start',
-  summary: 'Begin the progress of a run under the lock that is held for it.',
+  summary: 'Start a run under the lock that is held for it.',
   effect: 'write',
   input: () =>
     z.strictObject({
@@ -128,7 +128,7 @@ export const start = operation({
 
 export const resume = operation({
   name: 'runs.resume',
-  summary: 'Go on with a paused or failed run, under the grant that is held for it now.',
+  summary: 'Resume a paused or failed run, under the lock that is held for it now.',
   effect: 'write',
   input: () => z.strictObject({ run: runName(), lock: lockName(), token: fields.token, total: total() }),
   output: progressView,
@@ -162,14 +162,14 @@ function assertLost(progress: Progress, locks: readonly Lock[], now: number): vo
 
 export const pause = operation({
   name: 'runs.pause',
-  summary: 'Stop a run before its next item. Anybody may; what is done is kept. Harmless when it is paused.',
+  summary: 'Pause a run before its next item. Anybody may. A no-op when it is already paused.',
   effect: 'write',
   tokenIdentifies: 'request',
   input: () =>
     z.strictObject({
       run: runName(),
       reason: why,
-      token: fields.token.describe('Only while it runs under this grant: a runner pauses none but its own.'),
+      token: fields.token.describe('Only if it runs under this token, so that a runner pauses only its own.'),
     }),
   output: progressView,
   needs: runOf,
@@ -186,7 +186,7 @@ export const pause = operation({
 
 export const fail = operation({
   name: 'runs.fail',
-  summary: 'The runner gives a run up, with the reason; it can be resumed.',
+  summary: 'Fail a run, with a reason. It can be resumed.',
   effect: 'write',
   input: () =>
     z.strictObject({
@@ -211,7 +211,7 @@ export const fail = operation({
 
 export const reopen = operation({
   name: 'runs.reopen',
-  summary: 'More items arrived for a completed run: it is paused with a new total, to be resumed.',
+  summary: 'Reopen a completed run for more items; it is paused with a new total, ready to resume.',
   effect: 'write',
   input: () =>
     z.strictObject({
@@ -234,7 +234,7 @@ const maxRemoved = 500
 
 export const remove = operation({
   name: 'runs.remove',
-  summary: 'Forget a run that does not run, and what became of its items; at most 500 of them a call.',
+  summary: 'Remove a run that is not running, with its outcomes; at most 500 outcomes per call.',
   effect: 'admin',
   input: () => z.strictObject({ run: runName() }),
   output: () => z.object({ removed: z.boolean(), more: z.boolean() }),

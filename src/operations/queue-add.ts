@@ -29,7 +29,7 @@ export const newItem = lazily(() => ({
     .array(fields.ref)
     .max(maxBlockers)
     .optional()
-    .describe('Items that must close well first: ids, or keys of this queue.'),
+    .describe('Items that must succeed first: ids, or keys in this queue.'),
   runAt: fields.wallTime.nullable().optional().describe('Not before this time, ms since 1970.'),
   delayMs: z.int().min(0).max(maxDelayMs).optional().describe('How long it waits before it can be claimed.'),
   maxAttempts: z
@@ -136,7 +136,10 @@ export const lastPosition = (queue: string, priority: number | undefined): Selec
 })
 
 export const position = lazily(() => ({
-  position: z.number().nullable().describe('1-based place among what can be claimed; null: see `reason`.'),
+  position: z
+    .number()
+    .nullable()
+    .describe('1-based position among items that can be claimed; null: see `reason`.'),
   totalPending: z.number().describe('Items ready to be claimed, counted up to 1,000.'),
   reason: z
     .string()
@@ -197,7 +200,7 @@ export const add = operation({
 
 export const addMany = operation({
   name: 'queue.addMany',
-  summary: 'Add up to 1,000 plain items at once, all or none.',
+  summary: 'Add up to 1,000 items in one transaction, all or nothing.',
   effect: 'write',
   // Asked before the input is checked.
   freshIds: ({ items }) => (Array.isArray(items) ? items.length : 0),

@@ -46,7 +46,7 @@ export const held = lazily(() =>
   z.object({
     outcome: z.literal('held'),
     holder: z.string().nullable(),
-    since: z.number().describe('Since when it holds, ms since 1970.'),
+    since: z.number().describe('Held since, ms since 1970.'),
     expiresAt: z.number().nullable(),
   }),
 )
@@ -96,7 +96,7 @@ function firstInLine(
 
 export const peek = operation({
   name: 'queue.peek',
-  summary: 'Look at the item that would be claimed next.',
+  summary: 'Show the item that would be claimed next.',
   effect: 'read',
   input: () => z.strictObject({ queue: fields.queue }),
   output: () => itemView().nullable(),
@@ -109,13 +109,13 @@ export const peek = operation({
 
 export const look = operation({
   name: 'queue.look',
-  summary: 'Is there anything to claim now, and when may there be?',
+  summary: 'Say whether there is anything to claim, and when there may be.',
   effect: 'read',
   class: 'client',
   input: () =>
     z.strictObject({
       queue: fields.queue,
-      lapses: z.boolean().optional().describe('Also look when the next lease there ends.'),
+      lapses: z.boolean().optional().describe('Also report when the next lease there ends.'),
     }),
   output: () =>
     z.object({
@@ -184,7 +184,7 @@ export const next = operation({
 
 export const claimMany = operation({
   name: 'queue.claimMany',
-  summary: 'Claim up to 100 items at once, each under a lease of its own.',
+  summary: 'Claim up to 100 items at once, each under its own lease.',
   effect: 'write',
   introduces: 'unbound',
   claims: ({ queue }) => queue,
@@ -234,7 +234,7 @@ export const claimMany = operation({
 
 export const nextWithLock = operation({
   name: 'queue.nextWithLock',
-  summary: "Take the queue's processing lock and the next item together; called again, the unfinished item.",
+  summary: "Acquire the queue's processing lock and claim the next item, or return to your unfinished one.",
   effect: 'write',
   introduces: 'unbound',
   claims: ({ queue }) => queue,

@@ -31,7 +31,7 @@ const why = (reason: string | undefined) => (reason === undefined ? undefined : 
 
 export const retry = operation({
   name: 'queue.retry',
-  summary: 'Put a failed item back in line.',
+  summary: 'Retry a failed item.',
   effect: 'write',
   input: () => z.strictObject(target()),
   output: itemView,
@@ -69,7 +69,7 @@ export const retry = operation({
 
 export const cancel = operation({
   name: 'queue.cancel',
-  summary: "Cancel an item; a held one's holder is told and loses both item and lock.",
+  summary: 'Cancel an item. A holder is notified and loses both the item and its lock.',
   effect: 'write',
   input: () => z.strictObject(target()),
   output: itemView,
@@ -109,9 +109,10 @@ export const cancel = operation({
 
 export const setPriority = operation({
   name: 'queue.setPriority',
-  summary: 'Change where an item stands in line.',
+  summary: 'Change the priority of an item.',
   effect: 'write',
-  input: () => z.strictObject({ ...target(), priority: fields.priority.unwrap().describe('Lower first.') }),
+  input: () =>
+    z.strictObject({ ...target(), priority: fields.priority.unwrap().describe('Lower numbers come first.') }),
   output: itemView,
   needs: itemNeeds,
   decide(rows, input, context) {
@@ -130,7 +131,7 @@ export const setPriority = operation({
 
 export const releaseFromQuarantine = operation({
   name: 'queue.releaseFromQuarantine',
-  summary: 'Let a quarantined item be claimed again; its crash count starts at 0.',
+  summary: 'Release an item from quarantine and reset its crash count.',
   effect: 'admin',
   input: () => z.strictObject(target()),
   output: itemView,
@@ -149,10 +150,11 @@ export const releaseFromQuarantine = operation({
 
 export const remove = operation({
   name: 'queue.remove',
-  summary: 'Remove an item; its events stay. Refused while it is held (unless forced) or others wait for it.',
+  summary:
+    'Remove an item; its events stay. Refused while others wait for it, or while it is held unless forced.',
   effect: 'admin',
   input: () =>
-    z.strictObject({ ...target(), force: z.boolean().optional().describe('Also while it is held.') }),
+    z.strictObject({ ...target(), force: z.boolean().optional().describe('Even while it is held.') }),
   output: () => z.boolean(),
   needs: itemNeeds,
   decide(rows, input, context) {
@@ -192,12 +194,12 @@ const everythingClosed = Number.MAX_SAFE_INTEGER
 
 export const cleanup = operation({
   name: 'queue.cleanup',
-  summary: 'Remove finished items older than an age (0 = all finished); at most 500 a call, events stay.',
+  summary: 'Remove finished items older than an age (0 = all); at most 500 per call. Events stay.',
   effect: 'admin',
   input: () =>
     z.strictObject({
       queue: fields.queue.optional(),
-      maxAgeMs: z.int().min(0).describe('Finished longer ago than this, ms; 0 = all finished.'),
+      maxAgeMs: z.int().min(0).describe('Only items finished longer ago than this, ms; 0 = all finished.'),
       dryRun: fields.dryRun,
     }),
   output: () => z.object({ removed: z.number(), more: z.boolean() }),

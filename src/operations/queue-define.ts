@@ -67,7 +67,7 @@ export type QueueView = OutputOf<typeof queueView>
 
 export const defineWorkflow = operation({
   name: 'workflow.define',
-  summary: 'Define a workflow of your own; defining the same one again changes nothing.',
+  summary: 'Define a custom workflow. Defining the same one again is a no-op.',
   effect: 'admin',
   input: () => z.strictObject({ workflow: fields.workflow }),
   output: () => z.object({ name: z.string(), defined: z.boolean() }),
@@ -78,7 +78,7 @@ export const defineWorkflow = operation({
     if (stored && !isSameWorkflow(stored.definition, workflow)) {
       throw new InvalidError({
         what: `workflow "${workflow.name}" is already defined differently`,
-        next: 'choose another name: items already stand in the states of the old one',
+        next: 'choose another name: items are already in states of the old one',
         facts: { workflow: workflow.name },
       })
     }
@@ -95,7 +95,7 @@ export const defineWorkflow = operation({
 
 export const defineQueue = operation({
   name: 'queue.define',
-  summary: 'Make a queue with its workflow and limits, or change the limits of one.',
+  summary: 'Create a queue with its workflow and limits, or change the limits of one.',
   effect: 'admin',
   input: () =>
     z.strictObject({
@@ -117,10 +117,10 @@ export const defineQueue = operation({
         .optional()
         .describe('Crashes without progress before quarantine; 0 = never.'),
       leaseMs: fields.leaseMs.describe(
-        'Length of leases of its items and its lock that a process renews, at least 500 ms; default that of the process.',
+        'Length of leases on its items and lock that a process renews, at least 500 ms; default that of the process.',
       ),
       manualLeaseMs: fields.leaseMs.describe(
-        'Length of leases of its items and its lock that nobody renews; default 300 s, of tasks 30 min.',
+        'Length of leases on its items and lock that nobody renews; default 300 s, 30 min for tasks.',
       ),
       backoff: fields.backoff(),
     }),
@@ -157,7 +157,7 @@ export const defineQueue = operation({
 
 export const describe = operation({
   name: 'queue.describe',
-  summary: 'A queue with its workflow and limits; null when there is none.',
+  summary: 'Get a queue with its workflow and limits; null when there is none.',
   effect: 'read',
   input: () => z.strictObject({ queue: fields.queue }),
   output: () => queueView().nullable(),
@@ -167,7 +167,8 @@ export const describe = operation({
 
 export const checkOneStep = operation({
   name: 'queue.checkOneStep',
-  summary: 'Whether whoever claims an item of a queue can complete or fail it at once; null: there is none.',
+  summary:
+    'Say whether a claimed item of a queue can be completed or failed directly; null when there is no queue.',
   effect: 'read',
   class: 'client',
   input: () => z.strictObject({ queue: fields.queue }),
@@ -178,7 +179,7 @@ export const checkOneStep = operation({
 
 export const listQueues = operation({
   name: 'queue.listQueues',
-  summary: 'Every queue by name, with its workflow and limits.',
+  summary: 'List every queue with its workflow and limits.',
   effect: 'read',
   input: () => z.strictObject({}),
   output: () => z.object({ queues: z.array(queueView()) }),
@@ -195,7 +196,7 @@ const pauseOutput = lazily(() => z.object({ changed: z.boolean(), queue: queueVi
 
 export const pause = operation({
   name: 'queue.pause',
-  summary: 'Stop new claims of a queue; what is held goes on.',
+  summary: 'Pause a queue: no new claims. Held items carry on.',
   effect: 'admin',
   input: () => z.strictObject({ queue: fields.queue, reason: fields.reason }),
   output: pauseOutput,
@@ -212,7 +213,7 @@ export const pause = operation({
 
 export const resume = operation({
   name: 'queue.resume',
-  summary: 'Allow claims of a paused queue again.',
+  summary: 'Resume a paused queue.',
   effect: 'admin',
   input: () => z.strictObject({ queue: fields.queue }),
   output: pauseOutput,

@@ -47,7 +47,7 @@ export function heldItem(
   return { item, workflow, queue, late }
 }
 
-/** Ends an act: an item that closed well frees what waited for it, the first 100 in the same transaction. */
+/** Ends an act: an item that succeeded frees what waited for it, the first 100 in the same transaction. */
 export function finish(change: Change & { table: 'item'; after: Item }, context: Context): Step<ItemView> {
   const { after } = change
   const decision = { changes: [change], result: viewItem(after, context.now) }
@@ -75,7 +75,7 @@ export function freed(waiting: readonly Dependent[], blocker: string, context: C
 
 export const freeDependents = operation({
   name: 'queue.freeDependents',
-  summary: 'Free up to 100 items that wait for what has closed well.',
+  summary: 'Free up to 100 items that waited for one that has succeeded.',
   effect: 'write',
   class: 'internal',
   input: () => z.strictObject({}),
@@ -126,7 +126,7 @@ export function changed(
 
 export const renew = operation({
   name: 'queue.renew',
-  summary: 'Renew the lease of an item: it runs for its whole length from now.',
+  summary: 'Renew the lease of an item for its full length.',
   effect: 'write',
   input: () => z.strictObject({ ...itemInput(), leaseMs: fields.leaseMs }),
   output: itemView,
@@ -138,11 +138,11 @@ export const renew = operation({
   },
 })
 
-const progressNote = lazily(() => fields.json().describe('How far it is; any JSON.'))
+const progressNote = lazily(() => fields.json().describe('Progress; any JSON.'))
 
 export const progress = operation({
   name: 'queue.progress',
-  summary: 'Record how far the work on an item has come; shows it is sound and clears its crash count.',
+  summary: 'Record progress on an item. New progress clears its crash count.',
   effect: 'write',
   input: () => z.strictObject({ ...itemInput(), progress: progressNote(), data: fields.data.optional() }),
   output: itemView,
@@ -159,7 +159,7 @@ export const progress = operation({
 
 export const move = operation({
   name: 'queue.move',
-  summary: 'Move an item along its workflow; a held one needs its token.',
+  summary: 'Move an item to another state of its workflow. A held item needs its token.',
   effect: 'write',
   input: () =>
     z.strictObject({
@@ -204,7 +204,7 @@ function withData(item: Item, data: Record<string, unknown> | undefined): Item {
 
 export const complete = operation({
   name: 'queue.complete',
-  summary: 'Finish an item well; what waited for it may go on.',
+  summary: 'Complete an item. Items that waited for it become ready.',
   effect: 'write',
   input: () =>
     z.strictObject({ ...itemInput(), result: fields.result, expectedVersion: fields.expectedVersion }),
@@ -231,13 +231,13 @@ export const complete = operation({
 export const failInput = lazily(() => ({
   ...itemInput(),
   error: fields.failure,
-  retryable: z.boolean().optional().describe("Whether another try may help; default is the workflow's."),
+  retryable: z.boolean().optional().describe('Whether a retry may help; default that of the workflow.'),
   backoff: fields.backoff(),
 }))
 
 export const fail = operation({
   name: 'queue.fail',
-  summary: 'Report a handled failure; it is tried again later while attempts are left.',
+  summary: 'Report a handled failure. The item is retried while attempts are left.',
   effect: 'write',
   input: () => z.strictObject(failInput()),
   output: itemView,
@@ -278,7 +278,7 @@ export function failed(
 
 export const release = operation({
   name: 'queue.release',
-  summary: 'Give an item back, unfinished; false when it was no longer yours.',
+  summary: 'Release an item unfinished. False when it was no longer yours.',
   effect: 'write',
   input: () => z.strictObject({ ...itemInput(), reason: fields.reason }),
   output: () => z.boolean(),

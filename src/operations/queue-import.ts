@@ -61,7 +61,7 @@ export type ItemsImported = OutputOf<typeof output>
 
 export const importItems = operation({
   name: 'queue.import',
-  summary: 'Take over items of another program; those taken before are left as they are.',
+  summary: 'Import items from another tool. Importing twice is a no-op.',
   effect: 'admin',
   class: 'client',
   input: () =>

@@ -14,7 +14,7 @@ const maxPosition = 100_000
 
 export const get = operation({
   name: 'queue.get',
-  summary: 'One item by id or key; null when there is none.',
+  summary: 'Get an item by id or key; null when there is none.',
   effect: 'read',
   input: () => z.strictObject({ queue: fields.queue, ref: fields.ref }),
   output: () => itemView().nullable(),
@@ -26,7 +26,7 @@ export const get = operation({
 
 export const list = operation({
   name: 'queue.list',
-  summary: 'Items of a queue in the order they would be worked on, page by page.',
+  summary: 'List the items of a queue in claim order.',
   effect: 'read',
   input: () =>
     z.strictObject({
@@ -35,8 +35,8 @@ export const list = operation({
       phase: z
         .enum(['ready', 'suspect', 'waiting', 'held', 'closed'])
         .optional()
-        .describe('Only those in this line.'),
-      quarantined: z.boolean().optional().describe('Only what is set aside.'),
+        .describe('Only those in this phase.'),
+      quarantined: z.boolean().optional().describe('Only quarantined items.'),
       limit: fields.limit,
       after: fields.after,
     }),
@@ -79,7 +79,7 @@ function withFreed({ lines, ...rest }: ItemLines, closed: readonly string[]) {
 
 export const position = operation({
   name: 'queue.position',
-  summary: '1-based place of an item among those that can be claimed; null when it is not in line.',
+  summary: '1-based position of an item among those that can be claimed; null when it cannot be.',
   effect: 'read',
   input: () => z.strictObject({ queue: fields.queue, ref: fields.ref }),
   output: () => z.number().nullable(),
@@ -101,18 +101,18 @@ export const position = operation({
 
 export const stats = operation({
   name: 'queue.stats',
-  summary: 'How many items are in which state, and how long the oldest has waited.',
+  summary: 'Count items per state, and say how long the oldest has waited.',
   effect: 'read',
   input: () => z.strictObject({ queue: fields.queue }),
   output: () =>
     z.object({
       total: z.number().describe('Every item, once; the next seven add up to it.'),
       pending: z.number().describe('Can be claimed now.'),
-      blocked: z.number().describe('Delayed, or waits for others.'),
-      quarantined: z.number().describe('Set aside after crashes.'),
+      blocked: z.number().describe('Delayed, or waiting for others.'),
+      quarantined: z.number().describe('Quarantined after crashes.'),
       processing: z.number(),
       completed: z.number(),
-      failed: z.number().describe('For good, or until somebody retries it.'),
+      failed: z.number().describe('Failed for good, or until somebody retries it.'),
       cancelled: z.number(),
       byState: z.record(z.string(), z.number()),
       oldestReadyMs: z.number().nullable(),

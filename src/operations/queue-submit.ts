@@ -43,7 +43,7 @@ type Submitted = OutputOf<typeof submitted>
  */
 export const submit = operation({
   name: 'queue.submit',
-  summary: 'Add a change to the queue, update the open one, or start a finished one over.',
+  summary: 'Submit a change: add it, update the open one, or reopen a finished one.',
   effect: 'write',
   freshIds: () => 1,
   addsWork: true,
@@ -52,7 +52,9 @@ export const submit = operation({
       queue: fields.queue,
       ...newItem(),
       key: fields.name.describe('The workspace or branch.'),
-      dedupeKey: fields.name.optional().describe('Default: "workspace:<key>", one open change a workspace.'),
+      dedupeKey: fields.name
+        .optional()
+        .describe('Default: "workspace:<key>", one open change per workspace.'),
       headSha: fields.text(128).describe('Commit or change to be merged.'),
       bead: fields.name.nullable().optional().describe('Issue it belongs to.'),
     }),

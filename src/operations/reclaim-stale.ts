@@ -29,11 +29,11 @@ export const reclaimStale = operation({
         .min(0)
         .max(1_000_000_000_000)
         .default(300_000)
-        .describe('Silent for so long, ms; 0 = everything held. Default 300 s.'),
+        .describe('Only what has been silent for this long, ms; 0 = everything held. Default 300 s.'),
       force: z
         .boolean()
         .optional()
-        .describe('Also from processes that are alive and renewing; needs a reason.'),
+        .describe('Also take it from processes that are alive and renewing; needs a reason.'),
       reason: fields.reason,
       dryRun: fields.dryRun,
     }),

@@ -38,7 +38,7 @@ export type RecoveryStats = OutputOf<typeof statsView>
 
 export const stats = operation({
   name: 'recovery.stats',
-  summary: 'What a recovery would do now, what past ones did, and how often one failed; changes nothing.',
+  summary: 'Report what a recovery would do now, what past ones did, and failures. Changes nothing.',
   effect: 'read',
   facts: ['dead'],
   input: () =>
@@ -48,7 +48,7 @@ export const stats = operation({
         .array(fields.text(100))
         .max(maxDeaths)
         .default([])
-        .describe('Instances that whoever asks has found dead.'),
+        .describe('Instances that the caller has found dead.'),
     }),
   output: statsView,
   needs: ({ queue, dead }) => ({
@@ -94,7 +94,7 @@ export const maxError = 2000
 
 export const noteFailure = operation({
   name: 'recovery.noteFailure',
-  summary: 'Write down that healing failed: how often, and the last error of each trigger and queue.',
+  summary: 'Record that recovery failed: how often, and the last error per trigger and queue.',
   effect: 'write',
   class: 'internal',
   input: () =>

@@ -52,7 +52,7 @@ const maxSurveyed = 1000
 
 export const survey = operation({
   name: 'recovery.survey',
-  summary: 'Other namespaces with something to heal, and their processes that one of this machine can judge.',
+  summary: 'List other namespaces that need recovery, and their processes on this machine.',
   effect: 'read',
   class: 'internal',
   input: () =>
@@ -61,7 +61,7 @@ export const survey = operation({
       processes: z
         .strictObject({
           machine: machine(),
-          otherBoots: z.boolean().describe('Also those of earlier starts of this machine.'),
+          otherBoots: z.boolean().describe('Include those from before this machine restarted.'),
           after: fields.after,
         })
         .optional()

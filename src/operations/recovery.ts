@@ -95,7 +95,7 @@ export function deathsIn(
 
 export const run = operation({
   name: 'recovery.run',
-  summary: 'Give back what lapsed or belongs to a process proven dead; promote what is due.',
+  summary: 'Reclaim what has lapsed or belongs to a dead process, and promote what is due.',
   effect: 'admin',
   freshIds: () => 1,
   class: 'client',
@@ -107,13 +107,15 @@ export const run = operation({
       /** Healing before a claim begins with what was asked for; the rest of the piece is anybody's. */
       first: z.array(fields.queue).max(maxReclaimed).default([]),
       deaths: z.array(death()).max(maxDeaths).default([]),
-      dryRun: z.boolean().default(false).describe('Say what would be done, and do nothing.'),
+      dryRun: z.boolean().default(false).describe('Report what would be done, and do nothing.'),
       maxAgeMs: z
         .int()
         .min(0)
         .default(0)
-        .describe('Only what lapsed longer ago; the dead are not waited for.'),
-      pauseReason: fields.reason.describe('What runs that lost their lock are paused for.'),
+        .describe('Only what lapsed longer ago than this; dead holders are reclaimed at once.'),
+      pauseReason: fields.reason.describe(
+        'Reason given to runs that are paused because they lost their lock.',
+      ),
       /** Only puts due items in line; takes nothing from anybody. */
       promoteOnly: z.boolean().default(false),
       /** Only locks with their lines and runs, and what the dead held: many lapsed items must not keep these waiting. */

@@ -42,7 +42,7 @@ export type ReserveOutcome = OutputOf<typeof reserveOutcome>
 
 export const reserve = operation({
   name: 'locks.reserve',
-  summary: 'Reserve paths by glob patterns, all or none; held when another reservation overlaps them.',
+  summary: 'Reserve paths by glob patterns, all or nothing. Held when another reservation overlaps.',
   effect: 'write',
   introduces: 'unbound',
   freshIds: () => 1,
@@ -57,7 +57,7 @@ export const reserve = operation({
       mode: z
         .enum(['shared', 'exclusive'])
         .optional()
-        .describe('Shared ones may overlap; default exclusive.'),
+        .describe('Shared reservations may overlap each other; default exclusive.'),
       reason: fields.reason,
       user: user(),
       leaseMs: fields.leaseMs,
@@ -65,7 +65,7 @@ export const reserve = operation({
         .array(z.strictObject({ name: fields.name, token: fields.token.unwrap() }))
         .max(maxHolding)
         .optional()
-        .describe('Reservations you hold, each by name and token: they are not in your way.'),
+        .describe('Reservations you hold, each by name and token, to be exempt from the overlap check.'),
     }),
   output: reserveOutcome,
   needs: (_input, caller) => ({
@@ -118,7 +118,7 @@ export const reserve = operation({
 
 export const whoHas = operation({
   name: 'locks.whoHas',
-  summary: 'Reservations that cover a path, and the locks of that name; only what is held now.',
+  summary: 'List current reservations that cover a path, and locks of that name.',
   effect: 'read',
   input: () =>
     z.strictObject({

@@ -20,8 +20,8 @@ export const run = operation({
     z.strictObject({
       items: past()
         .nullable()
-        .describe('Items that had ended then are removed, and the items of completed runs; null: none.'),
-      runs: past().nullable().describe('Completed runs without their items are removed; null: none.'),
+        .describe('Remove items, and items of completed runs, that ended before this; null: none.'),
+      runs: past().nullable().describe('Remove completed runs that ended before this; null: none.'),
       answers: past().nullable().describe('The same for answers.'),
       instances: past().nullable().describe('The same for instances.'),
     }),

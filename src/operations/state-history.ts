@@ -25,13 +25,13 @@ const pageDefault = 50
 
 export const history = operation({
   name: 'state.history',
-  summary: 'The values a document had, newest first, as far back as events are kept.',
+  summary: 'List the former values of a document, newest first, as far back as events are kept.',
   effect: 'read',
   input: () =>
     z.strictObject({
       key: fields.name.describe('Key of the document.'),
       limit: fields.limit,
-      before: z.int().min(0).optional().describe('`next` of the page before.'),
+      before: z.int().min(0).optional().describe('`next` of the previous page.'),
     }),
   output: historyView,
   needs: ({ key, limit, before }) => ({

@@ -31,7 +31,7 @@ function found(state: State | null, id: string, { now }: Context): FoundState {
 
 export const look = operation({
   name: 'state.look',
-  summary: 'A document, and whether another update goes first.',
+  summary: 'Get a document, and whether another update goes first.',
   effect: 'read',
   class: 'client',
   input,
@@ -42,7 +42,7 @@ export const look = operation({
 
 export const prefer = operation({
   name: 'state.prefer',
-  summary: 'A document for an update that lost to another: it goes first now, unless yet another does.',
+  summary: 'Read a document for an update that has lost twice, and let that update go first.',
   effect: 'write',
   class: 'client',
   input,
@@ -60,7 +60,7 @@ export const prefer = operation({
 
 export const giveWay = operation({
   name: 'state.giveWay',
-  summary: 'A preferred update saves nothing after all: others go on.',
+  summary: 'Give up the right to update first.',
   effect: 'write',
   class: 'client',
   input,
@@ -75,7 +75,7 @@ export const giveWay = operation({
 
 export const save = operation({
   name: 'state.save',
-  summary: 'Save what an update made of a document; if it was preferred, others go on.',
+  summary: 'Save the result of an update.',
   effect: 'write',
   class: 'client',
   input: () => z.strictObject({ ...setInput(), update: update() }),

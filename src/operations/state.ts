@@ -45,7 +45,7 @@ export const writeNeeds = (input: { key: string }) => ({
 
 export const get = operation({
   name: 'state.get',
-  summary: 'A document with its version; null when there is none.',
+  summary: 'Get a document with its version; null when there is none.',
   effect: 'read',
   input: () => z.strictObject({ key: key() }),
   output: () => stateView().nullable(),
@@ -58,7 +58,7 @@ export const get = operation({
 
 export const version = operation({
   name: 'state.version',
-  summary: 'The version of a document; 0 when there is none.',
+  summary: 'Get the version of a document; 0 when there is none.',
   effect: 'read',
   class: 'client',
   input: () => z.strictObject({ key: key() }),
@@ -75,7 +75,7 @@ export const setInput = lazily(() => ({
 
 export const set = operation({
   name: 'state.set',
-  summary: 'Give a document a new value, one version up; refused unless it is at the expected version.',
+  summary: 'Set a document and raise its version. Refused unless it is at the expected version.',
   effect: 'write',
   input: () => z.strictObject(setInput()),
   output: savedView,
@@ -102,7 +102,7 @@ export function saved(
 
 export const remove = operation({
   name: 'state.delete',
-  summary: 'Remove a document; its history stays and its versions go on. False when there is none.',
+  summary: 'Delete a document. Its history stays, and versions keep growing. False when there is none.',
   effect: 'write',
   input: () =>
     z.strictObject({
@@ -135,11 +135,11 @@ export type StatePage = OutputOf<typeof statePage>
 
 export const list = operation({
   name: 'state.list',
-  summary: 'Keys that begin with a prefix, in order, with their versions and without their values.',
+  summary: 'List keys with a prefix, with their versions but without values.',
   effect: 'read',
   input: () =>
     z.strictObject({
-      prefix: fields.text(maxNameLength).optional().describe('Only keys that begin so.'),
+      prefix: fields.text(maxNameLength).optional().describe('Only keys with this prefix.'),
       limit: fields.limit,
       after: fields.after,
     }),

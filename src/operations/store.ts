@@ -7,16 +7,16 @@ const batch = () => z.int().min(0).nullable()
 
 export const noteCommitLoss = operation({
   name: 'store.noteCommitLoss',
-  summary: 'The server no longer has what it acknowledged to this process.',
+  summary: 'Record that the server has lost acknowledged commits.',
   effect: 'write',
   class: 'internal',
   input: () =>
     z.strictObject({
-      timeline: z.int().min(0).describe('Of the server that answers now.'),
-      known: z.int().min(0).describe('Of the server that acknowledged.'),
-      acknowledged: batch().describe('The last batch that was; null: of another process.'),
-      found: batch().describe('The last one that is there; null: none is.'),
-      durability: z.enum(['full', 'normal']).describe('What this process had asked for.'),
+      timeline: z.int().min(0).describe('Timeline of the server that answers now.'),
+      known: z.int().min(0).describe('Timeline of the server that acknowledged.'),
+      acknowledged: batch().describe('The last acknowledged batch; null: of another process.'),
+      found: batch().describe('The last batch that is there; null: none.'),
+      durability: z.enum(['full', 'normal']).describe('What this process had requested.'),
     }),
   output: () => z.null(),
   needs: () => ({}),

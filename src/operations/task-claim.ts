@@ -22,14 +22,14 @@ const claimed = lazily(() =>
   z.object({
     outcome: z.literal('claimed'),
     task: taskView(),
-    renewed: z.boolean().describe('It was yours already; its lease runs anew under the same token.'),
+    renewed: z.boolean().describe('It was already yours; the lease was renewed under the same token.'),
   }),
 )
 const held = lazily(() =>
   z.object({
     outcome: z.literal('held'),
     holder: z.string().nullable(),
-    since: z.number().nullable().describe('Since when it holds, ms since 1970.'),
+    since: z.number().nullable().describe('Held since, ms since 1970.'),
     expiresAt: z.number().nullable(),
   }),
 )
@@ -43,8 +43,8 @@ const blocked = lazily(() =>
 const offered = lazily(() =>
   z.object({
     outcome: z.literal('offered'),
-    to: z.string().nullable().describe('Who alone may claim it for now.'),
-    until: z.number().nullable().describe('When it is everybody’s again.'),
+    to: z.string().nullable().describe('The only agent that may claim it for now.'),
+    until: z.number().nullable().describe('When anybody may claim it again.'),
   }),
 )
 const quarantined = lazily(() =>
@@ -99,7 +99,7 @@ function requestOf(
   }
 }
 
-/** `freed`: how it stopped to wait for what has closed well, where nobody has come to that yet. */
+/** `freed`: how it stopped to wait for what has succeeded, where nobody has come to that yet. */
 type MadeClaim = TaskClaim & { readonly freed: readonly Change[] }
 
 interface ClaimRows {
@@ -201,16 +201,16 @@ function grantsOf(claim: TaskClaim): Grant[] {
 
 const claimInput = lazily(() => ({
   leaseMs: fields.leaseMs.describe(
-    'Length of the lease in ms; default that of the queue, else 30 min, 30 s where this process renews it.',
+    'Length of the lease in ms; default that of the queue, else 30 min, or 30 s if this process renews it.',
   ),
   token: fields.token,
   fromReview: z.boolean().optional().describe('Also take it back out of review.'),
-  force: z.boolean().optional().describe("Also take it when it is offered to another: an operator's act."),
+  force: z.boolean().optional().describe('Take it even if it is offered to another agent. For operators.'),
 }))
 
 export const claimTaskForAgent = operation({
   name: 'tasks.claimTaskForAgent',
-  summary: 'Claim a task under a lease; your own is renewed, a lapsed one taken over.',
+  summary: 'Claim a task under a lease. Your own lease is renewed; a lapsed one is taken over.',
   effect: 'write',
   introduces: 'unbound',
   claims: () => taskQueue,
@@ -319,7 +319,7 @@ const maxBatch = 100
 
 export const batchClaim = operation({
   name: 'tasks.batchClaim',
-  summary: 'Claim up to 100 tasks, all or none; says of each refused one why.',
+  summary: 'Claim up to 100 tasks, all or nothing. Says why each refused one cannot be claimed.',
   effect: 'write',
   introduces: 'unbound',
   claims: () => taskQueue,

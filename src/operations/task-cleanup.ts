@@ -31,11 +31,11 @@ const report = lazily(() =>
 )
 export type LockCleanup = OutputOf<typeof report>
 
-const dryRun = lazily(() => z.boolean().default(false).describe('Say what would be done, and do nothing.'))
+const dryRun = lazily(() => z.boolean().default(false).describe('Report what would be done, and do nothing.'))
 
 export const cleanupExpiredLocks = operation({
   name: 'tasks.cleanupExpiredLocks',
-  summary: 'Put tasks whose lock expired longer ago than an age back to Todo; up to 100 a call.',
+  summary: 'Return tasks to Todo whose lock expired longer ago than an age; up to 100 per call.',
   effect: 'admin',
   freshIds: () => 1,
   input: () =>
@@ -44,7 +44,7 @@ export const cleanupExpiredLocks = operation({
         .int()
         .min(0)
         .default(0)
-        .describe('Only locks expired for longer; a valid one is never touched.'),
+        .describe('Only locks that expired longer ago than this; a valid lock is never touched.'),
       dryRun: dryRun(),
     }),
   output: report,
@@ -60,7 +60,7 @@ export const cleanupExpiredLocks = operation({
 
 export const cleanupDeadAgentLocks = operation({
   name: 'tasks.cleanupDeadAgentLocks',
-  summary: 'Free what the proven dead hold, and what expired and whose holder is not alive.',
+  summary: 'Reclaim what proven-dead holders hold, and expired leases whose holder is not alive.',
   effect: 'admin',
   class: 'client',
   freshIds: () => 1,
@@ -72,7 +72,7 @@ export const cleanupDeadAgentLocks = operation({
         .array(fields.text(100))
         .max(maxJudged)
         .default([])
-        .describe('Instances seen alive: their locks stay, also expired ones.'),
+        .describe('Instances seen alive: their locks stay, even expired ones.'),
       dryRun: dryRun(),
     }),
   output: report,

@@ -23,7 +23,7 @@ const target = lazily(() => ({ ref: ref(), token: fields.token }))
 
 export const renewLease = operation({
   name: 'tasks.renewLease',
-  summary: 'Renew the lease of a task: it runs for its whole length from now.',
+  summary: 'Renew the lease of a task for its full length.',
   effect: 'write',
   input: () => z.strictObject({ ...target(), leaseMs: fields.leaseMs }),
   output: taskView,
@@ -33,7 +33,7 @@ export const renewLease = operation({
 
 export const releaseTask = operation({
   name: 'tasks.releaseTask',
-  summary: 'Give a task back; false when nobody holds it, HELD naming the holder when another does.',
+  summary: 'Release a task. False when nobody holds it; HELD, naming the holder, when somebody else does.',
   effect: 'write',
   input: () =>
     z.strictObject({
@@ -80,7 +80,7 @@ const completeInput = lazily(() => finishInput().extend({ result: fields.result 
 
 export const reviewTask = operation({
   name: 'tasks.reviewTask',
-  summary: 'Hand a task to review; its holder lets go of it in the same moment.',
+  summary: 'Send a task to review and release its lease.',
   effect: 'write',
   input: finishInput,
   output: taskView,
@@ -90,7 +90,7 @@ export const reviewTask = operation({
 
 export const completeTask = operation({
   name: 'tasks.completeTask',
-  summary: 'A task is done: by its holder, or out of review; what waited for it may go on.',
+  summary: 'Complete a task you hold, or one in review. Tasks that depended on it become ready.',
   effect: 'write',
   input: completeInput,
   output: taskView,
@@ -133,7 +133,7 @@ const maxHandoff = 200
 
 export const handoff = operation({
   name: 'tasks.handoff',
-  summary: 'Give back every task an agent holds, with a note for whoever comes next; up to 200 a call.',
+  summary: 'Release every task an agent holds, with a note for the next one; up to 200 per call.',
   effect: 'write',
   agentIdentifies: 'request',
   input: () =>
@@ -142,9 +142,9 @@ export const handoff = operation({
       to: fields.name
         .nullable()
         .optional()
-        .describe('The new durable owner, to whom they are offered first; null = nobody.'),
+        .describe('The new owner, to whom they are offered first; null = nobody.'),
       offerMs: fields.leaseMs.describe(
-        'For how long only the new owner may claim them; default 10 min, 0 = everybody may at once.',
+        'How long only the new owner may claim them; default 10 min, 0 = anybody at once.',
       ),
     }),
   output: () =>

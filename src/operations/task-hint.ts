@@ -26,7 +26,7 @@ export type TaskHints = OutputOf<typeof hintsView>
 
 export const hints = operation({
   name: 'tasks.hints',
-  summary: 'Which tasks overlap, which can run together, and what everything waits for. Blocks nothing.',
+  summary: 'Show which tasks overlap, which can run together, and the critical path. Advisory only.',
   effect: 'read',
   input: () => z.strictObject({}),
   output: hintsView,

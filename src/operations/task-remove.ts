@@ -14,11 +14,11 @@ const input = lazily(() =>
   z.strictObject({
     ref: ref(),
     reason: fields.text(2000).trim().min(1, { error: 'say why' }).describe('Why; kept in the audit.'),
-    force: z.boolean().optional().describe('Also while it is held; its holder loses it.'),
+    force: z.boolean().optional().describe('Even while it is held; the holder loses it.'),
     dependents: z
       .enum(['release'])
       .optional()
-      .describe('What becomes of tasks that wait for it: they wait for it no longer.'),
+      .describe('What to do with tasks that depend on it: release them.'),
     expectedVersion: fields.expectedVersion,
   }),
 )

@@ -25,10 +25,7 @@ const readWindow = 1000
 /** Which task is wanted. */
 export const wantedTask = lazily(() => ({
   ...filter(),
-  anyHost: z
-    .boolean()
-    .optional()
-    .describe('Also tasks that belong on other machines than the one that asks.'),
+  anyHost: z.boolean().optional().describe('Include tasks that belong on other machines.'),
 }))
 
 type WantedTask = z.output<z.ZodObject<ReturnType<typeof wantedTask>>>

@@ -7,9 +7,9 @@ import { mapStep, type OutputOf, type Step } from './operation.ts'
 import { type ItemView, itemView } from './view.ts'
 
 export const status = lazily(() => z.enum(taskStatuses))
-export const ref = lazily(() => fields.ref.describe('Id of the task, or its key.'))
+export const ref = lazily(() => fields.ref.describe('Id or key of the task.'))
 export const note = lazily(() =>
-  fields.text(2000).min(1).optional().describe('Kept with the task, also when its holder is lost.'),
+  fields.text(2000).min(1).optional().describe('Kept with the task, even when its holder is lost.'),
 )
 
 export const taskView = lazily(() =>

@@ -34,15 +34,15 @@ import { viewItem } from './view.ts'
 
 const words = lazily(() => ({
   body: fields.text(100_000).optional().describe('What is to be done.'),
-  labels: z.array(fields.name).max(100).optional().describe('Words to find it by.'),
+  labels: z.array(fields.name).max(100).optional().describe('Labels to filter by.'),
   paths: z.array(fields.text(1000).min(1)).max(100).optional().describe('Files and folders it touches.'),
-  owner: fields.name.nullable().optional().describe('Whose task it is, apart from who works on it.'),
+  owner: fields.name.nullable().optional().describe('Owner of the task, regardless of who works on it.'),
   host: fields.name.nullable().optional().describe('The machine it belongs on.'),
   priority: fields.priority,
   metadata: fields.json().optional().describe('Any JSON of your own.'),
   dependsOn: z.array(ref()).max(maxBlockers).optional().describe('Tasks that must be done first.'),
 }))
-const title = lazily(() => fields.text(500).min(1).describe('What it is, in a line.'))
+const title = lazily(() => fields.text(500).min(1).describe('A one-line title.'))
 
 /** What a task says, however it comes here. */
 export const taskWords = lazily(() => {
@@ -85,9 +85,7 @@ export const addTask = operation({
   input: () =>
     z.strictObject({
       title: title(),
-      key: fields.name
-        .optional()
-        .describe('A name of your own for it, such as T-12; unique while it is open.'),
+      key: fields.name.optional().describe('Your own name for it, such as T-12; unique while it is open.'),
       ...words(),
     }),
   output: taskView,
@@ -138,7 +136,7 @@ function assertSize(item: Item): void {
 
 export const getTask = operation({
   name: 'tasks.getTask',
-  summary: 'One task by id or key; null when there is none.',
+  summary: 'Get a task by id or key; null when there is none.',
   effect: 'read',
   input: () => z.strictObject({ ref: ref() }),
   output: () => taskView().nullable(),
@@ -150,9 +148,9 @@ export const getTask = operation({
 })
 
 export const filter = lazily(() => ({
-  labels: z.array(fields.name).max(20).optional().describe('Tasks that have all of these.'),
-  owner: fields.name.nullable().optional().describe('Whose they are; null = nobody’s.'),
-  mine: z.boolean().optional().describe('Yours or nobody’s: not those that have another owner.'),
+  labels: z.array(fields.name).max(20).optional().describe('Only tasks with all of these labels.'),
+  owner: fields.name.nullable().optional().describe('Owner; null = none.'),
+  mine: z.boolean().optional().describe('Only tasks that you own or that nobody owns.'),
   host: fields.name.nullable().optional().describe('The machine they belong on; null = none.'),
   maxPriority: fields.priority.describe('At least this urgent: lower numbers come first.'),
 }))
@@ -177,7 +175,7 @@ export function atHome({ host }: Pick<Caller, 'host'>): ItemFilter {
 
 export const listTasks = operation({
   name: 'tasks.listTasks',
-  summary: 'Tasks in the order they would be worked on, then the finished ones, page by page.',
+  summary: 'List tasks in claim order, then finished ones.',
   effect: 'read',
   answersAgent: true,
   input: () =>
@@ -221,7 +219,7 @@ export const listTasks = operation({
 
 export const updateTask = operation({
   name: 'tasks.updateTask',
-  summary: 'Change a task, if it is still at the version you read; a held one only as its holder.',
+  summary: 'Update a task if it is still at the version you read. A held task only as its holder.',
   effect: 'write',
   input: () =>
     z.strictObject({
@@ -231,9 +229,9 @@ export const updateTask = operation({
       title: title().optional(),
       ...words(),
       status: status().optional().describe('A state that is not held; In Progress is reached by a claim.'),
-      progress: fields.json().optional().describe('How far the work has come; only its holder can say.'),
+      progress: fields.json().optional().describe('Progress of the work; only its holder can set it.'),
       note: note(),
-      force: z.boolean().optional().describe('Also while another holds it; needs a reason.'),
+      force: z.boolean().optional().describe('Even while another agent holds it; needs a reason.'),
       reason: fields.reason,
     }),
   output: taskView,
@@ -286,7 +284,7 @@ export const updateTask = operation({
 
 export const checkUpdateConflict = operation({
   name: 'tasks.checkUpdateConflict',
-  summary: 'Whether a task has changed since the version you read.',
+  summary: 'Say whether a task has changed since the version you read.',
   effect: 'read',
   input: () =>
     z.strictObject({ ref: ref(), expectedVersion: z.int().positive().describe('The version you read.') }),

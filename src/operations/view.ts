@@ -41,12 +41,12 @@ export const itemView = lazily(() =>
     offeredTo: z.string().nullable(),
     attempts: z.number(),
     failures: z.number(),
-    crashes: z.number().describe('Crashes of its own since its last new progress.'),
-    exposures: z.number().describe('How often it was lost along with other items since then.'),
+    crashes: z.number().describe('Crashes blamed on it since its last new progress.'),
+    exposures: z.number().describe('How often it was lost together with other items since then.'),
     suspectedAt: z
       .number()
       .nullable()
-      .describe('Since when it may be what kills its holders; each process takes one such item at a time.'),
+      .describe('Suspected of killing its holders since; each process takes one such item at a time.'),
     maxAttempts: z.number(),
     quarantine: z.object({ at: z.number(), reason: z.string().nullable() }).nullable(),
     cancelRequestedAt: z.number().nullable(),

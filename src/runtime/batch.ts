@@ -187,7 +187,10 @@ export class Batch<Item> {
   #keyOf(item: Item): string {
     if (this.#options.keyOf) return this.#options.keyOf(item)
     if (typeof item === 'string' || typeof item === 'number') return String(item)
-    throw new InvalidError({ what: 'the items of a batch are no strings', next: 'say their keys with keyOf' })
+    throw new InvalidError({
+      what: 'the items of a batch are no strings',
+      next: 'name their keys with keyOf',
+    })
   }
 
   async #unsettled(window: readonly Work<Item>[]) {

@@ -14,7 +14,7 @@ export class Unanswered extends HoldfastError {
   constructor(location: string) {
     super('STORE_UNAVAILABLE', {
       what: `${location} did not answer before the wait was over`,
-      next: 'call again; what this wait is still granted is given back',
+      next: 'call again; whatever this wait is granted later is released',
       facts: { location, inDoubt: false },
     })
   }

@@ -12,7 +12,7 @@ export interface Healing {
   readonly trigger: RecoveryTrigger
   readonly queue?: string | undefined
   readonly dryRun?: boolean | undefined
-  /** Only what lapsed longer ago; the dead are not waited for. */
+  /** Only what lapsed longer ago than this; dead holders are reclaimed at once. */
   readonly maxAgeMs?: number | undefined
   /** What runs whose holder was lost are told they are paused for; what is known of the loss follows. */
   readonly pauseReason?: string | undefined

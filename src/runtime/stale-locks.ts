@@ -5,9 +5,9 @@ import type { Session } from '../session.ts'
 import { deathsAmong, judgeRunning } from './heal.ts'
 
 export interface StaleLocksOptions {
-  /** Near its end, as given; default 5 min, or a third of a shorter lease. */
+  /** Expires within this time; default 5 min, or a third of a shorter lease. */
   readonly nearMs?: number
-  /** Stale when expired for longer; default 5 min. */
+  /** Stale when expired for longer than this; default 5 min. */
   readonly staleMs?: number
 }
 

@@ -159,7 +159,7 @@ export class ThreadedEngine implements OpenedEngine {
       reject(
         new HoldfastError('STORE_UNAVAILABLE', {
           what: 'the thread of the engine ended before it answered: whether a change was made is not known',
-          next: 'look before you repeat it, or repeat it under the same idempotency key',
+          next: 'check before you repeat it, or repeat it under the same idempotency key',
           facts: { inDoubt: true },
           cause,
         }),

@@ -122,7 +122,7 @@ function assertKnown(options: object): void {
 function assertRenewing(session: Session): void {
   if (session.instance !== null) return
   throw new HoldfastError('INVALID', {
-    what: 'this handle was opened with background: false, so nobody would renew what a worker holds',
+    what: 'this handle was opened with background: false, so nothing would renew the leases of a worker',
     next: 'open the store without that option',
   })
 }

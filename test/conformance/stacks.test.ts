@@ -26,7 +26,7 @@ forEachEngine((engine) => {
       expect(await q.stats()).toMatchObject({ pending: 1, blocked: 2 })
     })
 
-    test('waits until its parent has closed well and is freed in the same moment [Q22] [Q12]', async () => {
+    test('waits until its parent has succeeded and is freed in the same moment [Q22] [Q12]', async () => {
       const { q, hf } = await openJobs(engine)
       await q.add(null, { key: 'parent' })
       await q.add(null, { key: 'child', parent: 'parent' })
@@ -68,7 +68,7 @@ forEachEngine((engine) => {
       expect(waits?.what).toMatch(/2 items wait .*(child|other) of queue jobs.*parent.*failed/)
     })
 
-    test('that was stacked on a failed item runs once that was retried and closed well [S5c-50]', async () => {
+    test('that was stacked on a failed item runs once that was retried and succeeded [S5c-50]', async () => {
       const { q, hf } = await openJobs(engine)
       await q.add(null, { key: 'parent' })
       await q.next({ agent: 'worker-1' })
@@ -116,7 +116,7 @@ forEachEngine((engine) => {
       },
     )
 
-    test('is freed after all when its failed parent is retried and closes well [Q22]', async () => {
+    test('is freed after all when its failed parent is retried and succeeds [Q22]', async () => {
       const { q } = await openJobs(engine)
       await q.add(null, { key: 'parent' })
       await q.add(null, { key: 'child', parent: 'parent' })
@@ -130,7 +130,7 @@ forEachEngine((engine) => {
       expect(await q.get('child')).toMatchObject({ phase: 'ready' })
     })
 
-    test('does not wait for a parent that has closed well already [Q22]', async () => {
+    test('does not wait for a parent that has succeeded already [Q22]', async () => {
       const { q } = await openJobs(engine)
       await q.add(null, { key: 'parent' })
       await q.next({ agent: 'worker-1' })

@@ -261,7 +261,7 @@ describe('commits that the server lost', () => {
   })
 })
 
-describe('items that wait for what closed badly', () => {
+describe('items that wait for what failed', () => {
   const wait = { item: 'child', queue: 'q', blocker: 'parent', state: 'failed' }
 
   test('are told with what they wait for and what to do [S5c-50]', () => {
@@ -270,7 +270,7 @@ describe('items that wait for what closed badly', () => {
     expect(others).toEqual([])
     expect(found).toMatchObject({ check: 'waiting', level: 'warning', isFixable: false })
     expect(found?.what).toBe(
-      '1 item waits for something that closed badly or is gone: child of queue q for parent (failed)',
+      '1 item waits for something that failed or is gone: child of queue q for parent (failed)',
     )
     expect(found?.remedy).toContain('retry or submit again')
   })

@@ -146,13 +146,13 @@ describe('an item', () => {
     })
   })
 
-  test('that waits for open ones will go on when they closed well', () => {
+  test('that waits for open ones will go on when they succeeded', () => {
     const item = itemIn(job, 'pending', { waitingFor: ['a', 'b'] })
     const blockers = [newItem(job, { id: 'a', key: 'first' }), newItem(job, { id: 'b' })]
 
     expect(explained(job, item, { blockers })).toMatchObject({
       verdict: 'waiting',
-      why: 'it waits until 2 other items closed well',
+      why: 'it waits until 2 other items have succeeded',
       evidence: ['waits for first, which is pending', 'waits for b, which is pending'],
       next: [{ inMs: null }],
     })
@@ -166,7 +166,7 @@ describe('an item', () => {
 
     expect(explained(job, item, { blockers })).toMatchObject({
       verdict: 'stuck',
-      why: 'it waits for another item, not all of which can still close well',
+      why: 'it waits for another item, not all of which can still succeed',
       evidence: [evidence],
     })
   })

@@ -135,10 +135,10 @@ describe('a new item', () => {
   test.each([
     ['open', itemIn(job, 'pending'), ['b'], 'waiting'],
     ['held', itemIn(job, 'running'), ['b'], 'waiting'],
-    ['closed badly', itemIn(job, 'failed'), ['b'], 'waiting'],
-    ['closed well', itemIn(job, 'done'), [], 'ready'],
+    ['failed', itemIn(job, 'failed'), ['b'], 'waiting'],
+    ['succeeded', itemIn(job, 'done'), [], 'ready'],
   ])(
-    'whose blocker is %s waits exactly for what has not closed well [Q22]',
+    'whose blocker is %s waits exactly for what has not succeeded [Q22]',
     (_, blocker, waitingFor, phase) => {
       const item = newItem(job, { blockers: [{ ...blocker, id: 'b' }] })
 
@@ -393,7 +393,7 @@ describe('completing', () => {
     ['job', 'running', 'done'],
     ['merge', 'merging', 'merged'],
     ['task', 'in_progress', 'done'],
-  ])('%s from %s closes well with its result, and clears the last error', (name, from, to) => {
+  ])('%s from %s succeeds with its result, and clears the last error', (name, from, to) => {
     const workflow = workflowNamed(name)
     const item = itemIn(workflow, from, { error: { message: 'first try' } })
 
@@ -491,14 +491,11 @@ describe('failing', () => {
     },
   )
 
-  test.each(heldStatesOf(merge))(
-    'a merge that may not be repeated is closed badly from %s [Q19]',
-    (state) => {
-      const failed = failItem(itemIn(merge, state), merge, failure(false), at)
+  test.each(heldStatesOf(merge))('a merge that may not be repeated is failed from %s [Q19]', (state) => {
+    const failed = failItem(itemIn(merge, state), merge, failure(false), at)
 
-      expect(failed).toMatchObject({ state: 'failed_terminal', outcome: 'failed', closedAt: at.wall })
-    },
-  )
+    expect(failed).toMatchObject({ state: 'failed_terminal', outcome: 'failed', closedAt: at.wall })
+  })
 
   test.each([
     ['job', 'running', 'failed'],
@@ -921,7 +918,7 @@ describe('small changes', () => {
     expect(promoteItem(item, job)).toMatchObject({ runAt: null, phase: 'waiting' })
   })
 
-  test('an item is ready once the last of its blockers has closed well [Q22]', () => {
+  test('an item is ready once the last of its blockers has succeeded [Q22]', () => {
     const item = itemIn(job, 'pending', { blockers: ['a', 'b'], waitingFor: ['a', 'b'] })
 
     const half = unblockItem(item, job, 'a')
@@ -1178,7 +1175,7 @@ describe('promises at the edges of an item', () => {
     })
   })
 
-  test('new blockers make a free item wait until they close well, and none frees it', () => {
+  test('new blockers make a free item wait until they succeed, and none frees it', () => {
     const done = itemIn(task, 'done', { id: 'd' })
     const open = itemIn(task, 'todo', { id: 'o' })
 

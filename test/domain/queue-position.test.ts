@@ -76,7 +76,7 @@ describe('an item without a place says why', () => {
     [
       'it waits for several failed ones',
       newItem(job, { blockers: [cancelled, failed] }),
-      'it waits for b3, which is cancelled (and 1 more that closed badly): ',
+      'it waits for b3, which is cancelled (and 1 more that failed): ',
     ],
   ])('when %s [S5c-43] [S5c-50]', (_, item, reason) => {
     const place = positionOf(item, { ...facts, blockers: [blocker, failed, cancelled] })

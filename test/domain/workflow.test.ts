@@ -381,11 +381,11 @@ describe('a definition', () => {
     ],
     ['no state can be claimed', withStates({ queued: { moves: ['dropped'] } })],
     [
-      'no state is closed well',
+      'no state is closed as succeeded',
       withStates({ printed: { closed: 'failed', moves: [] }, drying: { ...inking, moves: ['printed'] } }),
     ],
-    ['cancelTo "printed" must be a state closed badly', { ...printing, cancelTo: 'printed' }],
-    ['cancelTo "nowhere" must be a state closed badly', { ...printing, cancelTo: 'nowhere' }],
+    ['cancelTo "printed" must be a state that is closed as failed', { ...printing, cancelTo: 'printed' }],
+    ['cancelTo "nowhere" must be a state that is closed as failed', { ...printing, cancelTo: 'nowhere' }],
     ['slots must be a whole number from 1 to 100', { ...printing, slots: 0 }],
     ['slots must be a whole number from 1 to 100', { ...printing, slots: 101 }],
     ['slots must be a whole number from 1 to 100', { ...printing, slots: 1.5 }],
@@ -440,11 +440,11 @@ describe('a definition', () => {
       withStates({ dropped: { closed: 'failed', moves: [], claimTo: 'inking' } }),
     ],
     [
-      'printed is closed well but can be retried',
+      'printed is closed as succeeded but can be retried',
       withStates({ printed: { closed: 'succeeded', moves: [], retryTo: 'queued' } }),
     ],
     [
-      'completeTo of inking must be a state closed well',
+      'completeTo of inking must be a state that is closed as succeeded',
       withStates({ inking: { ...inking, completeTo: 'smudged' } }),
     ],
     [

@@ -69,7 +69,7 @@ const list = verb({
 
 const show = verb({
   name: 'show',
-  summary: 'The processes of one agent and everything it holds.',
+  summary: 'Show the processes of an agent and everything it holds.',
   arguments: [['<name>', 'name of the agent']],
   async act(call) {
     const hf = await call.open()

@@ -12,7 +12,7 @@ export const doctor = verb({
   name: 'doctor',
   operation: 'fleet.doctor',
   options: [
-    { flags: '--fix', description: 'first give back what lapsed and what the dead held' },
+    { flags: '--fix', description: 'first reclaim what has lapsed and what dead holders held' },
     { ...linesOption, description: 'with --json: a line for each finding, then one for the whole' },
   ],
   help: 'Exit code 10: something keeps the store from being relied on. Warnings alone end with 0.',

@@ -30,7 +30,7 @@ const list = verb({
 
 const follow = verb({
   name: 'follow',
-  summary: 'Everything that happens, in order and without gaps, until interrupted.',
+  summary: 'Follow all events, in order and without gaps, until interrupted.',
   options: [
     { flags: '--since <seq>', description: 'begin after this sequence number; default with what is new' },
   ],

@@ -189,7 +189,7 @@ const forceRelease = verb({
 const forceReleaseAgent = verb({
   name: 'force-release-agent',
   operation: 'locks.forceReleaseAgent',
-  summary: 'Take every named lock and reservation from an agent.',
+  summary: 'Force-release every named lock and reservation of an agent.',
   // The caller's own name is given by --agent, so whose locks are meant comes by position.
   positional: ['agent'],
   asks: async (call) => {

@@ -65,7 +65,7 @@ const reopen = verb({
 const remove = verb({
   name: 'remove',
   operation: 'runs.remove',
-  summary: 'Forget a run that does not run, and what became of its items.',
+  summary: 'Remove a run that is not running, with its outcomes.',
   positional: ['run'],
   async act(call) {
     const pieces = await inPieces((piece) => call.execute('runs.remove', call.input, piece))
@@ -95,7 +95,7 @@ function runPairs(run: ProgressView, view: View): Drawing {
 const show = verb({
   name: 'show',
   operation: 'runs.get',
-  summary: 'How far a run is.',
+  summary: 'Get the progress of a run.',
   positional: ['run'],
   missing: ({ run }) => `there is no run "${run}"`,
   text: (run, view) => runPairs(run as ProgressView, view),

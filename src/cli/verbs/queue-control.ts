@@ -75,7 +75,7 @@ const remove = verb({
 const cleanup = verb({
   name: 'cleanup',
   operation: 'queue.cleanup',
-  summary: 'Remove finished items older than an age (0 = all finished); their events stay.',
+  summary: 'Remove finished items older than an age (0 = all). Events stay.',
   positional: ['queue'],
   asks: async (call) => {
     const { removed, more } = await call.execute('queue.cleanup', { ...call.input, dryRun: true })
@@ -111,7 +111,7 @@ const reclaimStale = verb({
 const recover = verb({
   name: 'recover',
   operation: 'recovery.run',
-  summary: 'Give back what lapsed in one queue, and what the dead held there.',
+  summary: 'Reclaim what lapsed in one queue, and what dead holders held there.',
   positional: ['queue'],
   requires: ['queue'],
   hides: ['first', 'promoteOnly', 'locksOnly', 'pauseReason', 'maxAgeMs'],

@@ -41,7 +41,7 @@ function pausedSince(queue: QueueView, view: View): string {
 const show = verb({
   name: 'show',
   operation: 'queue.get',
-  summary: 'One item by id or key.',
+  summary: 'Show an item by id or key.',
   positional: ['queue', 'ref'],
   missing: ({ queue, ref }) => `queue ${queue} has no item "${ref}"`,
   text: (item, view) => itemPairs(item as ItemView, view),
@@ -85,7 +85,7 @@ const stats = verb({
 const describe = verb({
   name: 'describe',
   operation: 'queue.describe',
-  summary: 'A queue with its workflow and limits.',
+  summary: 'Get a queue with its workflow and limits.',
   positional: ['queue'],
   missing: ({ queue }) => `there is no queue "${queue}"`,
   text: (queue, view) => describeQueue(queue as QueueView, view),
@@ -114,7 +114,7 @@ function backoffText({ baseMs, factor, maxMs }: NonNullable<QueueView['backoff']
 const quarantine = verb({
   name: 'quarantine',
   operation: 'queue.list',
-  summary: 'Items that were set aside because they lost holder after holder, and why.',
+  summary: 'List quarantined items: those that lost holder after holder, and why.',
   positional: ['queue'],
   fixed: { quarantined: true },
   hides: ['states', 'phase'],

@@ -51,7 +51,7 @@ const addMany = verb({
   name: 'add-many',
   operation: 'queue.addMany',
   makesStore: true,
-  summary: 'Add many items, a JSON value a line on stdin; up to 1,000 at once, all of them or none.',
+  summary: 'Add many items, one JSON value per line on stdin. All or nothing, up to 1,000 at once.',
   positional: ['queue'],
   hides: ['items'],
   help: '  seq 100 | holdfast queue add-many numbers',

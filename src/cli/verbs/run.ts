@@ -303,14 +303,14 @@ const companions: Readonly<Record<string, readonly string[]>> = {
 function assertOfUse({ options, idempotencyKey }: Call): void {
   if (idempotencyKey !== undefined) {
     throw new InvalidError({
-      what: '--idempotency-key does nothing here: a command is run each time',
+      what: '--idempotency-key has no effect here: a command is run each time',
       next: 'leave it out',
     })
   }
   for (const [option, others] of Object.entries(companions)) {
     if (options[option] === undefined || others.some((other) => options[other] !== undefined)) continue
     throw new InvalidError({
-      what: `--${option} does nothing here`,
+      what: `--${option} has no effect here`,
       next: `leave it out, or give it with ${others.map((other) => `--${kebab(other)}`).join(' or ')}`,
     })
   }

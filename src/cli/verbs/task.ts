@@ -89,7 +89,7 @@ const list = verb({
 const show = verb({
   name: 'show',
   operation: 'tasks.getTask',
-  summary: 'One task by id or key.',
+  summary: 'Show a task by id or key.',
   positional: ['ref'],
   missing: ({ ref }) => `there is no task "${ref}"`,
   text: (task, view) => taskPairs(task as TaskView, view),
@@ -240,7 +240,7 @@ const handoff = verb({
   name: 'handoff',
   operation: 'tasks.handoff',
   negatable: { to: 'they become nobody’s' },
-  summary: 'Give back every task you hold, with a note for whoever comes next.',
+  summary: 'Release every task you hold, with a note for the next agent.',
   options: [forPid],
   async act(call) {
     const pieces = await inPieces(async (piece) => {
@@ -296,7 +296,7 @@ export function statusText(status: LockStatus, view: View): Drawing {
 const cleanupLocks = verb({
   name: 'cleanup-locks',
   operation: 'tasks.cleanupExpiredLocks',
-  summary: 'Put tasks whose lock expired longer ago than an age back to Todo; never asks.',
+  summary: 'Return tasks to Todo whose lock expired longer ago than an age. Never prompts.',
   async act(call) {
     const { maxAgeMs = 0, dryRun = false } = call.input
     const hf = await call.open()

@@ -80,7 +80,7 @@ async function giveBack(
 
 export function manyRequests(): InvalidError {
   return new InvalidError({
-    what: 'a wait is many requests, and an idempotency key means one',
+    what: 'a wait makes many requests, and an idempotency key covers only one',
     next: 'leave out --wait or --idempotency-key',
   })
 }

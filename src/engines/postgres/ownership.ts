@@ -162,7 +162,7 @@ export function unsafeSchema(location: string, error: { readonly detail?: string
     .map(({ kind, name, role }) => descriptions[kind](name, role || 'everybody'))
   if (faults.length > maxShown) shown.push('and more')
   return new HoldfastError('STORE_UNFIT', {
-    what: `others could run their code as the role of ${location}, or change what it reads: ${shown.join('; ')}`,
+    what: `others could run code as the role of ${location}, or change what it reads: ${shown.join('; ')}`,
     next: 'let the role of the URL, or a role it belongs to, own the schema with all that is in it, and take such rights from others; allowUnsafeSchema=true in the URL accepts it as it is',
     facts: { location, faults },
     cause: error,

@@ -217,7 +217,7 @@ limit ${limit}`,
 function lost(location: string, cause: unknown): HoldfastError {
   return new HoldfastError('STORE_UNAVAILABLE', {
     what: `the connection to ${location} was lost while a store was copied`,
-    next: 'run the same command again: it goes on where it stopped',
+    next: 'run the same command again; it resumes where it stopped',
     facts: { location },
     cause,
   })

@@ -72,7 +72,7 @@ function remove({ connection, namespace }: Source, table: Table, before: object)
 function expectOne(changed: number, table: Table, before: object): void {
   if (changed === 1) return
   throw new HoldfastError('INTERNAL', {
-    what: `${table.name} ${String((before as Record<string, unknown>)[table.key[0] as string])} was not as it had been read (${changed} rows matched)`,
+    what: `${table.name} ${String((before as Record<string, unknown>)[table.key[0] as string])} had changed since it was read (${changed} rows matched)`,
     next: 'nothing was changed; please report this',
   })
 }

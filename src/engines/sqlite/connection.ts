@@ -45,7 +45,7 @@ export class Connection {
     const isSet = this.pragma('journal_mode') === 'wal' && this.pragma('synchronous') === synchronous
     if (isMemory || (isSet && this.pragma('foreign_keys') === '1')) return
     throw new HoldfastError('STORE_UNFIT', {
-      what: `${path} would not take the settings that keep acknowledged changes (journal_mode ${this.pragma('journal_mode')}, synchronous ${this.pragma('synchronous')})`,
+      what: `${path} refused the settings that make acknowledged changes durable (journal_mode ${this.pragma('journal_mode')}, synchronous ${this.pragma('synchronous')})`,
       next: 'move the store to a local file system',
     })
   }

@@ -198,7 +198,7 @@ export function lostError(location: string, how: string): HoldfastError {
 function doubtError(location: string, how: string): HoldfastError {
   return new HoldfastError('STORE_UNAVAILABLE', {
     what: `the store ${location} was ${how} during this change, which is in the former file only`,
-    next: 'close this handle, open the store again and look before you repeat it',
+    next: 'close this handle, open the store again and check before you repeat it',
     facts: { location, lost: how, inDoubt: true },
   })
 }

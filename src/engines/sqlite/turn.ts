@@ -195,7 +195,7 @@ function patienceMs(waitedMs: number): number {
 function busyError(location: string, timeoutMs: number, cause: unknown): HoldfastError {
   return new HoldfastError('BUSY', {
     what: `another process kept ${location} from being written for ${timeoutMs} ms; nothing was changed`,
-    next: 'try again; if it lasts, look for a stopped process that was writing (state T in ps)',
+    next: 'try again; if it persists, look for a stopped process that was writing (state T in ps)',
     facts: { location, timeoutMs },
     cause,
   })
@@ -204,7 +204,7 @@ function busyError(location: string, timeoutMs: number, cause: unknown): Holdfas
 function unreadableError(location: string, timeoutMs: number, cause: unknown): HoldfastError {
   return new HoldfastError('BUSY', {
     what: `another process kept ${location} from being read for ${timeoutMs} ms`,
-    next: 'try again; if it lasts, look for a process that was stopped while it recovered the log (state T in ps)',
+    next: 'try again; if it persists, look for a process that was stopped while it recovered the log (state T in ps)',
     facts: { location, timeoutMs },
     cause,
   })

@@ -167,7 +167,7 @@ create table holdfast.ready_word (
   primary key (namespace, field, value, priority, added_at, item)
 );
 
--- Items that closed well or were removed, and for which more waited than one transaction frees.
+-- Items that succeeded or were removed, and for which more waited than one transaction frees.
 create table holdfast.cascade (
   namespace text collate "C" not null,
   blocker text collate "C" not null,

@@ -33,7 +33,7 @@ function hasBlockers({ connection, namespace, known }: Source): boolean {
   return known.hasBlockers
 }
 
-/** It closed well, or was removed: nothing has to wait for it. */
+/** It succeeded, or was removed: nothing has to wait for it. */
 function isOver({ connection, namespace }: Source, id: string): boolean {
   const row = connection.get('select outcome from item where namespace = ? and id = ?', namespace, id)
   return row === undefined || row[0] === 'succeeded'

@@ -156,7 +156,7 @@ create table ready_word (
   primary key (namespace, field, value, priority, added_at, item)
 ) strict, without rowid;
 
--- Items that closed well or were removed, and for which more waited than one transaction frees.
+-- Items that succeeded or were removed, and for which more waited than one transaction frees.
 create table cascade (
   namespace text not null,
   blocker text not null,
