@@ -221,7 +221,7 @@ describe('fifty patterns against as many as may be reserved', () => {
       ),
     ).toMatchObject({
       code: 'INVALID',
-      next: expect.stringContaining('begin patterns with names'),
+      next: expect.stringContaining('start patterns with folder names'),
     })
   })
 
