@@ -1,6 +1,6 @@
 /** An operation somebody may safely do, as the command line that does it. */
 import { quotedWord } from '../domain/shell-word.ts'
-import type { FleetExplanation } from '../operations/fleet-explain.ts'
+import type { FleetExplanation } from '../operations/fleet/explain.ts'
 import { catalogue } from './catalogue.ts'
 import { fieldsOf, optionName } from './field.ts'
 import { operationOf } from './program.ts'

@@ -27,7 +27,7 @@ import type { State, StateFloor, StateSummary } from '../domain/state.ts'
 import type { Workflow } from '../domain/workflow.ts'
 import type { Environment } from '../environment.ts'
 import type { LogFacts, LogName } from '../logger.ts'
-import type { RecoveryReport } from '../operations/recovery.ts'
+import type { RecoveryReport } from '../operations/recovery/recovery.ts'
 
 /** Rows as the rules see them, by table. */
 export interface Tables {

@@ -6,7 +6,7 @@
 
 import * as z from 'zod'
 import { isName } from '../domain/name.ts'
-import type { Holdfast } from '../holdfast.ts'
+import type { Holdfast } from '../handle/holdfast.ts'
 import { type Checked, check } from '../issue.ts'
 import {
   type LockEntry,
@@ -15,7 +15,7 @@ import {
   maxImportedLocks,
   type RunEntry,
   runEntry,
-} from '../operations/lock-import.ts'
+} from '../operations/lock/import.ts'
 import { assertNoneBad, type BadRow, type ImportOptions, type ImportReport } from './report.ts'
 import { damaged, firstIssue, parseJson, type TextSource, textOf, timeOf } from './source.ts'
 

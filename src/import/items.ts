@@ -6,10 +6,10 @@
 import { maxBlockers } from '../domain/dependency.ts'
 import { cutText } from '../domain/text.ts'
 import { builtInWorkflow, knownState } from '../domain/workflow.ts'
-import type { Holdfast } from '../holdfast.ts'
+import type { Holdfast } from '../handle/holdfast.ts'
 import { check } from '../issue.ts'
-import { type ItemEntry, itemEntry, maxImportedItems } from '../operations/queue-import.ts'
-import { taskWords } from '../operations/task.ts'
+import { type ItemEntry, itemEntry, maxImportedItems } from '../operations/queue/import.ts'
+import { taskWords } from '../operations/task/task.ts'
 import { circlesOf, inOrder } from './order.ts'
 import {
   assertNoneBad,

@@ -4,9 +4,9 @@
  */
 
 import * as z from 'zod'
-import type { Holdfast } from '../holdfast.ts'
+import type { Holdfast } from '../handle/holdfast.ts'
 import { check } from '../issue.ts'
-import { type ImportEntry, importEntry, maxImported } from '../operations/message-import.ts'
+import { type ImportEntry, importEntry, maxImported } from '../operations/message/import.ts'
 import { assertNoneBad, type ImportOptions } from './report.ts'
 import { damaged, firstIssue, parseJson, type TextSource, textOf, timeOf } from './source.ts'
 

@@ -23,9 +23,9 @@ import type {
   Needs,
 } from '../engines/engine.ts'
 import { HoldfastError, InvalidError, LeaseLostError } from '../errors.ts'
-import { leaseNeeds, lostLeases } from './lease.ts'
+import { leaseNeeds, lostLeases } from './lease/lease.ts'
 import { type AnyOperation, parseInput } from './operation.ts'
-import { maxReclaimed } from './recovery.ts'
+import { maxReclaimed } from './recovery/recovery.ts'
 import { operations } from './table.ts'
 
 /** A command whose input was checked. */

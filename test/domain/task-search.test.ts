@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import type { SearchPlace } from '../../src/engines/engine.ts'
 import { HoldfastError } from '../../src/errors.ts'
-import { claimFound, isTaskThere, type TaskSearch } from '../../src/runtime/task-search.ts'
+import { claimFound, isTaskThere, type TaskSearch } from '../../src/runtime/waiting/task-search.ts'
 
 const allowedAt = (row: number | null): SearchPlace => ({
   by: 1,

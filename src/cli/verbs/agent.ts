@@ -1,6 +1,7 @@
 /** `holdfast agent`: who takes part. */
-import type { Agent } from '../../agents.ts'
+
 import { errorCodes, InvalidError } from '../../errors.ts'
+import type { Agent } from '../../handle/agents.ts'
 import { type Drawing, lines } from '../drawing.ts'
 import { formatDuration } from '../duration.ts'
 import { verb } from '../verb.ts'

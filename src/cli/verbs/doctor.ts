@@ -1,8 +1,8 @@
 /** `holdfast doctor`. */
 import { isHoldfastError } from '../../errors.ts'
-import type { DoctorVisit } from '../../fleet.ts'
-import { given } from '../../input.ts'
-import type { DoctorReport } from '../../operations/fleet-doctor.ts'
+import type { DoctorVisit } from '../../handle/fleet.ts'
+import type { DoctorReport } from '../../operations/fleet/doctor.ts'
+import { given } from '../../runtime/session/input.ts'
 import { type Drawing, line, lines } from '../drawing.ts'
 import { type Call, verb } from '../verb.ts'
 import type { View } from '../view.ts'

@@ -1,7 +1,7 @@
 /** `holdfast events`: the audit. */
 
 import { InvalidError } from '../../errors.ts'
-import type { EventPage, EventView } from '../../operations/event.ts'
+import type { EventPage, EventView } from '../../operations/event/event.ts'
 import { lines } from '../drawing.ts'
 import { verb } from '../verb.ts'
 import { brief, type View } from '../view.ts'

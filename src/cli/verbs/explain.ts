@@ -1,6 +1,6 @@
 /** `holdfast explain`. */
 import { errorCodes } from '../../errors.ts'
-import type { FleetExplanation } from '../../operations/fleet-explain.ts'
+import type { FleetExplanation } from '../../operations/fleet/explain.ts'
 import { type Drawing, line, lines } from '../drawing.ts'
 import { formatDuration } from '../duration.ts'
 import { commandFor } from '../safe-act.ts'

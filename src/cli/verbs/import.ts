@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { counted } from '../../domain/count.ts'
-import { type Holdfast, open } from '../../holdfast.ts'
+import { type Holdfast, open } from '../../handle/holdfast.ts'
 import { importBeads } from '../../import/beads.ts'
 import { importEvaluationLocks } from '../../import/evaluation-locks.ts'
 import { importExarpGo } from '../../import/exarp-go.ts'

@@ -1,8 +1,8 @@
 /** `holdfast locks`: everything held, whatever it is; what looks wrong, and freeing what lapsed. */
 
 import { InvalidError } from '../../errors.ts'
-import { given } from '../../input.ts'
-import type { StaleLocks } from '../../operations/lease-watch.ts'
+import type { StaleLocks } from '../../operations/lease/watch.ts'
+import { given } from '../../runtime/session/input.ts'
 import { type Drawing, lines } from '../drawing.ts'
 import { formatDuration } from '../duration.ts'
 import { aboveThreshold } from '../exit.ts'

@@ -1,10 +1,10 @@
 /** `holdfast msg`: messages that must be acknowledged. */
 
 import { counted } from '../../domain/count.ts'
-import { inPieces, sumOf } from '../../input.ts'
-import type { AckAnswer, MessageAnswer } from '../../operations/message-answer.ts'
-import type { MessagePage } from '../../operations/message-read.ts'
-import type { MessageView } from '../../operations/message-view.ts'
+import type { AckAnswer, MessageAnswer } from '../../operations/message/answer.ts'
+import type { MessagePage } from '../../operations/message/read.ts'
+import type { MessageView } from '../../operations/message/view.ts'
+import { inPieces, sumOf } from '../../runtime/session/input.ts'
 import { type Drawing, lines } from '../drawing.ts'
 import { formatDuration } from '../duration.ts'
 import { type Call, verb } from '../verb.ts'

@@ -1,6 +1,6 @@
 /** `holdfast prime`: one page an agent reads at its start. */
 import { boundedText } from '../../domain/count.ts'
-import type { PrimePage } from '../../operations/fleet-prime.ts'
+import type { PrimePage } from '../../operations/fleet/prime.ts'
 import { type Drawing, lines } from '../drawing.ts'
 import { verb } from '../verb.ts'
 import { brief, leaseLeft } from '../view.ts'

@@ -1,8 +1,8 @@
 /** `holdfast runs`: how far runs are. */
 
 import { errorCodes } from '../../errors.ts'
-import { inPieces } from '../../input.ts'
-import type { ProgressView } from '../../operations/progress-view.ts'
+import type { ProgressView } from '../../operations/run/view.ts'
+import { inPieces } from '../../runtime/session/input.ts'
 import { type Drawing, lines } from '../drawing.ts'
 import { verb } from '../verb.ts'
 import { brief, type View } from '../view.ts'

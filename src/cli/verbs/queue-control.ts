@@ -1,7 +1,7 @@
 /** Verbs of operators: what becomes of items and queues whoever holds them. */
 
 import { counted } from '../../domain/count.ts'
-import { inPieces, sumOf } from '../../input.ts'
+import { inPieces, sumOf } from '../../runtime/session/input.ts'
 import { verb } from '../verb.ts'
 import { freedText, healingLines, healingText, linesOption, recoveryStatsText } from './healing-text.ts'
 import { itemLine } from './item-text.ts'

@@ -1,5 +1,5 @@
 /** Verbs that look at queues. */
-import type { QueueView } from '../../operations/queue-define.ts'
+import type { QueueView } from '../../operations/queue/define.ts'
 import type { ItemView } from '../../operations/view.ts'
 import type { Drawing } from '../drawing.ts'
 import { formatDuration } from '../duration.ts'

@@ -2,7 +2,7 @@
 
 import { hasPassword, serverScheme, withoutCredentials } from '../../domain/store-url.ts'
 import { errorCodes, InvalidError, isHoldfastError } from '../../errors.ts'
-import type { Holdfast } from '../../holdfast.ts'
+import type { Holdfast } from '../../handle/holdfast.ts'
 import { assertStartable, Child, type Ending, exitCodeOfEnding, NotStartedError } from '../child.ts'
 import { parseDuration } from '../duration.ts'
 import { exitCodeOf } from '../exit.ts'

@@ -1,7 +1,7 @@
 /** `holdfast status` and `holdfast watch`: the whole fleet on one screen. */
 import { boundedText } from '../../domain/count.ts'
 import { InvalidError } from '../../errors.ts'
-import type { FleetReport } from '../../fleet.ts'
+import type { FleetReport } from '../../handle/fleet.ts'
 import { type Drawing, line, lines } from '../drawing.ts'
 import { formatDuration, parseDuration } from '../duration.ts'
 import { LiveScreen } from '../live-screen.ts'

@@ -2,7 +2,7 @@
 
 import { InvalidError, isHoldfastError } from '../../errors.ts'
 import type { ResultOf } from '../../operations/table.ts'
-import { waitIsOver } from '../../runtime/claim-wait.ts'
+import { waitIsOver } from '../../runtime/waiting/claim-wait.ts'
 import { parseDuration } from '../duration.ts'
 import { whileInterruptible } from '../interrupt.ts'
 import type { Call, OwnOption } from '../verb.ts'
