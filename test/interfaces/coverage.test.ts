@@ -6,22 +6,12 @@ import { operations } from '../../src/operations/table.ts'
 
 const offered = [...operations.values()].filter((row) => row.class === undefined).map(({ name }) => name)
 const commands = await listCommands()
-const handles = [
-  'agents',
-  'fleet',
-  'holdfast',
-  'locks',
-  'messages',
-  'queue',
-  'runs',
-  'session',
-  'state',
-  'tasks',
-]
-const sources = [...handles, 'runtime/stale-locks'].map((name) => ({
-  name,
-  text: readFileSync(`src/${name}.ts`, 'utf8'),
-}))
+const handles = ['agents', 'fleet', 'holdfast', 'locks', 'messages', 'queue', 'runs', 'state', 'tasks']
+const sources = [
+  ...handles.map((name) => `handle/${name}`),
+  'runtime/session/session',
+  'runtime/lease/stale-locks',
+].map((name) => ({ name, text: readFileSync(`src/${name}.ts`, 'utf8') }))
 
 /** More than one command, or none. */
 const otherCommands: Record<string, string> = {
