@@ -17,7 +17,7 @@ export interface Queue {
   readonly leaseMs: number | null
   /** Length of leases that nobody renews; null: that of all queues. */
   readonly manualLeaseMs: number | null
-  /** How the waits before other tries grow; null: as in all queues. */
+  /** How the waits between retries grow; null: the default. */
   readonly backoff: Backoff | null
   readonly pausedAt: number | null
   readonly pausedBy: string | null

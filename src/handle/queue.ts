@@ -41,7 +41,7 @@ export interface QueueItem<Payload> extends Omit<ItemView, 'payload'> {
   readonly payload: Payload
 }
 
-/** How the waits before other tries grow: each lies between half of a step and the whole step. What is left out keeps its default. */
+/** How the waits between retries grow. Each wait lies between half a step and the whole step; what is left out keeps its default. */
 export interface BackoffOptions {
   /** The first step, ms; default 1000. */
   readonly baseMs?: number
@@ -64,7 +64,7 @@ export interface QueueOptions<Payload> {
   readonly leaseMs?: number
   /** Length of leases on its items and lock that nobody renews; default 300 s, 30 min for tasks. */
   readonly manualLeaseMs?: number
-  /** How the waits between retries grow. */
+  /** How the waits between retries grow: baseMs (1 s), factor (2), maxMs (5 min). */
   readonly backoff?: BackoffOptions
   /** Any Standard Schema (zod, valibot, arktype, …). The payload is stored as JSON has it; claims give what the schema makes of it. */
   readonly schema?: PayloadSchema<Payload>
@@ -119,7 +119,7 @@ export interface AddOptions extends MutationOptions {
   readonly blockers?: readonly string[]
   /** Not before this time, ms since 1970. */
   readonly runAt?: number | Date
-  /** Not before this many ms from now, by the clock of the store; instead of `runAt`. */
+  /** How long it waits before it can be claimed, in place of `runAt`. */
   readonly delayMs?: number
   /** Attempts in all, the first included: once this many have failed, it fails for good. Default is the queue's. */
   readonly maxAttempts?: number
@@ -141,7 +141,7 @@ export interface SubmitOptions<Payload> extends Omit<AddOptions, 'key' | 'parent
 export interface FailOptions extends TokenOptions {
   /** Whether a retry may help; default that of the workflow. */
   readonly retryable?: boolean
-  /** How the waits before other tries grow; default is the queue's. */
+  /** How the waits between retries grow: baseMs (1 s), factor (2), maxMs (5 min). Default: that of the queue. */
   readonly backoff?: BackoffOptions
 }
 export interface OperatorOptions extends MutationOptions {

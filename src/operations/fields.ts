@@ -63,7 +63,7 @@ export const backoff = lazily(() =>
       maxMs: z.int().min(0).max(maxBackoffMs).optional(),
     })
     .optional()
-    .describe('How the waits before other tries grow: baseMs (1 s), factor (2), maxMs (5 min).'),
+    .describe('How the waits between retries grow: baseMs (1 s), factor (2), maxMs (5 min).'),
 )
 export const reason = text(2000).optional().describe('Why; kept in the audit.')
 export const expectedVersion = z

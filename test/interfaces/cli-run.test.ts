@@ -438,7 +438,7 @@ describe('a command that finishes its own work', () => {
     ['task', 'complete', 'done', 'completed'],
     ['task', 'review', 'review', 'handed to review'],
     ['task', 'release', 'released', 'released'],
-    ['item', 'done', 'done', 'completed'],
+    ['item', 'complete', 'done', 'completed'],
     ['item', 'fail', 'failed', 'failed'],
     ['item', 'release', 'released', 'released'],
     ['lock', 'release', 'released', 'released'],

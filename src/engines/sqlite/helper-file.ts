@@ -184,10 +184,19 @@ export function helperWarnings(store: string): StoreWarning[] {
 
 function fileWarnings(store: string, ends: readonly string[]): StoreWarning[] {
   return ends.flatMap((end) => {
-    const found = lstatSync(store + end, { throwIfNoEntry: false })
+    const found = statsIfSeen(store + end)
     const fault = found ? faultOf(found, store) : null
     return fault === null ? [] : [warning(store + end, fault)]
   })
+}
+
+/** Whoever may only read the store may not be allowed to look into the folder beside it. */
+function statsIfSeen(path: string): Stats | undefined {
+  try {
+    return lstatSync(path, { throwIfNoEntry: false })
+  } catch {
+    return undefined
+  }
 }
 
 function warning(path: string, fault: string): StoreWarning {

@@ -40,7 +40,7 @@ export interface WorkOptions {
   readonly prefetch?: number
   /** Length of the leases, ms, at least 500; default is the queue's, then the handle's. */
   readonly leaseMs?: number
-  /** How the waits before other tries grow; default is the queue's. */
+  /** How the waits between retries grow; default that of the queue. */
   readonly backoff?: BackoffOptions
   /**
    * Look for work at least this often even when nothing rings, ms. By default every second, and less and less often, down

@@ -31,7 +31,12 @@ export const newItem = lazily(() => ({
     .optional()
     .describe('Items that must succeed first: ids, or keys in this queue.'),
   runAt: fields.wallTime.nullable().optional().describe('Not before this time, ms since 1970.'),
-  delayMs: z.int().min(0).max(maxDelayMs).optional().describe('How long it waits before it can be claimed.'),
+  delayMs: z
+    .int()
+    .min(0)
+    .max(maxDelayMs)
+    .optional()
+    .describe('How long it waits before it can be claimed, in place of `runAt`.'),
   maxAttempts: z
     .int()
     .min(1)
